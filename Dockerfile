@@ -10,6 +10,7 @@ RUN python -m venv /opt/venv
 COPY requirements/runtime.lock requirements/
 RUN /opt/venv/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/runtime.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY deploy/packaging deploy/packaging
 COPY api_schemas api_schemas
 COPY privacy_bounds privacy_bounds
 COPY service service

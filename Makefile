@@ -29,7 +29,7 @@ help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 serve: $(VENV)/runtime $(GUIDE) ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
-	@echo "http://$(HOST):$(PORT)/guide"
+	@echo "http://$(HOST):$(PORT)/ is the page, http://$(HOST):$(PORT)/guide the guide"
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
 guide: $(VENV)/runtime $(GUIDE) ## build the guide that is served at /guide
@@ -65,12 +65,13 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --output-file requirements/runtime.lock
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements/development.lock --output-file requirements/guide.lock
 	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/development.lock --output-file requirements/browser.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements/redis.lock
-	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint requirements/runtime.lock --output-file requirements/bench.lock
+	sed -n '/^attrs==/d; s/^\([a-z].*==[^ ]*.*\) \\$$/\1/p' requirements/runtime.lock > $(VENV)/constraints.txt # dp-accounting takes an older attrs
+	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint $(VENV)/constraints.txt --output-file requirements/bench.lock
 
 clean: ## remove the environment and what tools left behind
 	rm -rf $(VENV) service/web/guide build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .schemathesis

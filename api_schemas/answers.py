@@ -33,14 +33,17 @@ EntryT = TypeVar("EntryT")
 
 
 class AnswerBase(Response, Generic[TypeT, QuestionT]):
-    """Question of an answer."""
+    """Base of all answers: the question that was answered."""
 
     type: Annotated[TypeT, Field(description="Type of the question.")]
     question: Annotated[QuestionT, Field(description="The question, with default values filled in.")]
 
 
 class TradeOffPoint(TypedDict):
-    """One point of the curve. The safe bound is the lower bound of `type_two_error` and the upper bound of `power`."""
+    """One point of a trade-off curve.
+
+    The safe bound is the lower bound of `type_two_error` and the upper bound of `power`.
+    """
 
     false_positive_rate: Annotated[float, Field(description="False positive rate from the question.")]
     type_two_error: Annotated[
@@ -52,7 +55,7 @@ class TradeOffPoint(TypedDict):
 
 
 class PointsInOrder(Response):
-    """Points of a curve, in the order of the request."""
+    """Points of a trade-off curve, in the order of the request."""
 
     points: Annotated[
         tuple[TradeOffPoint, ...], Field(description="Points at the requested false positive rates, in their order.")
@@ -60,13 +63,13 @@ class PointsInOrder(Response):
 
 
 class EngineField(Response):
-    """Engine of a number, or the theorem behind it."""
+    """Composition engine that computed a number, or the theorem behind it."""
 
     method: ComparedMethod
 
 
 class EngineGrounds(Response):
-    """Evidence behind the number of one engine."""
+    """Evidence behind the number of one composition engine."""
 
     evidence: Annotated[Evidence | None, Field(description="Evidence of the number. null: the engine failed.")]
     tight: Tight
@@ -74,23 +77,26 @@ class EngineGrounds(Response):
 
 
 class MethodPoints(EngineGrounds, PointsInOrder, EngineField):
-    """Curve by one engine. Without points, the engine failed, and the notes give the reason."""
+    """Trade-off curve by one composition engine. Without points, the engine failed, and the notes give the reason."""
 
 
 class MethodNumber(EngineGrounds, Enclosed[NonNegative | None], EngineField):
-    """Number by one engine or theorem. null: the engine failed, and the notes give the reason."""
+    """Number by one composition engine or theorem. null: the engine failed, and the notes give the reason."""
 
 
 class MethodProbability(EngineGrounds, Enclosed[Probability | None], EngineField):
-    """Probability by one engine or theorem. null: the engine failed, and the notes give the reason."""
+    """Probability by one composition engine or theorem. null: the engine failed, and the notes give the reason."""
 
 
 class MethodGain(EngineGrounds, Enclosed[AdvantageOverPrior | None], EngineField):
-    """Advantage over the prior by one engine or theorem. null: the engine failed, and the notes give the reason."""
+    """Advantage over the prior by one composition engine or theorem.
+
+    null: the engine failed, and the notes give the reason.
+    """
 
 
 class EngineComparison(Response, Generic[EntryT]):
-    """Numbers of all engines for one question."""
+    """Numbers of all composition engines for one question."""
 
     methods: Annotated[
         tuple[EntryT, ...] | None,
@@ -104,11 +110,11 @@ class EngineComparison(Response, Generic[EntryT]):
 class TradeOffAnswer(
     EngineComparison[MethodPoints], EvidenceFields, PointsInOrder, AnswerBase[Literal["trade_off"], TradeOffQuestion]
 ):
-    """The curve at the requested false positive rates, in their order."""
+    """The trade-off curve at the requested false positive rates, in their order."""
 
 
 class GlobalMu(Response):
-    """Global mu beside the regularised mu."""
+    """The mu of Gaussian differential privacy that is valid at every error rate."""
 
     global_mu: Annotated[
         EnclosedNumber, Field(description="Smallest mu without restriction of the error rates. Infinity is frequent.")
@@ -122,7 +128,7 @@ class GdpMuAnswer(
     Ends[NonNegative],
     AnswerBase[Literal["gdp_mu"], GdpMuQuestion],
 ):
-    """The regularised mu, and the mu that is valid at every error rate."""
+    """The mu of Gaussian differential privacy, over the requested error rates and over all error rates."""
 
 
 class NumberAnswer(
@@ -174,7 +180,7 @@ class ProbabilityAnswer(
 
 
 class Guarantee(Response):
-    """Whether the guarantee holds."""
+    """Whether the guarantee of unlearning holds."""
 
     holds: Annotated[
         Holds,

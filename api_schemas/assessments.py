@@ -1,4 +1,4 @@
-"""`POST /v1/assessments`: a run, what is known about it, and what to say and to decide about it."""
+"""Assessments, `POST /v1/assessments`: a run, facts about it, and what the service states and decides about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class AssessmentsRequest(Request):
         self._check_sizes()
         asked, told = self.threat_model.records, self.context.records
         if asked is not None and told is not None and asked != told:
-            raise limit_error("/context/records", f"The threat model says {asked}: send one of the two, or equal.")
+            raise limit_error(
+                "/context/records",
+                f"The threat model has {asked} records. Send only one of the two numbers, or equal numbers.",
+            )
         threat_model = settled(self.threat_model, self.mechanism)
         if told is not None and told > 1 and asked is None:
             threat_model = threat_model.model_copy(update={"records": told})
@@ -54,7 +57,7 @@ class AssessmentsRequest(Request):
         return self
 
     def _check_attackers(self, policy: Policy) -> None:
-        """Raise PydanticCustomError where a rule describes an attacker otherwise than the context does."""
+        """Raise PydanticCustomError if a rule describes an attacker differently from the context."""
         context = self.context
         for index, rule in enumerate(policy.rules):
             match rule.threat_model:
@@ -66,10 +69,10 @@ class AssessmentsRequest(Request):
                     continue
             if known is not None and said != known:
                 place = f"/policy/rules/{index}/threat_model/{name}"
-                raise limit_error(place, f"The context says {known}: send the same, or leave it out there.")
+                raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
-        """Return the policy whose attackers have the neighbouring relation of the run where they name none."""
+        """Return the policy with complete attackers: those without a neighbouring relation have that of the run."""
         rules = tuple(
             rule
             if rule.threat_model is None
@@ -79,7 +82,7 @@ class AssessmentsRequest(Request):
         return policy.model_copy(update={"rules": rules})
 
     def _check_sizes(self) -> None:
-        """Raise PydanticCustomError where the context contradicts the mechanism."""
+        """Raise PydanticCustomError if the context contradicts the sizes of the mechanism."""
         context = self.context
         for node in nodes_of(self.mechanism):
             if not isinstance(node, DpsgdMechanism | NoisySgdMechanism):
@@ -87,9 +90,14 @@ class AssessmentsRequest(Request):
             for name in ("dataset_size", "batch_size"):
                 said, known = getattr(context, name), getattr(node, name)
                 if said is not None and known is not None and said != known:
-                    raise limit_error(f"/context/{name}", f"The mechanism says {known}: send one of the two, or equal.")
+                    raise limit_error(
+                        f"/context/{name}",
+                        f"The mechanism has {name} {known}. Send only one of the two numbers, or equal numbers.",
+                    )
             if isinstance(node, NoisySgdMechanism) and context.dimension not in (None, node.dimension):
-                raise limit_error("/context/dimension", f"The mechanism says {node.dimension}.")
+                raise limit_error(
+                    "/context/dimension", f"Must be equal to the dimension of the mechanism, {node.dimension}."
+                )
             size = node.dataset_size
             for name in ("batch_size", "records"):
                 said = getattr(context, name)
@@ -98,7 +106,7 @@ class AssessmentsRequest(Request):
 
 
 class AssessedAssumption(Assumption):
-    """An assumption, with the attestation of the request."""
+    """An assumption behind the numbers, with the attestation of the request."""
 
     by: Annotated[
         str | None,
@@ -186,7 +194,7 @@ class AssessedHazard(Response):
 
 
 class AssessedThreatModel(Response):
-    """Answers to the standard questions about one attacker. The order is that of the worst case."""
+    """Answers to the standard questions about one attacker, in the order of those about the worst case."""
 
     threat_model: ThreatModelSpec
     summary: Annotated[
@@ -224,7 +232,7 @@ class NotApplicable(Response):
 
 
 class GdpSummary(Response):
-    """Approximation of the whole curve by one number, with the loss of the approximation."""
+    """Approximation of the whole trade-off curve by one mu-GDP curve, with the loss of the approximation."""
 
     mu: Annotated[
         EnclosedNumber,
@@ -247,7 +255,7 @@ class GdpSummary(Response):
 
 
 class OnePoint(Response):
-    """One number of the curve, and the weaker number that follows from (epsilon, delta) alone."""
+    """Power of an attack on the run, and the weaker bound that follows from one (epsilon, delta) alone."""
 
     epsilon: Annotated[
         float, Field(description="Certified epsilon, in nats, at the delta of the context.", examples=[1.82])
@@ -263,7 +271,7 @@ class OnePoint(Response):
 
 
 class JudgedRun(Response):
-    """Run behind all numbers, after the changes by present hazards."""
+    """Run behind all numbers of an assessment: the described run after the changes by present hazards."""
 
     mechanism: MechanismSpec
     threat_model: WorstCaseThreatModel
@@ -276,7 +284,7 @@ class JudgedRun(Response):
 
 
 class RunSummary(Response):
-    """Texts for reports. The texts contain no bound if nothing is proved about the run."""
+    """Texts about a run for reports. The texts contain no bound if nothing is proved about the run."""
 
     title: Annotated[
         str,
@@ -371,10 +379,10 @@ class AssessmentsResponse(Result):
 
     @property
     def judged_mechanism(self) -> MechanismSpec:
-        """The mechanism that all numbers are of."""
+        """The mechanism to which all numbers belong, after the changes by hazards."""
         return self.mechanism if self.judged_as is None else self.judged_as.mechanism
 
     @property
     def judged_threat_model(self) -> WorstCaseThreatModel:
-        """The worst case that all numbers are of."""
+        """The worst-case attacker to which all numbers belong."""
         return self.threat_model if self.judged_as is None else self.judged_as.threat_model

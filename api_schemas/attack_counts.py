@@ -80,7 +80,7 @@ class AttackCountsRequest(Request):
             raise limit_error("/false_positives", "Must be at most `non_members`.")
         if self.mechanism is None:
             if self.threat_model is not None:
-                raise limit_error("/threat_model", "Only with a mechanism.")
+                raise limit_error("/threat_model", "Send a threat_model only with a mechanism.")
             return self
         check_tree(self.mechanism)
         if self.threat_model is None:

@@ -56,7 +56,10 @@ class MeasuredRate(TypedDict):
 
 
 class MeasuredRates(TypedDict):
-    """Measured rates as columns, one row for each threshold. The intervals hold at all thresholds together."""
+    """Measured rates as columns, with one entry for each threshold of the attack.
+
+    The intervals hold at all thresholds together.
+    """
 
     estimate: Annotated[
         list[float], Field(description="Observed rates, one for each threshold.", examples=[[0.0, 0.01, 0.05]])
@@ -70,7 +73,7 @@ class MeasuredRates(TypedDict):
 
 
 class TheoryPowers(TypedDict):
-    """Enclosed theoretical true positive rates at the false positive rate of each row."""
+    """Enclosed theoretical true positive rates, at the measured false positive rate of each threshold."""
 
     lower: Annotated[
         list[float],
@@ -110,7 +113,7 @@ class ProvedEpsilon(ProvedNumber):
 
 
 class MeasuredRoc(Response):
-    """Empirical ROC curve with one row for each threshold. Higher scores indicate membership."""
+    """Empirical ROC curve with one entry for each threshold. Higher scores indicate membership."""
 
     thresholds: Annotated[
         tuple[float, ...],

@@ -38,14 +38,17 @@ class Request(BaseModel):
     )
 
     def _settle(self, **fields: object) -> None:
-        """Set fields of a frozen request. Only validators call this method, before any other code holds the request."""
+        """Set fields of a frozen request during its validation.
+
+        Only validators call this method, before any other code holds the request.
+        """
         vars(self).update(fields)
 
 
 class Response(BaseModel):
-    """Something the service sends. Every field is always there, save those that say they may be absent (`exclude_if`).
+    """Base of all responses. Every field is always present, except fields that declare otherwise (`exclude_if`).
 
-    Unknown fields are ignored on reading, so that a client of today can read the answers of tomorrow.
+    Unknown fields are ignored on reading, so that a client can read the responses of later versions.
     """
 
     model_config = ConfigDict(
@@ -56,12 +59,12 @@ class Response(BaseModel):
     )
 
     def json_bytes(self) -> bytes:
-        """Return the body: UTF-8 JSON, infinities as the strings "Infinity" and "-Infinity", no negative zero."""
+        """Return the response body: UTF-8 JSON, infinities as strings ("Infinity", "-Infinity"), no negative zero."""
         return without_negative_zeros(self.__pydantic_serializer__.to_json(self))
 
 
 class Result(Response):
-    """Response that is stored under its digest."""
+    """Response that is stored under the digest of its request."""
 
     digest: Annotated[
         str,
@@ -115,11 +118,10 @@ def named_schema(
     discriminator: str | None = None,
     member_names: list[str] | None = None,
 ) -> Any:
-    """Return a `Field(...)` for a type that is a named component of the published document, such as an enumeration or
-    union.
+    """Return a `Field(...)` for a type that is a named component of the published document.
 
-    A field of this type may have its own description. member_names: names for the enumeration members in generated
-    clients, for values that are not identifiers.
+    Such types are enumerations and unions. A field of this type may have its own description. `member_names` are names
+    for the enumeration members in generated clients, for values that are not identifiers.
     """
     itself: dict[str, Any] = {"name": name, "description": description}
     if examples is not None:

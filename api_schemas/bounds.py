@@ -66,10 +66,10 @@ class BoundsRequest(MethodOptions, Request):
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if sum(map(listed_numbers, self.questions)) > LARGEST_LIST:
             raise limit_error(
-                "/questions", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers."
+                "/questions", f"The lists of all questions together may contain at most {LARGEST_LIST} numbers."
             )
         if self.dataset_subsampling is not None and not any(hasattr(question, "prior") for question in self.questions):
-            raise limit_error("/dataset_subsampling", "No question has a prior that it could bound.")
+            raise limit_error("/dataset_subsampling", "Send dataset_subsampling only with a question that has a prior.")
         settle_options(self, (self.method,))
         return self
 
@@ -80,7 +80,7 @@ Answers = Annotated[
 
 
 class RelaxedComparison(Response):
-    """Worst-case answers by method auto, for comparison with a relaxed threat model."""
+    """Worst-case answers by method auto, for comparison with a weaker attacker."""
 
     threat_model: ThreatModelSpec
     answers: Answers

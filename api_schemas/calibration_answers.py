@@ -19,7 +19,7 @@ Number = Annotated[int | float, Field(description="A number; an integer where th
 
 
 class Neighbour(Response):
-    """A number near the value, and the answer to one target there."""
+    """A number near the calibrated one, and the answer to one target there."""
 
     value: Annotated[Number, Field(description="Value of the free number.")]
     target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
@@ -28,7 +28,7 @@ class Neighbour(Response):
 
 
 class NoWitness(Response):
-    """Reason why no number within the tolerance provably fails a target."""
+    """Reason why no nearby number provably fails a target of the calibration."""
 
     reason: Annotated[
         str,
@@ -47,7 +47,7 @@ class NoWitness(Response):
 
 
 class Monotonicity(Response):
-    """Whether all numbers on one side of the value meet the targets."""
+    """Whether all numbers on one side of the calibrated one meet the targets."""
 
     proved: Annotated[
         bool,
@@ -67,7 +67,7 @@ class Monotonicity(Response):
 
 
 class TargetWorstCase(Response):
-    """Worst-case answer to one target, for comparison with a relaxed threat model."""
+    """Worst-case answer to one target, for comparison with a weaker attacker."""
 
     target: Annotated[int, Field(ge=0, description="Index of the target, from 0.", examples=[0])]
     threat_model: ThreatModelSpec

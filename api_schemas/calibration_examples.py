@@ -1,4 +1,4 @@
-"""Named examples of calibrations for the published document."""
+"""Examples of calibrations for the published document, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request of `POST /v1/calibrations`: one number is free, and limits on the answers determine it."""
+"""Request of `POST /v1/calibrations`: one number of a request is free, and limits on answers determine it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FREE_PARTS: Final = {
 
 
 class CalibrationBounds(Request):
-    """Closed search range of the free number."""
+    """Closed search range of the free number of a calibration."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -103,7 +103,7 @@ class CalibrationsRequest(Request):
         self._settle(targets=tuple(map(self._settled, self.targets)))
         if sum(listed_numbers(target.question) for target in self.targets) > LARGEST_LIST:
             raise limit_error(
-                "/targets", f"The lists of all questions together may hold at most {LARGEST_LIST} numbers."
+                "/targets", f"The lists of all questions together may contain at most {LARGEST_LIST} numbers."
             )
         if self.bounds == CalibrationBounds():
             self._settle(bounds=None)
@@ -121,7 +121,7 @@ class CalibrationsRequest(Request):
 
     @property
     def place(self) -> Place:
-        """Position of the free number in the request."""
+        """Position of the free number in the request of a calibration."""
         return place_of(self, self.free)
 
     @property
@@ -132,7 +132,7 @@ class CalibrationsRequest(Request):
         sent = CalibrationBounds() if self.bounds is None else self.bounds
         for name, end in (("from", sent.least), ("to", sent.most)):
             if end is not None and not (low <= end <= high and (end > low or not shape.minimum_excluded)):
-                raise limit_error(f"/bounds/{name}", f"Must be in the range of what is free, {shape.interval()}.")
+                raise limit_error(f"/bounds/{name}", f"Must be in the range of the free number, {shape.interval()}.")
         low, high = low if sent.least is None else sent.least, high if sent.most is None else sent.most
         if shape.kind == "integer":
             low, high = math.ceil(low), math.floor(high)
@@ -141,11 +141,11 @@ class CalibrationsRequest(Request):
         return low, high
 
     def threat_model_of(self, target: CalibrationTarget) -> ThreatModelSpec:
-        """Return the threat model of a target."""
+        """Return the threat model of a target: its own, or that of the request."""
         return self.threat_model if target.threat_model is None else target.threat_model
 
     def at(self, number: float, place: Place) -> CalibrationsRequest:
-        """Return the request with another number at the free position. Raise ValidationError for an invalid number."""
+        """Return the request with this value of the free number. Raise ValidationError for an invalid number."""
         changed = with_numbers(self, [(place, number)])
         return self.model_copy(update={name: _PARTS[name].validate_python(sent) for name, sent in changed.items()})
 
@@ -158,7 +158,7 @@ class CalibrationsRequest(Request):
         place = free_place(self, self.free, "/free", FREE_PARTS)
         if place.steps[0] == "threat_model" and all(target.threat_model is not None for target in self.targets):
             raise limit_error(
-                "/free", "Every target has a threat model of its own, so that nothing depends on this one."
+                "/free", "Every target has a threat model of its own, so no target depends on this threat model."
             )
         return place
 
@@ -171,12 +171,15 @@ class CalibrationsRequest(Request):
         for index, target in enumerate(self.targets):
             limit = most.get(_what(self, target))
             if target.at_least is not None and limit is not None and target.at_least > limit:
-                sentence = "Contradicts another target, which asks for less of the same number at most."
+                sentence = "Contradicts another target, whose limit `at_most` on the same question is smaller."
                 raise limit_error(f"/targets/{index}/at_least", sentence)
 
 
 def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
-    """Return the number that a target limits. A free parameter of the question differs from a fixed one."""
+    """Return what a target limits, as a key to compare targets.
+
+    A free parameter of the question differs from a fixed one.
+    """
     free = request.place.steps
     mine = free[0] == "targets" and request.targets[cast("int", free[1])] is target
     return target.question, target.reads, request.threat_model_of(target), mine

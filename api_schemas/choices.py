@@ -1,4 +1,4 @@
-"""Closed sets of words, each published once under its name."""
+"""Closed sets of words in requests and responses, each published once under its name."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ FINEST_TOLERANCE: Final = 1e-12
 
 
 class Range(NamedTuple):
-    """Range of possible answers to a question: numbers up to `largest`, with or without infinity, or integers only."""
+    """Range of the answers to a question: numbers up to `largest`, with or without infinity, or integers only."""
 
     largest: float = 1.0
     infinite: bool = False
     integer: bool = False
 
     def sentence(self) -> str:
-        """Return the range in words, to follow 'must be'."""
+        """Return the range in words, to follow "must be" in an error message."""
         noun = "an integer" if self.integer else "a finite number"
         return f"{noun} in [0, {self.largest:g}]" + (' or "Infinity"' if self.infinite else "")
 
@@ -76,7 +76,7 @@ class Claim(Request):
     """Claim that the answer to `question` is `value`.
 
     A claim about trade_off names one rate, and `reads` selects the quantity. A claim about gdp_mu is about mu over the
-    range. A claim about unlearning_guarantee is about the smallest probability.
+    requested error rates. A claim about unlearning_guarantee is about the smallest probability.
     """
 
     question: Annotated[
@@ -110,9 +110,9 @@ class Claim(Request):
             raise field_error("value", f"Must be {allowed.sentence()} for {self.question.type}.")
         if not isinstance(self.question, TradeOffQuestion):
             if self.reads != "power":
-                raise field_error("reads", "Only for the question trade_off.")
+                raise field_error("reads", "Send reads only for the question trade_off.")
         elif len(self.question.false_positive_rates) != 1:
-            raise field_error("question", "A claim about trade_off is about one false positive rate.")
+            raise field_error("question", "A claim about trade_off must have exactly one false positive rate.")
         return self
 
     @property
@@ -145,7 +145,7 @@ class ClaimsRequest(Request):
         return bounds_request(self.mechanism, given, questions, self.places(), tolerance)
 
     def places(self) -> dict[str, str]:
-        """Return the pointers of this request that correspond to pointers of the request for bounds."""
+        """Return the JSON pointers of this request, by the pointers of the request for bounds that `asked` returns."""
         one_by_one = {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
         return {"/questions": "/claims"} | one_by_one
 
@@ -188,9 +188,9 @@ class Distance(Response):
 
 
 class ShowingAttack(Response):
-    """An attack that exceeds the power that the claim allows.
+    """An attack on the run with more power than the claim allows.
 
-    null: a double cannot represent the numbers, or the attack is a limit.
+    null: a double cannot represent the numbers, or the attack is the limit of a sequence.
     """
 
     test: Annotated[str, Field(description="Description of the attack in one sentence.")]

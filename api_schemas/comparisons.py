@@ -43,7 +43,7 @@ RunName = Annotated[
 
 
 class Run(Request):
-    """One run and its threat model."""
+    """One of the compared runs: a mechanism with its threat model."""
 
     name: RunName
     mechanism: MechanismSpec
@@ -90,7 +90,7 @@ class ComparisonsRequest(Request):
             names.add(run.name)
         if self.quantity_count > LARGEST_QUANTITIES:
             raise limit_error(
-                "/questions", f"There may be at most {LARGEST_QUANTITIES} questions and rates of trade_off."
+                "/questions", f"A request may have at most {LARGEST_QUANTITIES} questions and rates of trade_off."
             )
         for index, run in enumerate(self.runs):
             vars(run)["threat_model"] = self.asked(index).threat_model
@@ -98,23 +98,23 @@ class ComparisonsRequest(Request):
 
     @property
     def quantity_count(self) -> int:
-        """Number of compared quantities."""
+        """Number of compared quantities: one for each question, or for each rate of a trade-off question."""
         points = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
         return len(self.questions) + sum(len(rates) - 1 for rates in points)
 
     def asked(self, index: int) -> BoundsRequest:
-        """Return the questions about one run as a request for bounds."""
+        """Return the questions about the run at this index as a request for bounds."""
         run = self.runs[index]
         given = run.threat_model if "threat_model" in run.model_fields_set else None
         return bounds_request(run.mechanism, given, self.questions, self.places(index), self.relative_tolerance)
 
     def places(self, index: int) -> dict[str, str]:
-        """Return the pointers of this request that correspond to pointers of the request for bounds."""
+        """Return the JSON pointers of this request, by the pointers of the request for bounds that `asked` returns."""
         return {"/mechanism": f"/runs/{index}/mechanism", "/threat_model": f"/runs/{index}/threat_model"}
 
 
 class ComparedRun(Response):
-    """Answers and curve of one run of a comparison."""
+    """Answers and trade-off curve of one run of a comparison."""
 
     name: Annotated[str, Field(description="Name from the request.")]
     mechanism: MechanismSpec
@@ -155,21 +155,21 @@ class RankedQuantity(Response):
 
 
 class DifferenceEnds(Response):
-    """Enclosure of a difference: lower <= first - second <= upper."""
+    """Enclosure of the difference of a quantity of two runs: lower <= first - second <= upper."""
 
     lower: Annotated[Signed, Field(description="Lower bound of the difference.")]
     upper: Annotated[Signed, Field(description="Upper bound of the difference.")]
 
 
 class RatioEnds(Response):
-    """Enclosure of a ratio: lower <= first / second <= upper."""
+    """Enclosure of the ratio of a quantity of two runs: lower <= first / second <= upper."""
 
     lower: Annotated[NonNegative, Field(description="Lower bound of the ratio.")]
     upper: Annotated[NonNegative, Field(description="Upper bound of the ratio.")]
 
 
 class ComparedQuantity(Response):
-    """One quantity of two runs."""
+    """One quantity of two compared runs."""
 
     verdict: Annotated[
         Literal["first_smaller", "second_smaller", "equal", "undecided"],

@@ -70,7 +70,10 @@ OptionalEpochs = Annotated[
 
 
 class GdpGmipRequest(Request):
-    """One of both privacy parameters, and a run of noisy SGD. Default: one step on the whole data set."""
+    """A run of noisy SGD, and one of its privacy parameters mu_dp and mu_mip.
+
+    Default: one step on the whole data set.
+    """
 
     mu_dp: OptionalMuDp = None
     mu_mip: OptionalMuMip = None
@@ -89,14 +92,14 @@ class GdpGmipRequest(Request):
         if self.steps is not None and self.epochs is not None:
             raise limit_error("/epochs", "Send only one of steps and epochs.")
         if self.epochs is not None and self.dataset_size is None:
-            raise limit_error("/epochs", "Epochs are passes over a data set: send dataset_size as well.")
+            raise limit_error("/epochs", "Send dataset_size together with epochs, which are passes over a data set.")
         if self.dataset_size is not None and self.batch_size > self.dataset_size:
             raise limit_error("/batch_size", "batch_size must be at most dataset_size.")
         return self
 
     @property
     def target(self) -> tuple[Literal["mu_dp", "mu_mip"], float]:
-        "mu_dp or mu_mip, the parameter of the request."
+        """Name and value of the parameter that the request gives: mu_dp or mu_mip."""
         if self.mu_dp is not None:
             return "mu_dp", self.mu_dp
         return "mu_mip", self.mu_mip or LEAST_MU  # which is not 0
@@ -143,7 +146,7 @@ class NoiseForTarget(Response):
 
 
 class GdpGmipResponse(Result):
-    """Both parameters of the run, and the noise for the parameter of the request."""
+    """Both privacy parameters of a run of noisy SGD, and the noise for the parameter of the request."""
 
     request: GdpGmipRequest
     mu_dp: Annotated[

@@ -47,7 +47,7 @@ class RateGrid(Request):
 
 
 class CurvesRequest(MethodOptions, Request):
-    """A mechanism and its requested curves, one for each threat model, method and direction."""
+    """A mechanism and its requested trade-off curves, one for each threat model, method and direction."""
 
     mechanism: MechanismSpec
     threat_models: Annotated[
@@ -94,16 +94,16 @@ class CurvesRequest(MethodOptions, Request):
             raise limit_error("/grid/smallest", "Must be below the largest rate.")
         if self.curve_count > LARGEST_CURVES:
             raise limit_error(
-                "", f"A request may ask for at most {LARGEST_CURVES} curves; it asks for {self.curve_count}."
+                "", f"A request may have at most {LARGEST_CURVES} curves. This request has {self.curve_count}."
             )
         if self.rate_count > LARGEST_LIST:
-            raise limit_error("/grid/count", f"There may be at most {LARGEST_LIST} rates with their complements.")
+            raise limit_error("/grid/count", f"The grid may have at most {LARGEST_LIST} rates with their complements.")
         if self.curve_count * self.rate_count > LARGEST_CURVE_POINTS:
             raise limit_error("", f"All curves together may have at most {LARGEST_CURVE_POINTS} points.")
         return self
 
     def _with_worst_case(self) -> tuple[ThreatModelSpec, ...]:
-        """Add the worst case beside relaxed threat models."""
+        """Return the threat models of the request, with the worst case added if there are only weaker attackers."""
         asked = tuple(settled(each, self.mechanism) for each in self.threat_models)
         if all(map(is_relaxed, asked)):
             return (*asked, worst_case_beside(asked, self.mechanism))
@@ -111,12 +111,12 @@ class CurvesRequest(MethodOptions, Request):
 
     @property
     def curve_count(self) -> int:
-        """Number of requested curves."""
+        """Number of requested trade-off curves."""
         return len(self.threat_models) * len(self.methods) * len(self.directions)
 
     @property
     def rate_count(self) -> int:
-        """Number of rates at which each curve is evaluated."""
+        """Number of false positive rates at which each curve is evaluated."""
         if self.grid is None:
             return len(self.false_positive_rates or ())
         return self.grid.count * (2 if self.grid.spacing == "log_mirrored" else 1)
@@ -130,7 +130,7 @@ LOGARITHMS = Field(
 
 
 class EnclosedColumn(TypedDict):
-    """Enclosed numbers at all rates, as columns.
+    """Numbers with bounds at all false positive rates, as columns.
 
     `value` is the safe bound. The logarithms are present when a number of the column is positive and below 1e-290.
     Other rows of such a column are null.
@@ -149,7 +149,7 @@ class EnclosedColumn(TypedDict):
 
 
 class Curve(Response):
-    """One curve at the rates of the response.
+    """One trade-off curve at the false positive rates of the response.
 
     The safe bound is the lower bound of `type_two_error` and the upper bound of `power`.
     """
@@ -170,7 +170,7 @@ class Curve(Response):
 
 
 class RateInterval(TypedDict):
-    """Rates from `start` to `end`."""
+    """Range of false positive rates, from `start` to `end`."""
 
     start: Annotated[float, Field(description="Lower endpoint of the interval.")]
     end: Annotated[float, Field(description="Upper endpoint of the interval.")]
@@ -180,7 +180,7 @@ Place = Annotated[int, Field(ge=0, description="Index of the curve in `curves`, 
 
 
 class CurveVerdict(Response):
-    """Verdict on two curves at the rates of the response. The harder curve gives the attacker less power."""
+    """Verdict on two trade-off curves at the rates of the response. The harder curve gives the attacker less power."""
 
     verdict: Annotated[
         Literal["equal", "first_is_harder", "second_is_harder", "crossing", "undecided"],
@@ -206,18 +206,18 @@ class CurveVerdict(Response):
 
 
 class ComparedPlaces(Response):
-    """Positions of the compared curves."""
+    """Indices of the two compared curves."""
 
     first: Place
     second: Place
 
 
 class CurveComparison(CurveVerdict, ComparedPlaces):
-    """Verdict on which of two curves is harder for the attacker."""
+    """Verdict on which of two trade-off curves is harder for the attacker."""
 
 
 class CurvesResponse(MethodOptions, Result):
-    """Curves in the order of the threat models, then the methods, then the directions."""
+    """Trade-off curves in the order of the threat models, then the methods, then the directions."""
 
     mechanism: MechanismSpec
     false_positive_rates: Annotated[tuple[float, ...], Field(description="Rates at which every curve is evaluated.")]

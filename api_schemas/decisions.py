@@ -1,4 +1,4 @@
-"""`GET /v1/decisions/{id}`: the decision of an assessment, without the rest of it."""
+"""`GET /v1/decisions/{id}`: the decision of an assessment, without its other fields."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class EnclosedProbability(TypedDict):
 
 
 class Ends(Response, Generic[NumberT]):
-    """Bounds of a number: lower <= truth <= upper."""
+    """Bounds of a number: lower <= true value <= upper."""
 
     value: Annotated[NumberT, VALUE]
     lower: Annotated[NumberT | None, LOWER]
@@ -120,14 +120,17 @@ Notes = Annotated[
 
 
 class AnswerLimit(Response):
-    """Reason why the enclosure is wider than the tolerance, with advice for a narrower enclosure."""
+    """Reason why the bounds of an answer are wider than the tolerance, with advice for narrower bounds."""
 
     code: LimitCode
     advice: Annotated[
         str,
         Field(
             description="Change of the request that gives a narrower enclosure, with its cost.",
-            examples=["No request makes this narrower: the ends come from two theorems, which a note names."],
+            examples=[
+                "No request makes this narrower. The lower and the upper bound come from two theorems, which a "
+                "note names."
+            ],
         ),
     ]
 
@@ -142,7 +145,7 @@ LimitIfWide = Annotated[
 
 
 class EvidenceFields(Response):
-    """Evidence behind an answer."""
+    """Evidence behind an answer: why its bounds hold."""
 
     evidence: Evidence
     tight: Tight

@@ -21,11 +21,12 @@ Annotation = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """Parsed type expression of a field.
+    """Parsed type expression of a field of a request.
 
-    Bounds and lengths are None without a limit. models: the members of a union, or a single model. choices: the allowed
-    words, also for a list or number that may be a word. phases: the number may be a list of numbers. item: type of list
-    entries, or of the values of a map with names that the client chooses. written: format of a text.
+    Bounds and lengths are None without a limit. `models` are the members of a union, or a single model. `choices` are
+    the allowed words, also for a list or number that may be a word. `phases`: the number may be a list of numbers.
+    `item` is the type of list entries, or of the values of a map with names that the client chooses. `written` is the
+    format of a text.
     """
 
     kind: Literal["number", "integer", "text", "choice", "list", "map", "object", "other"]
@@ -42,7 +43,7 @@ class FieldShape:
     written: str | None = None
 
     def sentence(self) -> str:
-        """Return the allowed values in words, to follow 'must be'."""
+        """Return the allowed values in words, to follow "must be" in an error message."""
         if self.kind in ("number", "integer"):
             noun = "a finite number" if self.kind == "number" else "an integer (written without fraction or exponent)"
             phases = f", or a list of {self.shortest} to {self.longest} of them" if self.phases else ""
@@ -127,7 +128,7 @@ def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 def unit_of(field: FieldInfo) -> str | None:
-    """Return the unit of a field, or None without a unit."""
+    """Return the unit of a field of a request, or None without a unit."""
     extra = cast("object", field.json_schema_extra)
     unit = cast("dict[str, object]", extra).get("x-unit") if isinstance(extra, dict) else None
     return None if unit is None else str(unit)

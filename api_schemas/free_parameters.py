@@ -1,4 +1,4 @@
-"""Free parameters of a request: which numbers may vary, and the request with other numbers in their positions."""
+"""Free parameters of a request: which numbers may vary, and the request with other values of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DOES_NOT_FIT: Final = (ValidationError, PydanticCustomError)
 
 
 def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]) -> Place:
-    """Return the position of a number that may vary. Raise PydanticCustomError for any other pointer.
+    """Return the position of a number of a request that may vary. Raise PydanticCustomError for any other pointer.
 
-    at: pointer of the request that names the position. parts: parts of the request that may contain it, with their
-    names in error messages.
+    `at` is the pointer of the request member that names the position. `parts` are the parts of the request that may
+    contain it, with their names in error messages.
     """
     try:
         place = place_of(request, pointer)
@@ -35,18 +35,18 @@ def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]
         raise limit_error(at, str(error)) from None
     if not any(step in parts for step in place.steps[:3]):
         *others, last = parts.values()
-        raise limit_error(at, f"Must lead into {', '.join(others)}, or {last}.")
+        raise limit_error(at, f"Must point into {', '.join(others)}, or {last}.")
     if place.name in TIED:
-        raise limit_error(at, f"{place.name} sums to 1 with others, which would have to change as well.")
+        raise limit_error(at, f"{place.name} must sum to 1 with other numbers, so it cannot vary alone.")
     if place.number is None and place.name not in ABSENT:
-        raise limit_error(at, f"There is no {place.name} in the request: send a number to start from.")
+        raise limit_error(at, f"The request has no {place.name}. Send a number as the start of the search.")
     if place.kind == "dpsgd":
         _check_tied(place, at)
     return place
 
 
 def follows(place: Place) -> tuple[str, ...]:
-    """Return the fields that are derived from a number. They are omitted when the number changes."""
+    """Return the fields that are derived from the number at a position. They are omitted when the number changes."""
     if place.kind != "dpsgd":
         return ()
     found = FOLLOWS.get(place.name, ())
@@ -54,10 +54,7 @@ def follows(place: Place) -> tuple[str, ...]:
 
 
 def with_numbers(request: Request, numbers: Iterable[tuple[Place, float]]) -> dict[str, Any]:
-    """Return the top-level members of a request with new numbers, in the form in which a client would send them.
-
-    The members have to be validated again.
-    """
+    """Return the top-level members of a request with new values of some numbers, as a client would send them."""
     sent: dict[str, Any] = {}
     for place, number in numbers:
         part, *inner = place.steps
@@ -71,6 +68,8 @@ def _check_tied(place: Place, at: str) -> None:
     """Raise PydanticCustomError for a number of dpsgd that other given fields determine."""
     held = place.owner.__dict__
     if place.name == "sample_rate" and held["batch_size"] is not None:
-        raise limit_error(at, "sample_rate follows from batch_size and dataset_size: free one of these, or send none.")
+        raise limit_error(
+            at, "sample_rate follows from batch_size and dataset_size. Free one of these numbers, or omit both."
+        )
     if place.name == "steps" and held["epochs"] is not None:
-        raise limit_error(at, "steps follow from epochs: free these, or leave them out.")
+        raise limit_error(at, "steps follow from epochs. Free epochs instead, or omit epochs.")

@@ -17,8 +17,8 @@ from api_schemas.limits import limit_error
 LARGEST_SIMULATED_NUMBERS: Final = 2**23
 SMALLEST_SCALE: Final = 1e-15
 SHRINKAGE_NEEDS_BACKGROUND: Final = (
-    "Only with `background_gradients` in every step: a covariance that is sent is taken as known, and shrinking it "
-    "would make the p-values wrong. Send 0, or leave it out."
+    "Send `shrinkage` above 0 only with `background_gradients` in every step. A given covariance counts as "
+    "known, and shrinking it makes the p-values wrong."
 )
 
 
@@ -44,7 +44,7 @@ class GlirSimulation(Request):
 
 
 class GlirParameters(Request):
-    """Fields of a GLiR audit in JSON and as an archive."""
+    """Fields of a GLiR audit (gradient likelihood-ratio attack) that JSON requests and archives share."""
 
     batch_size: Annotated[
         int,
@@ -139,7 +139,10 @@ class GlirAuditRequest(GlirParameters):
     def _check_simulation(self, simulate: GlirSimulation) -> None:
         for name in ("members", "max_grad_norm", "shrinkage"):
             if getattr(self, name) is not None:
-                raise limit_error(f"/{name}", "Only with `steps`: simulated gradients are known, and not clipped.")
+                raise limit_error(
+                    f"/{name}",
+                    "Send this field only with `steps`. Simulated gradients have a known law and are not clipped.",
+                )
         if simulate.queries * simulate.dimension > LARGEST_SIMULATED_NUMBERS:
             raise limit_error(
                 "/simulate/queries", f"queries times dimension may be at most {LARGEST_SIMULATED_NUMBERS}."
@@ -147,7 +150,10 @@ class GlirAuditRequest(GlirParameters):
 
 
 class GlirStepResult(Response):
-    """Evidence of one step about each query, as columns. null: the request has more than 10 000 queries."""
+    """Evidence of membership from one training step, for each query, as columns.
+
+    null: the request has more than 10 000 queries.
+    """
 
     susceptibilities: Annotated[
         tuple[float, ...] | None,
@@ -184,7 +190,7 @@ class Uniformity(Response):
 
 
 class GlirTheory(TheoryPowers):
-    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1."""
+    """Largest true positive rate of any attack on these mean gradients, by Theorem 5.1 of the GLiR paper."""
 
     effective_batch_size: Annotated[
         float, Field(description="Batch size plus the batch size equivalent of the noise.", examples=[612.5])
@@ -208,7 +214,7 @@ class GlirWorstCase(TheoryPowers):
 
 
 class GlirRoc(Response):
-    """ROC curve of the attack that ranks queries by likelihood ratio, with the curve of theory."""
+    """ROC curve of the attack that ranks queries by likelihood ratio, with the theoretical curve."""
 
     roc: MeasuredRoc
     theory: GlirTheory

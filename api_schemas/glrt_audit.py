@@ -1,4 +1,4 @@
-"""`POST /v1/audits/glrt`: the GLRT adversary, simulated, against its curve."""
+"""Audit `POST /v1/audits/glrt`: simulated attacks of the GLRT adversary (generalised likelihood-ratio test)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class GlrtAuditRequest(Request):
             raise limit_error("/trials", f"trials times dimension may be at most {LARGEST_SIMULATED_NUMBERS:.0e}.")
         if self.queries > LARGEST_NONCENTRALITY * self.noise_multiplier**2:
             limit = f"{LARGEST_NONCENTRALITY:.0e}"
-            raise limit_error("/queries", f"queries over the square of noise_multiplier may be at most {limit}.")
+            raise limit_error("/queries", f"queries divided by the square of noise_multiplier may be at most {limit}.")
         return self
 
 

@@ -73,13 +73,13 @@ BACKGROUND_NEEDED: Final = (
 SPARE_ROWS: Final = 3
 """Rows of background gradients beyond the dimension: with fewer, no susceptibility can be estimated."""
 FEW_ROWS: Final = (
-    "Must have at least {least} rows, three more than the {d} parameters: with fewer, the susceptibilities cannot be "
-    "estimated. Send more background gradients of records outside the batch, or the gradients of fewer parameters."
+    "Must have at least {least} rows, three more than the {d} parameters. Send more background gradients of "
+    "records outside the batch, or the gradients of fewer parameters."
 )
 
 
 def check_steps(steps: tuple[GradientStep, ...]) -> int:
-    """Return the number of queries. Raise PydanticCustomError for inconsistent shapes."""
+    """Return the number of queried records. Raise PydanticCustomError for inconsistent shapes."""
     queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
     for number, step in enumerate(steps):
         shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}
@@ -92,9 +92,10 @@ def check_steps(steps: tuple[GradientStep, ...]) -> int:
 def misfit(
     pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int
 ) -> tuple[str, str] | None:
-    """Return the pointer and the rule for the first array of a step with a wrong shape, or None.
+    """Return the pointer and the rule for the first array of a step that has a wrong shape, or None.
 
-    shapes: all fields of `GradientStep`, None for an absent field. queries, dimension: those of the first step.
+    `shapes` has all fields of `GradientStep`, None for an absent field. `queries` and `dimension` are those of the
+    first step.
     """
     expected: dict[str, tuple[int | None, ...]] = {
         "mean_gradient": (dimension,),
@@ -131,11 +132,11 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...] | None) -> tuple[int, ...] | None:
-    """Return the shape of a vector, or the shape of the rows of a matrix."""
+    """Return the shape of a vector, or (rows, length of all rows) of a matrix."""
     if value is None:
         return None
     lengths = [len(row) for row in value if isinstance(row, tuple)]
     for place, length in enumerate(lengths):
         if length != lengths[0]:
-            raise limit_error(f"{pointer}/{place}", f"Must have {lengths[0]} entries, as the first row.")
+            raise limit_error(f"{pointer}/{place}", f"Must have {lengths[0]} entries, like the first row.")
     return (len(value), *lengths[:1])

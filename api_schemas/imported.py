@@ -18,9 +18,9 @@ from api_schemas.base import Request, named_schema
 DEEPEST_CONTENT: Final = 64
 NESTED: Final = (dict, list, tuple)
 NOTHING_IS_UNPICKLED: Final = (
-    "Must be a JSON object or list. A text is not read, and nothing is ever unpickled, evaluated or imported: send the "
-    "state itself, as JSON (of Opacus json.dumps(accountant.state_dict()), of dp_accounting "
-    "json.dumps(event.to_named_tuple()))."
+    "Must be a JSON object or list. No text is unpickled, evaluated or imported. Send the state itself as "
+    "JSON: json.dumps(accountant.state_dict()) of Opacus, or json.dumps(event.to_named_tuple()) of "
+    "dp_accounting."
 )
 ImportFormat = Annotated[
     Literal["detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "privacy_bounds"],
@@ -37,20 +37,21 @@ ImportFormat = Annotated[
 
 
 class ImportReader(Protocol):
-    """Reader of all formats. Both methods raise ValidationError with locations below `content`."""
+    """Reader of the states of other libraries. Both methods raise ValidationError with locations below `content`."""
 
     def mechanism(self, format: ImportFormat, content: Any) -> Request:  # noqa: A002 - the name on the wire
-        """Return the mechanism that a state describes."""
+        """Return the mechanism that the state `content` describes."""
         ...
 
     def check(self, format: ImportFormat, content: Any) -> None:  # noqa: A002
-        """Check that a state can be read."""
+        """Check that the state `content` can be read."""
         ...
 
 
 def _bounded(content: object) -> object:
-    """Return an object or list. Raise PydanticCustomError for other values, deep nesting, or numbers outside the
-    doubles.
+    """Return an object or list unchanged.
+
+    Raise PydanticCustomError for other values, deep nesting, or numbers outside the range of doubles.
     """
     if not isinstance(content, NESTED):
         raise _refusal(NOTHING_IS_UNPICKLED)
@@ -62,13 +63,13 @@ def _bounded(content: object) -> object:
             for value in values:
                 if type(value) is float:
                     if not math.isfinite(value):
-                        raise _refusal("Every number in it must be finite.")
+                        raise _refusal("Every number in the state must be finite.")
                 elif isinstance(value, NESTED):
                     inside.append(cast("object", value))
         if not inside:
             return cast("object", content)
         level = inside
-    raise _refusal(f"May be nested at most {DEEPEST_CONTENT} levels deep.")
+    raise _refusal(f"May have at most {DEEPEST_CONTENT} levels of nesting.")
 
 
 def _refusal(sentence: str) -> PydanticCustomError:

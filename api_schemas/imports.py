@@ -1,4 +1,4 @@
-"""`POST /v1/imports`: what another library kept of a run, as a mechanism of ours."""
+"""Import resource, `POST /v1/imports`: the state of another library as a mechanism of this service."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ImportsRequest(Request):
 
 
 class ImportsResponse(Result):
-    """Mechanism that the state describes, omitted information, and facts that the state cannot show."""
+    """Mechanism that an imported state describes, omitted information, and facts that the state cannot show."""
 
     format: Annotated[ImportFormat, Field(description="Detected or requested format of the state.")]
     mechanism: MechanismSpec

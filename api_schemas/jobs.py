@@ -1,4 +1,4 @@
-"""`POST /v1/jobs` and what is below it; `POST /v1/estimates`: a request of any resource, later, or only quoted."""
+"""Jobs, `POST /v1/jobs` and below: requests that are computed later. `POST /v1/estimates`: only their cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ResourceName: TypeAlias = Annotated[
 
 
 class JobRequest(Request):
-    """A request to another resource."""
+    """A request to another resource, to be computed as a job."""
 
     resource: ResourceName
     request: Annotated[
@@ -286,7 +286,7 @@ class EstimatesResponse(Response):
 
 
 class JobLimits(Response):
-    """Backend of jobs, with its limits and guarantees."""
+    """Limits and guarantees of jobs, and the backend that computes them."""
 
     backend: Annotated[
         Literal["embedded", "celery"],

@@ -27,5 +27,5 @@ def check_tree(mechanism: MechanismSpec) -> None:
         raise limit_error("/mechanism", f"The tree of mechanisms may have at most {LARGEST_LIST} phases.")
     if steps > LARGEST_TOTAL_STEPS:
         raise limit_error(
-            "/mechanism", f"All steps together may be at most {LARGEST_TOTAL_STEPS:.0e}; nested repetitions multiply."
+            "/mechanism", f"All steps together may be at most {LARGEST_TOTAL_STEPS:.0e}. Nested repetitions multiply."
         )

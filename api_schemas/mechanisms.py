@@ -259,7 +259,7 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
 
 
 def tree_size(mechanism: MechanismSpec) -> TreeSize:
-    """Return the size of a tree without unrolling repetitions. Python integers do not overflow."""
+    """Return the size of a mechanism tree without unrolling repetitions. Python integers do not overflow."""
     if type(mechanism) in _SINGLE:
         return _ONE
     if isinstance(mechanism, DpsgdMechanism):
@@ -295,7 +295,7 @@ def is_one_step(mechanism: MechanismSpec) -> bool:
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """Yield all mechanisms of a tree."""
+    """Return all mechanisms of a tree, the root included."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):

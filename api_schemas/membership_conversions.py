@@ -45,10 +45,9 @@ class LargestEpsilonConversion(Request):
 
 
 class LargestSamplingRateConversion(Request):
-    """Largest sampling rate of the data set that keeps the positive predictive value of an epsilon-DP run within the
-    limit.
+    """Largest sampling rate that keeps the positive predictive value of an epsilon-DP run within the limit.
 
-    The result holds for every record of the larger data set.
+    The rate is that of the data set. The result holds for every record of the larger data set.
     """
 
     type: Literal["largest_sampling_rate"]
@@ -108,14 +107,14 @@ class MembershipConversionsRequest(Request):
 
 
 class ConversionResult(Response, Generic[TypeT, ConversionT]):
-    """Result of one conversion."""
+    """Result of one conversion, with the conversion itself."""
 
     type: Annotated[TypeT, Field(description="Type of the conversion.")]
     conversion: Annotated[ConversionT, Field(description="The conversion, with default values filled in.")]
 
 
 class LargestAdvantage(Response):
-    """The gain at the prior that was found."""
+    """The gain over the prior at the prior that was found."""
 
     largest_advantage: Annotated[
         EnclosedNumber,

@@ -22,10 +22,10 @@ def bounds_request(
     places: Mapping[str, str],
     relative_tolerance: float = DEFAULT_TOLERANCE,
 ) -> BoundsRequest:
-    """Return a request for bounds with the method auto. Without a threat model it uses the worst case.
+    """Return a request for bounds with the method auto, which is part of another request.
 
-    places: for pointers of this request, the pointers of the surrounding request. Raise PydanticCustomError with a
-    pointer into the surrounding request.
+    Without a threat model it uses the worst case. `places` maps pointers of this request to pointers of the surrounding
+    request. Raise PydanticCustomError with a pointer into the surrounding request.
     """
     given: dict[str, Any] = {} if threat_model is None else {"threat_model": threat_model}
     try:

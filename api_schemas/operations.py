@@ -1,4 +1,4 @@
-"""`GET /v1/limits`, `/v1/version`, `/livez` and `/readyz`: what the service is and how it feels."""
+"""Limits, versions and health: `GET /v1/limits`, `/v1/version`, `/livez` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class LiveResponse(Response):
 
 
 class Check(Response):
-    """One readiness check of the service."""
+    """One readiness check of the service, with its result."""
 
     name: Annotated[str, Field(description="Name of the checked component.", examples=["known_answer"])]
     status: Annotated[

@@ -13,20 +13,22 @@ from api_schemas.jobs import JobResponse
 class OperatedJob(JobResponse):
     """Job with its requester, and the reason why it does not progress."""
 
-    requester: Annotated[str, Field(description="Whose shares the job uses.")]
-    request_id: Annotated[str, Field(description="Of the request that sent the job, for the log.")]
-    generation: Annotated[int, Field(description="How often another version began the job anew.")]
-    why: Annotated[str, Field(description="What the job waits for, or that it is computed.")]
+    requester: Annotated[str, Field(description="Client that submitted the job.")]
+    request_id: Annotated[str, Field(description="Identifier of the request that submitted the job, in the logs.")]
+    generation: Annotated[int, Field(description="Number of restarts of the job by another engine version.")]
+    why: Annotated[str, Field(description="Reason why the job waits, or the workers that compute it.")]
 
 
 class HeldPiece(Response):
-    """Points of a job that a worker computes, and that have no results yet."""
+    """Points of a job that a worker computes at present, and that have no results yet."""
 
     start: Annotated[int, Field(description="Index of the first point, from 0.")]
-    stop: Annotated[int, Field(description="The point behind the last one.")]
-    tries: Annotated[int, Field(description="How many workers died or met a limit over these points.")]
-    worker: Annotated[str, Field(description="The worker that has them; empty: they wait for one.")]
-    seconds_left: Annotated[float, Field(description="They are given out again after this long without a heartbeat.")]
+    stop: Annotated[int, Field(description="Index after the last point.")]
+    tries: Annotated[int, Field(description="Number of workers that died or exceeded a limit at these points.")]
+    worker: Annotated[str, Field(description="Worker that computes the points. Empty: the points wait for a worker.")]
+    seconds_left: Annotated[
+        float, Field(description="Seconds until another worker takes the points without a heartbeat.")
+    ]
 
 
 class PresentWorker(Response):
@@ -52,6 +54,6 @@ class OperatedJobs(Response):
 
 
 class PurgedJobs(Response):
-    """Number of removed jobs."""
+    """Number of jobs that were removed."""
 
     removed: Annotated[int, Field(description="Jobs that are gone, with their results.")]

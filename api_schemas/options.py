@@ -21,7 +21,10 @@ from api_schemas.scalar_types import (
 
 
 class MethodOptions(BaseModel):
-    """Options of a request, which its response repeats. Options that its methods do not accept are absent."""
+    """Options of composition engines in a request, which its response repeats.
+
+    Options that the methods of the request do not accept are absent.
+    """
 
     relative_tolerance: RelativeTolerance = DEFAULT_TOLERANCE
     order: OptionalOrder = None
@@ -50,7 +53,7 @@ ONLY_WHERE_ASKED: Final = "ground_truth"
 
 
 def settle_options(request: Request, methods: Collection[str]) -> None:
-    """Fill in the options of a request during validation, so that equal requests have one digest.
+    """Fill in the defaults of the options of a request during validation, so that equal requests have one digest.
 
     Raise PydanticCustomError for an option that none of the methods accepts. The method `all` accepts every option.
     """
@@ -62,4 +65,4 @@ def settle_options(request: Request, methods: Collection[str]) -> None:
             if taken or ("all" in methods and option.method != ONLY_WHERE_ASKED):
                 held[name] = option.default
         elif not taken and "all" not in methods:
-            raise limit_error(f"/{name}", f"Only for the method {option.method}{for_all}.")
+            raise limit_error(f"/{name}", f"Send this option only with the method {option.method}{for_all}.")

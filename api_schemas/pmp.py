@@ -1,4 +1,8 @@
-"""Shared parts of the resources for practical membership privacy (PMP)."""
+"""Shared parts of the resources for practical membership privacy (PMP).
+
+The *parent set* is the population of records, and the data are a random half of it. The *PMP parameter* bounds what a
+release tells about the membership of each point.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class PmpExponentialRequest(Request):
             self._only_points()
         if self.point_count % 2:
             pointer = "/points" if self.losses is None else "/losses"
-            raise limit_error(pointer, f"The parent set must have an even number of points; it has {self.point_count}.")
+            raise limit_error(pointer, f"The parent set must have an even number of points. It has {self.point_count}.")
         self._settle_sampling()
         return self
 
@@ -133,9 +133,7 @@ class PmpExponentialRequest(Request):
             if getattr(self, name) is not None:
                 raise limit_error(f"/{name}", "Send either losses, or points with objects and clip_radius.")
         if self.sensitivity is None:
-            raise limit_error(
-                "/sensitivity", "Required with losses: what bounds them beyond the parent set is not known here."
-            )
+            raise limit_error("/sensitivity", "Required with losses, because the parent set alone does not bound them.")
         _check_rows(self.losses or (), "/losses", self.point_count)
 
     def _only_points(self) -> None:
@@ -151,11 +149,14 @@ class PmpExponentialRequest(Request):
 
     def _settle_sampling(self) -> None:
         if self.exact and self.data_size > EXACT_AT_MOST:
-            raise limit_error("/exact", f"All subsets can be summed up to {2 * EXACT_AT_MOST} points.")
+            raise limit_error("/exact", f"All subsets are summed only for at most {2 * EXACT_AT_MOST} points.")
         if self.enumerates:
             for name in ("samples", "seed", "confidence"):
                 if getattr(self, name) is not None:
-                    raise limit_error(f"/{name}", "Only where subsets are drawn, not where all are summed: see exact.")
+                    raise limit_error(
+                        f"/{name}",
+                        "Send this field only if subsets are drawn, not if all subsets are summed (see exact).",
+                    )
             return
         held = vars(self)
         if self.samples is None:
@@ -166,14 +167,19 @@ class PmpExponentialRequest(Request):
         if 0 < samples < FEWEST_SAMPLES:
             raise limit_error("/samples", f"Must be 0 or at least {FEWEST_SAMPLES}.")
         if samples and not self._may_be_sampled:
-            raise limit_error("/samples", f"Subsets are drawn of at most {LARGEST_SAMPLED_POINTS} points; send 0.")
+            raise limit_error(
+                "/samples", f"Subsets are drawn only for at most {LARGEST_SAMPLED_POINTS} points. Send 0."
+            )
         if samples * self.point_count > LARGEST_SAMPLED_NUMBERS:
             raise limit_error("/samples", f"Samples times points may be at most {LARGEST_SAMPLED_NUMBERS:.0e}.")
         for name, default in (("seed", 0), ("confidence", DEFAULT_CONFIDENCE)):
             if held[name] is None:
                 held[name] = default if samples else None
             elif not samples:
-                raise limit_error(f"/{name}", "Only where subsets are drawn: samples is 0, or too few are affordable.")
+                raise limit_error(
+                    f"/{name}",
+                    "Send this field only if subsets are drawn. Here samples is 0, or too few samples are possible.",
+                )
 
     @property
     def _may_be_sampled(self) -> bool:
@@ -196,7 +202,7 @@ class PmpExponentialRequest(Request):
 
     @property
     def enumerates(self) -> bool:
-        """Whether the computation sums over all subsets."""
+        """Whether the computation sums over all halves of the parent set."""
         return self.data_size <= EXACT_BY_DEFAULT if self.exact is None else self.exact
 
 
@@ -208,11 +214,11 @@ def sampling_work(objects: int, points: int) -> float:
 def _check_rows(rows: Rows, pointer: str, length: int) -> None:
     for index, row in enumerate(rows):
         if len(row) != length:
-            raise limit_error(f"{pointer}/{index}", f"Every row must have {length} numbers; this one has {len(row)}.")
+            raise limit_error(f"{pointer}/{index}", f"Every row must have {length} numbers. This row has {len(row)}.")
 
 
 class ExponentialMaximiser(TypedDict):
-    """Point and object that attain epsilon_pmp, or its upper bound if not all subsets were summed."""
+    """Point and object that attain the PMP parameter epsilon_pmp, or its upper bound if not all subsets were summed."""
 
     object: Annotated[int, Field(ge=0, description="Index of the object in the request, from 0.")]
     point: PointIndex
@@ -220,7 +226,7 @@ class ExponentialMaximiser(TypedDict):
 
 
 class EpsilonOnPopulation(TypedDict):
-    """Differential privacy among the halves of this parent set, by two definitions of the literature."""
+    """Differential privacy among the halves of this parent set, by the two definitions in the literature."""
 
     exact: Annotated[
         EnclosedNumber,

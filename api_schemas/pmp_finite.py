@@ -1,4 +1,4 @@
-"""Request and response of `POST /v1/pmp/finite`: PMP of a small mechanism that is given as a table."""
+"""Request and response of `POST /v1/pmp/finite`: practical membership privacy of a mechanism given as a table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PmpFiniteRequest(Request):
             raise limit_error("/probabilities", f"Must have {needed} rows, one for each half of {self.points} points.")
         for index, row in enumerate(self.probabilities):
             if len(row) != len(self.probabilities[0]):
-                raise limit_error(f"/probabilities/{index}", "Every row must have as many outputs as the first.")
+                raise limit_error(f"/probabilities/{index}", "Every row must have as many outputs as the first row.")
             if abs(math.fsum(row) - 1) > SUM_TOLERANCE:
                 raise limit_error(f"/probabilities/{index}", "The probabilities of a row must sum to 1 (within 1e-9).")
         self._check_subsets()
@@ -84,22 +84,23 @@ class PmpFiniteRequest(Request):
             held = frozenset(subset)
             if len(subset) != self.points // 2 or len(held) != len(subset) or max(held) >= self.points:
                 raise limit_error(
-                    f"/subsets/{index}", f"Must hold {self.points // 2} different numbers from 0 to {self.points - 1}."
+                    f"/subsets/{index}",
+                    f"Must contain {self.points // 2} different numbers from 0 to {self.points - 1}.",
                 )
             if held in known:
-                raise limit_error(f"/subsets/{index}", "This subset is listed before; list each once.")
+                raise limit_error(f"/subsets/{index}", "This subset occurs twice. Send every subset once.")
             known.add(held)
         if len(known) != len(self.probabilities):
             raise limit_error("/subsets", f"Must have {len(self.probabilities)} subsets, one for each row.")
 
     @property
     def subsets_in_order(self) -> Iterable[tuple[int, ...]]:
-        """The subset of each row of `probabilities`."""
+        """The subsets of the parent set, one for each row of `probabilities`."""
         return self.subsets or combinations(range(self.points), self.points // 2)
 
 
 class FiniteMaximiser(TypedDict):
-    """Point and output that attain epsilon_pmp."""
+    """Point and output that attain the PMP parameter epsilon_pmp."""
 
     point: PointIndex
     output: Annotated[int, Field(ge=0, description="Index of the output in the rows, from 0.")]

@@ -38,7 +38,7 @@ class DpTarget(Request):
 
 
 class PmpGaussianParameters(Request):
-    """Parameters of JSON requests and of uploaded archives."""
+    """Parameters of a Gaussian PMP request, which JSON requests and uploaded archives share."""
 
     query: Query = "mean"
     clip_radius: Annotated[
@@ -85,7 +85,9 @@ class PmpGaussianParameters(Request):
         if (self.noise_std is None) == (self.target is None):
             raise limit_error("", "Send exactly one of `noise_std` and `target`.")
         if self.target is not None and self.clip_radius is None:
-            raise limit_error("/clip_radius", "Required with `target`: unclipped records have no largest influence.")
+            raise limit_error(
+                "/clip_radius", "Required with `target`, because unclipped records have unlimited influence."
+            )
         if self.delta is None:
             if self.target is None:
                 raise limit_error("/delta", "Required: a number in [0, 1].")
@@ -97,14 +99,15 @@ class PmpGaussianParameters(Request):
         if self.parent_ratio is None:
             if count % 2:
                 raise limit_error(
-                    "/points", f"Must be an even number of points without `parent_ratio`; there are {count}."
+                    "/points",
+                    f"Must be an even number of points without `parent_ratio`. The request has {count} points.",
                 )
             return count // 2
         exact = count / self.parent_ratio
         size = round(exact)
         if not 1 <= size < count or abs(exact - size) > RATIO_ROUNDING * count:
             raise limit_error(
-                "/parent_ratio", f"{count} points over parent_ratio must be a whole number below {count}."
+                "/parent_ratio", f"{count} points divided by parent_ratio must be an integer below {count}."
             )
         return size
 
@@ -127,7 +130,7 @@ class PmpGaussianRequest(PmpGaussianParameters):
         dimension = len(self.points[0])
         for place, point in enumerate(self.points):
             if len(point) != dimension:
-                raise limit_error(f"/points/{place}", f"Must have {dimension} coordinates, as the first point.")
+                raise limit_error(f"/points/{place}", f"Must have {dimension} coordinates, like the first point.")
         self.data_size_of(len(self.points))
         return self
 

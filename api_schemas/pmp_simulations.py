@@ -121,17 +121,18 @@ class PmpSimulationsRequest(Request):
         if (self.epsilon is None) == (self.epsilon_on_population is None):
             raise limit_error("", "Send exactly one of `epsilon` and `epsilon_on_population`.")
         if self.outliers > 2 * self.data_size:
-            raise limit_error("/outliers", f"There are only {2 * self.data_size} points.")
+            raise limit_error("/outliers", f"Must be at most {2 * self.data_size}, the number of points.")
         if 2 * self.data_size * self.dimension > LARGEST_SIMULATED_NUMBERS:
             raise limit_error("/dimension", f"Points times dimension may be at most {LARGEST_SIMULATED_NUMBERS}.")
         foreign = ("delta",) if self.experiment == "exponential" else ("objects", "sensitivity")
         for name in foreign:
             if getattr(self, name) is not None:
-                raise limit_error(f"/{name}", f"Not for the {self.experiment} experiment.")
+                raise limit_error(f"/{name}", f"Omit this field for the {self.experiment} experiment.")
         if self.experiment == "exponential":
             if self.data_size > LARGEST_ENUMERATED:
                 raise limit_error(
-                    "/data_size", f"All subsets are summed: at most {LARGEST_ENUMERATED} for exponential."
+                    "/data_size",
+                    f"Must be at most {LARGEST_ENUMERATED} for the exponential experiment, which sums all subsets.",
                 )
             self._settle_absent(objects=DEFAULT_OBJECTS, sensitivity="attained")
         else:
@@ -144,7 +145,7 @@ class PmpSimulationsRequest(Request):
 
 
 class SimulatedTrial(TypedDict):
-    """Result of one simulated set.
+    """Result of one simulated parent set.
 
     null: the number is not computed, or is 0/0, or no epsilon of the mechanism reaches the requested value.
     """
@@ -178,7 +179,7 @@ class SimulatedTrial(TypedDict):
 
 
 class Spread(TypedDict):
-    """Statistics over the trials in which the number is not null."""
+    """Statistics of one number over the trials in which it is not null."""
 
     trials: Annotated[int, Field(description="Number of trials in the statistics.")]
     mean: Annotated[float | None, Field(description="Mean over these trials.")]
@@ -191,7 +192,7 @@ class Spread(TypedDict):
 
 
 class SpreadOfTrials(TypedDict):
-    """Statistics of every number of a trial."""
+    """Statistics of every number of a simulated trial, over all trials."""
 
     epsilon: Spread
     epsilon_pmp: Spread

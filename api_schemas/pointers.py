@@ -1,4 +1,4 @@
-"""JSON pointers to numbers of a request, in the spelling of the contract, and requests with other numbers."""
+"""JSON pointers to numbers of a request, and the request with other values at these positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api_schemas.base import Request
 from api_schemas.fields import FieldShape, find_field, shape_of, shape_of_field, type_of
 
 LONGEST_POINTER: Final = 500
-NO_NUMBER: Final = "Must lead to a number of the request: {why}."
+NO_NUMBER: Final = "Must point to a number of the request: {why}."
 
 
 class NoSuchNumber(LookupError):
@@ -24,8 +24,9 @@ class NoSuchNumber(LookupError):
 class Place:
     """Position of a number in a request.
 
-    steps: path from the outermost object, with the names of the contract. owner: innermost object around the number.
-    name: field of that object. number: the value, None for an absent field. shape: the allowed range.
+    `steps` is the path from the outermost object, with the names of the contract. `owner` is the innermost object
+    around the number, `name` the field of that object. `number` is the value, None for an absent field. `shape` has the
+    allowed range.
     """
 
     steps: tuple[str | int, ...]
@@ -41,7 +42,7 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """Value of `type` of the innermost object, or ""."""
+        """Value of `type` of the innermost object around the number, or "" without one."""
         return type_of(type(self.owner)) if "type" in type(self.owner).model_fields else ""
 
 
@@ -58,7 +59,7 @@ def place_of(request: Request, pointer: str) -> Place:
             found = find_field(type(value), spelled)
             if found is None or spelled == "type":
                 fields = ", ".join(each for each in type(value).model_fields if each != "type")
-                raise NoSuchNumber(NO_NUMBER.format(why=f"what is there has these fields: {fields}"))
+                raise NoSuchNumber(NO_NUMBER.format(why=f"the object there has these fields: {fields}"))
             owner, name = value, found[0]
             shape, value = shape_of_field(found[1]), value.__dict__[name]
             steps.append(name)
@@ -70,7 +71,7 @@ def place_of(request: Request, pointer: str) -> Place:
             shape, value = _item(shape), items[index]
             steps.append(index)
         else:
-            raise NoSuchNumber(NO_NUMBER.format(why=f"{name} has no parts"))
+            raise NoSuchNumber(NO_NUMBER.format(why=f"{name} has no members"))
     return Place(tuple(steps), owner, name, _number(value, name), shape)
 
 
@@ -78,7 +79,7 @@ def _number(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, tuple):
-        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list; an index leads to one of its entries"))
+        raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is a list; send the index of an entry"))
     if isinstance(value, bool) or not isinstance(value, int | float):
         what = "an object" if isinstance(value, BaseModel) else "no number"
         raise NoSuchNumber(NO_NUMBER.format(why=f"{name} is {what}"))
@@ -91,7 +92,7 @@ def _item(shape: FieldShape) -> FieldShape:
 
 
 def as_sent(value: Any) -> Any:
-    """Return a part of a request without defaults and derived fields."""
+    """Return a part of a request as a client would send it, without defaults and derived fields."""
     if isinstance(value, BaseModel):
         held = value.__dict__
         return {name: as_sent(held[name]) for name in type(value).model_fields if name in value.model_fields_set}
@@ -101,7 +102,10 @@ def as_sent(value: Any) -> Any:
 
 
 def replaced(value: Any, steps: tuple[str | int, ...], number: float, follows: tuple[str, ...] = ()) -> Any:
-    """Return the fields of `as_sent` with another number at the end of a path. `follows`: derived fields to omit."""
+    """Return the fields of `as_sent` with another number at the end of the path `steps`.
+
+    `follows`: derived fields to omit.
+    """
     first, rest = steps[0], steps[1:]
     if isinstance(first, int):
         items = list(cast("tuple[Any, ...]", value))

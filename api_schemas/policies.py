@@ -1,4 +1,4 @@
-"""Policies: what an organisation allows, as a document of limits, and how a run stands to it."""
+"""Policies: what an organisation allows, as a document of limits, and the result of these limits for a run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PolicyRule(Limit):
 
 
 class RequiredAttestation(Request):
-    """An assumption that needs an attestation before a run meets the policy."""
+    """An assumption that has to be attested before a run meets the policy."""
 
     assumption: Annotated[
         AssumptionCode,
@@ -120,7 +120,7 @@ class Policy(Request):
     @model_validator(mode="after")
     def _can_stop_a_run(self) -> Self:
         if all(rule.severity == "warning" for rule in self.rules):
-            sentence = "Every limit only warns, so that no run can break the policy. Give one limit the severity error."
+            sentence = "Give at least one limit the severity error. With only warnings, no run can violate the policy."
             raise field_error("rules", sentence)
         return self
 
@@ -138,7 +138,7 @@ class Policy(Request):
 
 
 class Ruling(Response):
-    """Result of one rule for a run."""
+    """Result of one rule of a policy for a run."""
 
     rule: PolicyRule
     meaning: Annotated[
@@ -245,7 +245,7 @@ class Decision(Response):
         Field(
             description="The verdict in one sentence, with its assumptions. Display this sentence together with "
             "the verdict.",
-            examples=["Every limit is kept if 3 assumptions hold that nobody vouches for."],
+            examples=["Every limit is kept if 3 unattested assumptions hold."],
         ),
     ]
     requires: Annotated[

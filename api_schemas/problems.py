@@ -103,7 +103,7 @@ def field_errors(error: ValidationError) -> list[FieldError]:
     Tags that pydantic adds to locations are removed. Aliases keep the spelling of the request.
     """
     if error.error_count() > LARGEST_ERROR_COUNT:
-        return [FieldError(pointer="", detail=f"More than {LARGEST_ERROR_COUNT} places in the body are wrong.")]
+        return [FieldError(pointer="", detail=f"More than {LARGEST_ERROR_COUNT} positions in the body are invalid.")]
     details = error.errors(include_url=False)
     # A list all of whose items are wrong is also reported as too short: say only what is wrong with the items.
     inside = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
@@ -115,7 +115,9 @@ def field_errors(error: ValidationError) -> list[FieldError]:
         ]
     )
     more = max(len(details) - LISTED_ERRORS, 0)
-    return [*listed, FieldError(pointer="", detail=f"{more} more places in the body are wrong.")] if more else listed
+    return (
+        [*listed, FieldError(pointer="", detail=f"{more} more positions in the body are invalid.")] if more else listed
+    )
 
 
 def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
@@ -169,10 +171,10 @@ def _field_error(
 
 
 def _how_written(shape: FieldShape, sent: object) -> str:
-    """Return a remedy for a number that was sent as a text."""
+    """Return a remedy for a number that was sent as a text, or ""."""
     if shape.kind not in ("number", "integer") or not isinstance(sent, str):
         return ""
-    share = " A share, not a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
+    share = " Send a share instead of a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
     return f" JSON numbers have no quotes.{share}"
 
 
@@ -190,7 +192,7 @@ def _by_type(models: tuple[type[Request], ...]) -> dict[str, type[Request]]:
 
 
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
-    """Follow a location of pydantic through the schema."""
+    """Return the position of an error by following its location through the schema."""
     root = request_model(title)
     shape = FieldShape(kind="object", models=(root,)) if root else _ANYTHING
     pointer, owner = "", root
@@ -214,11 +216,11 @@ def _find(title: str, location: tuple[int | str, ...]) -> _Place:
     return _Place(pointer, shape, owner)
 
 
-_SAMPLING: Final = "How batches were drawn is `sampling` of the mechanism dpsgd."
-_RECORDS: Final = "`records` is a field of the threat model worst_case, and of the context of an assessment."
+_SAMPLING: Final = "Send the kind of batches as `sampling` of the mechanism dpsgd."
+_RECORDS: Final = "Send `records` in the threat model worst_case, or in the context of an assessment."
 _STATE: Final = (
-    'The state of another library goes into the place of a mechanism: {"mechanism": {"type": "imported", "content": '
-    "<the state>}, ...}."
+    "Send the state of another library in place of a mechanism: "
+    '{"mechanism": {"type": "imported", "content": <the state>}, ...}.'
 )
 SIMILAR: Final = 0.7
 LONGEST_NAME: Final = 64
@@ -236,18 +238,18 @@ ELSEWHERE: Final = {
 
 def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
     if model is None:
-        return "Not a field here."
+        return "Unknown field."
     found = find_field(model, spelling)
     if found:
-        return f"Another spelling of `{found[0]}`, which is given as well: send only one of them."
+        return f"`{found[0]}` is also given, and both names mean one field. Send only one of them."
     known = [each for name, field in model.model_fields.items() for each in spellings(name, field)]
     names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
     elsewhere = f"{ELSEWHERE[spelling]} " if spelling in ELSEWHERE else _nearest(spelling, known)
-    return f"Not a field here. {elsewhere}The fields are: {names}."
+    return f"Unknown field. {elsewhere}The fields are: {names}."
 
 
 def _nearest(sent: str, known: Sequence[str]) -> str:
-    """Return a suggestion of known names that resemble a misspelt name."""
+    """Return a suggestion with the known names that resemble a misspelt name, or ""."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
     return f"Did you mean `{found[0]}`? " if found else ""

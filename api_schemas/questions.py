@@ -1,4 +1,7 @@
-"""Questions about the trade-off curve. Each question is answered in its `direction`."""
+"""Questions about a trade-off curve. Each question is answered in its `direction`.
+
+`add`: the null hypothesis is the data without the record. `remove`: with the record. `both`: the worse of the two.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ class AdvantageQuestion(Request):
 
 
 class GdpMuQuestion(Request):
-    """Smallest mu whose Gaussian curve lies below the trade-off curve, for errors at or above the given minima."""
+    """Smallest mu of Gaussian differential privacy whose trade-off curve lies below that of the run.
+
+    Only errors at or above the given minima count.
+    """
 
     type: Literal["gdp_mu"]
     false_positive_rate_min: FalsePositiveRateMin = 1e-9

@@ -1,6 +1,6 @@
-"""Every quantity of the wire: range, unit, meaning, example, and the spellings that peers use for it.
+"""Scalar types of requests: range, unit, meaning, example, and spellings that other libraries use.
 
-The first spelling of a quantity is ours and the only one that is written; the others are accepted on input.
+The first spelling is that of this service and the only one in responses. The others are accepted in requests.
 """
 
 from __future__ import annotations

@@ -104,22 +104,25 @@ class SweptNumbers(Request):
         if self.least > self.most:
             raise field_error("least", "`from` must not be above `to`.")
         if self.spacing == "log" and self.least <= 0:
-            raise field_error("least", "Must be above 0 where the spacing is log.")
+            raise field_error("least", "Must be above 0 for logarithmic spacing.")
         if self.count == 1 and self.least < self.most:
-            raise field_error("count", "Must be at least 2, for both ends are included.")
+            raise field_error("count", "Must be at least 2, because both endpoints are included.")
         return self
 
     @property
     def size(self) -> int:
-        """Number of values in this range."""
+        """Number of values of the varied number."""
         return len(self.values) if self.values is not None else self.count or 0
 
     def numbers(self, *, whole: bool) -> tuple[int | float, ...]:
-        """Return all values in order. `whole`: the field takes integers, so that values of a range are rounded."""
+        """Return all values of the varied number in order.
+
+        `whole`: the field takes integers, so that values of a range are rounded.
+        """
         return tuple(self.number(place, whole=whole) for place in range(self.size))
 
     def number(self, place: int, *, whole: bool) -> int | float:
-        """Return the value at an index, from 0."""
+        """Return the value of the varied number at an index, from 0. `whole`: the field takes integers."""
         if self.values is not None:
             listed = self.values[place]
             return int(listed) if whole and listed.is_integer() else listed
@@ -155,7 +158,7 @@ Combine = Annotated[
 
 
 class SweepsRequest(MethodOptions, Request):
-    """A mechanism, a threat model, questions, and the varied numbers."""
+    """A mechanism, a threat model, questions, and the varied numbers of a sweep."""
 
     largest_points: ClassVar[int] = LARGEST_POINTS
     largest_numbers: ClassVar[int] = LARGEST_SWEPT_NUMBERS
@@ -175,27 +178,32 @@ class SweepsRequest(MethodOptions, Request):
         check_tree(self.mechanism)
         self._settle(threat_model=settled(self.threat_model, self.mechanism))
         if self.method in NOT_SWEPT:
-            raise limit_error("/method", f"A sweep has no method {self.method}: ask POST /v1/bounds, run by run.")
+            raise limit_error(
+                "/method", f"A sweep does not support the method {self.method}. Send POST /v1/bounds for single runs."
+            )
         settle_options(self, (self.method,))
         self._settle(vary=self._in_order())
         sizes = [each.size for each in self.vary.values()]
         if self.combine == "zip" and len(set(sizes)) > 1:
             pointer = next(name for name, each in self.vary.items() if each.size != sizes[0])
-            raise limit_error(f"/vary/{escaped(pointer)}", f"Has {self.vary[pointer].size} numbers, others {sizes[0]}.")
+            raise limit_error(
+                f"/vary/{escaped(pointer)}",
+                f"Must have {sizes[0]} numbers like the other pointers. It has {self.vary[pointer].size}.",
+            )
         if self.point_count > self.largest_points:
-            raise limit_error("/vary", f"There may be at most {self.largest_points} points.")
+            raise limit_error("/vary", f"A sweep may have at most {self.largest_points} points.")
         if self.point_count * self.quantity_count > self.largest_numbers:
-            sentence = f"At most {self.largest_numbers} numbers may be read, of all points together."
+            sentence = f"All points together may have at most {self.largest_numbers} numbers."
             raise limit_error("/questions", sentence)
         return self
 
     def _in_order(self) -> dict[str, SweptNumbers]:
-        """Sort the varied pointers, in the spelling of the contract. Members of JSON objects have no order."""
+        """Return the varied numbers, sorted by pointer in the spelling of the contract. JSON objects have no order."""
         found: dict[str, SweptNumbers] = {}
         for pointer, numbers in self.vary.items():
             place = free_place(self, pointer, f"/vary/{escaped(pointer)}", SWEPT_PARTS)
             if place.pointer in found:
-                raise limit_error(f"/vary/{escaped(pointer)}", f"Leads to {place.pointer}, like another pointer.")
+                raise limit_error(f"/vary/{escaped(pointer)}", f"Points to {place.pointer}, like another pointer.")
             found[place.pointer] = numbers
         return {pointer: found[pointer] for pointer in sorted(found)}
 
@@ -212,17 +220,20 @@ class SweepsRequest(MethodOptions, Request):
 
     @property
     def quantity_count(self) -> int:
-        """Number of values that are computed at each point. A trade_off has two error rates at each rate."""
+        """Number of answers that are computed at each point of the sweep.
+
+        A trade_off has two error rates at each rate.
+        """
         lists = [each.false_positive_rates for each in self.questions if isinstance(each, TradeOffQuestion)]
         return len(self.questions) + sum(2 * len(rates) - 1 for rates in lists)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return the positions of the varied numbers, in the order of the pointers."""
+        """Positions of the varied numbers in the request, in the order of the pointers."""
         return tuple(place_of(self, pointer) for pointer in self.vary)
 
     def points(self) -> Iterator[tuple[float, ...]]:
-        """Return the numbers of every point, in the order of the pointers."""
+        """Return the values of the varied numbers at every point of the sweep, in the order of the pointers."""
         lists = [
             numbers.numbers(whole=place.shape.kind == "integer")
             for place, numbers in zip(self.places, self.vary.values(), strict=True)
@@ -230,11 +241,14 @@ class SweepsRequest(MethodOptions, Request):
         return zip(*lists, strict=True) if self.combine == "zip" else product(*lists)
 
     def points_at(self, indices: Iterable[int]) -> Iterator[tuple[float, ...]]:
-        """Return the numbers of some points. Other points are not computed."""
+        """Return the values of the varied numbers at the points with these indices. Other points are not computed."""
         return zip(*self._columns(list(indices)).values(), strict=True)
 
     def columns(self, start: int, stop: int) -> dict[str, tuple[float, ...]]:
-        """Return the numbers of the points from `start` up to `stop`, by pointer. Other points are not computed."""
+        """Return the values of the varied numbers by pointer, at the points `start` to `stop - 1`.
+
+        Other points are not computed.
+        """
         return self._columns(range(start, stop))
 
     def _columns(self, points: Sequence[int]) -> dict[str, tuple[float, ...]]:
@@ -250,7 +264,7 @@ class SweepsRequest(MethodOptions, Request):
         return found
 
     def asked(self, places: Sequence[Place], numbers: Sequence[float]) -> BoundsRequest:
-        """Return the request for bounds at a point. Raise ValidationError for invalid numbers."""
+        """Return the request for bounds at a point of the sweep. Raise ValidationError for invalid numbers."""
         held = vars(self)
         sent = {name: held[name] for name in (*SWEPT_PARTS, "method", *MethodOptions.model_fields)}
         sent |= with_numbers(self, zip(places, numbers, strict=True))
@@ -281,7 +295,10 @@ Logarithms = Annotated[
 
 
 class SweptAnswer(Response):
-    """One number at every point, as columns: the answer to a question, or one quantity at one rate of trade_off."""
+    """One number at every point of a sweep, as columns.
+
+    The number is the answer to a question, or one quantity at one rate of trade_off.
+    """
 
     question: Annotated[int, Field(ge=0, description="Index of the question in `questions`, from 0.")]
     point: Annotated[
@@ -319,7 +336,7 @@ class SweptAnswer(Response):
 
 
 class SweptWorstCase(Response):
-    """Worst-case answers by method auto, for comparison with a relaxed threat model."""
+    """Worst-case answers by method auto, for comparison with a weaker attacker."""
 
     threat_model: Annotated[
         ThreatModelSpec | None,
@@ -331,7 +348,7 @@ class SweptWorstCase(Response):
 
 
 class PointProblem(Response):
-    """Reason why one point has no answer. Other points are not affected."""
+    """Reason why one point of a sweep has no answer. Other points are not affected."""
 
     point: Annotated[int, Field(ge=0, description="Index of the point in the columns, from 0.", examples=[3])]
     type: ProblemType
@@ -343,7 +360,7 @@ class PointProblem(Response):
 
 
 class SweepsResponse(MethodOptions, Result):
-    """Answers as columns with one entry for each point."""
+    """Answers of a sweep as columns with one entry for each point."""
 
     mechanism: MechanismSpec
     threat_model: ThreatModelSpec

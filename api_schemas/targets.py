@@ -85,7 +85,7 @@ class Limit(Request):
 
 
 class CalibrationTarget(Limit):
-    """A limit on the answer to one question."""
+    """A limit on the answer to one question, which a calibration has to meet."""
 
     def check_limit(self, *, whatever: bool) -> None:
         """Raise PydanticCustomError for a limit that no answer meets.
@@ -94,9 +94,9 @@ class CalibrationTarget(Limit):
         """
         least, most = widest(self.question) if whatever else value_range(self)
         if self.at_most is not None and self.at_most < least * (1 - SLACK):
-            raise _refusal("at_most", "Too small for this question: whatever the mechanism, a guess reaches more.")
+            raise _refusal("at_most", "Must be larger: guessing alone exceeds this limit for every mechanism.")
         if self.at_least is not None and self.at_least > most * (1 + SLACK):
-            raise _refusal("at_least", "Too large for this question: its answer is less, whatever the mechanism.")
+            raise _refusal("at_least", "Must be smaller: no mechanism reaches this limit.")
 
 
 def value_range(target: Limit) -> tuple[float, float]:
@@ -131,7 +131,10 @@ def value_range(target: Limit) -> tuple[float, float]:
 
 
 def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, float]:
-    """Return the range of p power / (p power + (1 - p) rate): power from rate to 1; of the least, from 0 to rate."""
+    """Return the range of the positive predictive value p power / (p power + (1 - p) rate) for the prior p.
+
+    The power is from `rate` to 1 for the largest value, and from 0 to `rate` for the smallest.
+    """
     prior, rate = question.prior, question.false_positive_rate or 0.0
     if question.side == "at_least":
         return (0.0 if prior < 1 else 1.0), prior
@@ -139,7 +142,10 @@ def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, f
 
 
 def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
-    """Return the range of floor(ln B / ln L): L from 0 to 1 - p, where nothing is learnt."""
+    """Return the range of floor(ln B / ln L), the deletion capacity.
+
+    B is the confidence. The bound L of one record is from 0 to 1 - p, where p is the prior and nothing is learnt.
+    """
     prior, confidence = question.prior, question.confidence
     if confidence == 0:
         return math.inf, math.inf
@@ -151,7 +157,10 @@ def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
 
 
 def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, float]:
-    """Return the range of (1 - p)(1 - rate) / ((1 - p)(1 - rate) + p beta): beta from 1 - rate to 0, or from 1."""
+    """Return the range of (1 - p)(1 - rate) / ((1 - p)(1 - rate) + p beta), the negative predictive value at prior p.
+
+    The type II error beta is from 1 - rate to 0 for the largest value, and from 1 - rate to 1 for the smallest.
+    """
     prior, rate = question.prior, question.false_positive_rate
     if prior == 0:
         return 1.0, 1.0
@@ -173,25 +182,29 @@ def widest(question: QuestionSpec) -> tuple[float, float]:
 
 
 def why_idle(limit: Limit) -> str | None:
-    """Return why a limit has no effect, because every run or no run meets it. Return None for an effective limit."""
+    """Return why a limit has no effect: every run meets it, or no run does. Return None for an effective limit."""
     least, most = value_range(limit)
     number, upwards = limit.limit, limit.at_most is not None
     if least >= most * (1 - SLACK):
-        return f"The answer to this question is {least:.6g} for every run, so that a limit on it decides nothing."
+        return (
+            f"The answer to this question is {least:.6g} for every run. Choose a question whose answer depends on "
+            "the run."
+        )
     beyond_most, beyond_least = number >= most * (1 - SLACK), number <= least * (1 + SLACK)
     if beyond_most if upwards else beyond_least:
         end = f"at most {most:.6g}" if upwards else f"at least {least:.6g}"
-        return f"No run can break this limit: the answer is {end} for every run.{_meant(limit, least, most)}"
+        return f"No run can violate this limit, because the answer is {end} for every run.{_meant(limit, least, most)}"
     if number < least * (1 - SLACK) if upwards else number > most * (1 + SLACK):
         side, end = ("least", least) if upwards else ("most", most)
         return (
-            f"No run can keep this limit: the answer is at {side} {end:.6g} for every run.{_meant(limit, least, most)}"
+            f"No run can meet this limit, because the answer is at {side} {end:.6g} for every "
+            f"run.{_meant(limit, least, most)}"
         )
     return None
 
 
 def _meant(limit: Limit, least: float, most: float) -> str:
-    """Return a question about percentages if the limit, read as a percentage, would have an effect."""
+    """Return a hint about percentages if the limit, taken as a percentage, would have an effect; otherwise ""."""
     share = limit.limit / 100
     is_share = most < math.inf and not isinstance(limit.question, DeletionCapacityQuestion)
     return f" Did you mean {share:.12g}?" if is_share and limit.limit >= 1 and least < share < most else ""

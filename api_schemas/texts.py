@@ -35,15 +35,16 @@ DAY: Final = "a day of the calendar, as YYYY-MM-DD"
 
 
 def _check_day(text: str) -> str:
-    """Return the text. Raise PydanticCustomError for a day that is not in the calendar, or lies in the future
-    everywhere.
+    """Return the text of a day unchanged.
+
+    Raise PydanticCustomError for a day that is not in the calendar, or lies in the future in every time zone.
     """
     try:
         day = date.fromisoformat(text)
     except ValueError:
         raise PydanticCustomError("day", "{sentence}", {"sentence": f"Must be {DAY}."}) from None
     if day > (datetime.now(UTC) + LATEST_ZONE).date():
-        sentence = "Must not be in the future: this day has begun in no time zone yet."
+        sentence = "Must not be in the future in every time zone."
         raise PydanticCustomError("day", "{sentence}", {"sentence": sentence})
     return text
 

@@ -1,4 +1,7 @@
-"""Threat models: who attacks, discriminated by `type`. All but `worst_case` are relaxed, and never answered alone."""
+"""Threat models: who attacks, discriminated by `type`.
+
+All but `worst_case` are *relaxed* (weaker), and the worst case is always answered beside them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ _USUAL: Final = WorstCaseThreatModel(type="worst_case")
 
 
 def usual_worst_case() -> WorstCaseThreatModel:
-    """Return the threat model of a request without one. The value is shared, since it is immutable."""
+    """Return the worst case that applies to requests without a threat model.
+
+    The value is shared, since it is immutable.
+    """
     return _USUAL
 
 
@@ -176,7 +182,7 @@ class PracticalThreatModel(Request):
 
 
 class AdversaryComponent(Request):
-    """One possible adversary and the probability of this adversary."""
+    """One possible adversary of a mixture, and the probability of this adversary."""
 
     weight: Weight
     threat_model: PureThreatModel
@@ -254,7 +260,7 @@ def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSp
 
 
 def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[tuple[NeighboringRelation, int | None]]:
-    """Return the relations and record counts of the worst cases that bound an adversary or its types."""
+    """Yield (neighbouring relation, number of records) of the worst cases that bound an adversary or its components."""
     match threat_model:
         case WorstCaseThreatModel():
             yield threat_model.neighboring_relation, threat_model.records
@@ -272,7 +278,7 @@ def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[
 
 
 def _can_replace(mechanism: MechanismSpec) -> bool:
-    """Whether every step has a known dominating pair for replaced records."""
+    """Whether every step of a mechanism has a known dominating pair of distributions for replaced records."""
     nodes = nodes_of(mechanism)
     sampled = [node for node in nodes if isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1]
     return not (
@@ -283,7 +289,7 @@ def _can_replace(mechanism: MechanismSpec) -> bool:
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:
-    """Whether a threat model is relaxed, so that the worst case is shown beside its answers."""
+    """Whether a threat model is weaker than the worst case, which is then shown beside its answers."""
     return not isinstance(threat_model, WorstCaseThreatModel)
 
 

@@ -154,19 +154,19 @@ class DpsgdMechanism(Request):
         if self.sampling == "shuffled":
             held["reshuffled"] = self.reshuffled is not False
             if not held["reshuffled"] and isinstance(self.sample_rate, tuple):
-                raise field_error("sample_rate", "Must be a number where all epochs have the order of the first.")
+                raise field_error("sample_rate", "Must be one number if all epochs have the order of the first epoch.")
         elif self.reshuffled is not None:
-            raise field_error("reshuffled", "Only for the sampling shuffled.")
+            raise field_error("reshuffled", "Send reshuffled only for the sampling shuffled.")
         return self
 
     @property
     def phases(self) -> int:
-        """Number of phases: the length of the lists, or 1 without lists."""
+        """Number of phases of the run: the length of the lists, or 1 without lists."""
         return max(map(len, self._lists().values()), default=1)
 
     @property
     def total_steps(self) -> int:
-        """Number of batches of all phases."""
+        """Number of steps (batches) of all phases."""
         steps = self.steps if self.steps is not None else 0
         return sum(steps) if isinstance(steps, tuple) else steps * self.phases
 
@@ -183,14 +183,14 @@ class DpsgdMechanism(Request):
                 raise field_error(name, sentence)
 
     def _settled_rate(self) -> float | tuple[float, ...]:
-        """Return the given rate, or the rate of the given sizes."""
+        """Return the sampling rate of the request, or the rate that follows from its sizes."""
         batch, records, sent = self.batch_size, self.dataset_size, self.sample_rate
         if batch is None or records is None:
             missing = "batch_size" if batch is None else "dataset_size"
             if batch is not records:
-                raise field_error(missing, "Required: batch_size and dataset_size are sent together.")
+                raise field_error(missing, "Required: send batch_size and dataset_size together.")
             if self.sampling == "fixed_with_replacement":
-                raise field_error(missing, "Required: batches drawn with replacement are described by both sizes.")
+                raise field_error(missing, "Required: batches drawn with replacement need both sizes.")
             if sent is None:
                 raise field_error(
                     "sample_rate", "Required: sample_rate, numbers in (0, 1], or batch_size and dataset_size."
@@ -200,15 +200,16 @@ class DpsgdMechanism(Request):
             raise field_error("batch_size", "batch_size must be at most dataset_size.")
         known = batch / records
         if isinstance(sent, tuple):
-            raise field_error("sample_rate", "Must be absent, or a number, where batch_size and dataset_size are sent.")
+            raise field_error("sample_rate", "Must be absent or one number if batch_size and dataset_size are sent.")
         if sent is not None and abs(sent - known) > AGREEMENT * known:
             raise field_error(
-                "sample_rate", "Must be batch_size/dataset_size where these are sent as well: send one of the two."
+                "sample_rate",
+                "Must be equal to batch_size/dataset_size if all three are sent. Send only the sizes or only the rate.",
             )
         return known if sent is None else sent
 
     def _settled_steps(self) -> int | tuple[int, ...]:
-        """Return the given steps, or the steps of the given epochs."""
+        """Return the number of steps of the request, or the steps that follow from its epochs."""
         sent = self.steps
         if self.epochs is None:
             if sent is None:
@@ -225,19 +226,21 @@ class DpsgdMechanism(Request):
 
 
 def _both(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
-    """Raise PydanticCustomError if steps and epochs were both sent and disagree."""
+    """Raise PydanticCustomError if the request has both steps and epochs, and they disagree."""
     if isinstance(known, tuple) or isinstance(steps, tuple):
         return "These epochs are not the steps that are sent as well (one step is one batch): send only one of them."
     return f"These epochs are {known} steps (one step is one batch), and steps is {steps}: send only one of them."
 
 
 def listed(value: Number | tuple[Number, ...]) -> tuple[Number, ...]:
-    """Return the numbers of a list, or a single number as a list."""
+    """Return a list as a tuple, and a single number as a tuple of one number."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def _batches(run: DpsgdMechanism, rate: float, epochs: float) -> int:
-    """Return the number of batches in some epochs, rounded up. Shuffled epochs consist of complete batches.
+    """Return the number of batches in `epochs` epochs at the sampling rate `rate`, rounded up.
+
+    Shuffled epochs consist of complete batches.
 
     Numbers have their decimal value: 0.1 is one tenth, not the nearest double.
     """
@@ -256,5 +259,5 @@ def _whole(number: Fraction) -> int:
 
 
 def phases_of(runs: Iterable[object]) -> int:
-    """Return the entries of all lists of descriptions that may change from phase to phase."""
+    """Return the number of entries in all lists of these mechanisms that may change from phase to phase."""
     return sum(run.phases for run in runs if isinstance(run, DpsgdMechanism))

@@ -1,8 +1,8 @@
 """Side-by-side measurements: `make bench` runs all of them and writes RESULTS.md.
 
-`numbers/` the numeric core in this process; `engines/` engines by name, and memory; `peers/` other packages, each
-in a process of its own; `sweeps/` random cases by two engines; `http/` the service and a minimal application, loaded
-from this process. A subject returns a `Section`: tables, and what is within reach.
+`numbers/` measures the numeric core in this process. `engines/` measures engines by name, and memory. `peers/` runs
+other packages, each in a process of its own. `sweeps/` compares two engines on random cases. `http/` loads the service
+and a minimal application from this process. Each subject returns a `Section` with tables and the reaches that it meets.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 
 THREAD_VARIABLES: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-# Numeric libraries read these where they are loaded: before anything else of a measurement is. With more threads, which
-# wait for each other busily, a sum of a few thousand products takes milliseconds of CPU on a machine that is shared.
-# Workers of the service have one thread too.
+# Numeric libraries read these variables at import, so they are set before any other import. Several threads wait for
+# each other in busy loops: on a shared machine a sum of a few thousand products then takes milliseconds of CPU. Workers
+# of the service also use one thread.
 for _variable in THREAD_VARIABLES:
     os.environ[_variable] = "1"

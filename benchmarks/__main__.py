@@ -1,7 +1,7 @@
-"""`make bench`: everything in one go, printed and written to RESULTS.md.
+"""`make bench`: run every measurement, print the results and write RESULTS.md.
 
-`python -m benchmarks numbers http` runs parts, and only prints them. The exit status is not 0 where enclosures of one
-number do not meet.
+`python -m benchmarks numbers http` runs the named parts and only prints them. The exit status is nonzero if two
+enclosures of the same number do not meet.
 """
 
 from __future__ import annotations

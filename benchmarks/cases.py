@@ -1,4 +1,6 @@
-"""The runs that are measured: (noise multiplier, sampling rate, steps), Gaussian or Laplace noise; and their truths."""
+"""The measured runs (noise multiplier, sampling rate, steps) with Gaussian or Laplace noise, and their reference
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.privacy.references import number, rows
 
 @dataclass(frozen=True)
 class Run:
-    """Repeated Poisson-sampled noise: a training run where it is Gaussian. A rate of 1 is no sampling."""
+    """Repeated Poisson-sampled noise. With Gaussian noise this is a DP-SGD run. A rate of 1 means no sampling."""
 
     name: str
     noise_multiplier: float
@@ -38,7 +40,7 @@ class Run:
         return built({"type": "repeated", "mechanism": step, "steps": self.steps})
 
     def curves(self, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> TradeOffPair:
-        """Made anew: nothing that was computed for other curves is used again."""
+        """Build new curves. They share no computed values with other curves."""
         return WorstCase(self.neighboring_relation, self.records).curves(self.mechanism, method, options)
 
     def __str__(self) -> str:
@@ -62,11 +64,11 @@ REPLACED = tuple(
 COMPOSED = (C1, C2, C3, C5, C6)
 BESIDE_PEERS = (C1, C2, C3, C4, C5, C6, S1, S2, L1, G1)
 UNRELATED = Run("unrelated", 1.3, 0.03, 700)
-"""Asked once before anything is timed, so that first calls into numpy and scipy are not counted."""
+"""Run once before any timing, so that the first calls into NumPy and SciPy are not counted."""
 
 
 def truths(run: Run) -> dict[str, Fraction]:
-    """Values of the reference, by name: `gamma-0.001`, `eps-1e-5`, `delta-1`, ...; none are known of S2."""
+    """Return the reference values of the run by name: `gamma-0.001`, `eps-1e-5`, `delta-1`, ... Run S2 has none."""
     prefix = f"{run.name}-"
     return {
         row["id"].removeprefix(prefix): Fraction(row["value"])
@@ -76,12 +78,12 @@ def truths(run: Run) -> dict[str, Fraction]:
 
 
 def argument(name: str) -> float:
-    """What a name of `truths` asks for: 1e-5 of `eps-1e-5`."""
+    """Return the number in a name of `truths`: 1e-5 for `eps-1e-5`."""
     return number(name.partition("-")[2])
 
 
 def read(pair: TradeOffPair, name: str) -> Enclosure:
-    """What a name of `truths` stands for."""
+    """Evaluate the question that a name of `truths` stands for."""
     kind, at = name.partition("-")[0], argument(name)
     if kind == "gamma":
         return reconstruction.gamma(pair.add, at).value

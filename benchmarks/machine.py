@@ -1,4 +1,4 @@
-"""Where and with what it was measured."""
+"""Description of the machine and of the installed versions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Prices against measured CPU, over the whole space of requests: `python -m benchmarks.prices 10000 901`.
+"""Cost estimates against measured CPU over the whole space of requests: `python -m benchmarks.prices 10000 901`.
 
-Requests that are written down already are not computed again (`request_search.py`), so that many are gathered in
-several runs; a third argument ends one after so many minutes, a fourth, `nested`, asks calibrations, assessments,
-comparisons and claims. Without arguments all that is written down for the present code is reported.
+Requests with a stored result are not computed again (`request_search.py`), so that several runs can collect many. A
+third argument is a limit in minutes. A fourth argument, `nested`, draws calibrations, assessments, comparisons and
+claims. Without arguments the program reports all stored results of the present code.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Final
 import numpy as np
 
 from benchmarks.report import Reach, Section, Table
-from benchmarks.request_search import SURELY_TOO_LONG, Outcome, code, kept, search
+from benchmarks.request_search import SURELY_TOO_LONG, Outcome, code, search, stored_outcomes
 
 SHORT_SECONDS: Final = 0.010
-"""What takes less need not be priced well."""
+"""Costs below this many seconds need no accurate estimate."""
 FACTOR: Final = 4.0
 MOST_INLINE_SECONDS: Final = 0.020
 LONG_SECONDS: Final = 8.0
 REQUESTS, SEED = 100, 1
-"""In `make bench`: about a second of CPU each, nearly all of it in one of ten."""
+"""Requests in `make bench`: about a second of CPU each, nearly all of it in one of ten."""
 
 
 def report(found: Sequence[Outcome]) -> Section:
-    """What was found of them."""
+    """Build the section of the results."""
     seeds = sorted({one.seed for one in found})
     named = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     section = Section(f"Prices of {len(found)} requests over the whole space, {named}")
@@ -72,18 +72,18 @@ def _listed(title: str, outcomes: Sequence[Outcome]) -> Table:
 
 
 def measure() -> Section:
-    """For `make bench`."""
+    """Run the part for `make bench`."""
     return report(search(REQUESTS, SEED))
 
 
 def main(arguments: list[str]) -> None:
-    """As the first lines say."""
+    """Run the command as the module describes it."""
     if arguments:
         count, seed = (int(each) for each in (*arguments[:2], str(SEED))[:2])
         found = search(count, seed, float((*arguments[2:3], "inf")[0]), "".join(arguments[3:4]))
     else:
         now = code()
-        found = [one for one in kept() if one.code == now]
+        found = [one for one in stored_outcomes() if one.code == now]
     section = report(found)
     for reach in section.reaches:
         print(f"{reach.what}: {reach.measured} (reach {reach.reach})")

@@ -1,4 +1,4 @@
-"""What a subject hands back, and how it is written down."""
+"""The result of a subject, and its formatting as Markdown."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reach:
-    """One line of the table of reach: what was to be had, what was measured, and whether that meets it.
+    """One line of the table of reaches: the goal, the measurement, and whether the measurement meets the goal.
 
-    `required`: a run that does not meet it has failed.
+    With `required`, a run that misses the goal fails.
     """
 
     what: str
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass
 class Section:
-    """All that a subject measured."""
+    """All measurements of a subject."""
 
     title: str
     reaches: list[Reach] = field(default_factory=list[Reach])

@@ -1,9 +1,9 @@
-"""Random requests, each computed by itself and written down: a search that goes on where it stopped.
+"""Random requests, each computed by itself and stored: a search that resumes where it stopped.
 
-Request number i of a seed is always the same one. Each is quoted and computed in a process of its own, forked from one
-that has everything loaded, with the limits of the service: what it finds can be asked again by its number. Measured is
-the first computation, with nothing kept from others. `build/prices/SEED.jsonl` has a line for each, with the code that
-it was computed by: other code computes it anew.
+Request number i of a seed never changes. Each request is quoted and computed in a process of its own, forked from a
+process with everything loaded, with the limits of the service. A finding can be repeated by its number. Only first
+computations are measured, without cached values. `build/prices/SEED.jsonl` has one line for each request, with the
+digest of the code that computed it. Other code computes the request again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.resources.nested_space import any_nested
 from tests.resources.request_space import any_request
 
 DRAWS: Final = {"": any_request, "nested": any_nested}
-"""Requests for bounds and curves; what asks for bounds many times."""
+"""Requests for bounds and curves; and resources that evaluate bounds many times."""
 FOLDER: Final = Path(__file__).parent.parent / "build" / "prices"
 LIMIT_SECONDS: Final = 30
 MEMORY: Final = 2**30
@@ -45,10 +45,10 @@ SURELY_TOO_LONG: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a request. Costs in seconds; `status` is `ok`, `refused`, `invalid`, or a defect in words.
+    """Result of a request. Costs are in seconds; `status` is `ok`, `refused`, `invalid`, or a defect in words.
 
-    `drawn`: from which space. `work`: what was counted, in seconds by what counts stand for. `second`: whether a second
-    engine was asked. `code`: a digest of what computed it.
+    `drawn` names the space of requests. `work` is the counted work, in seconds that the counts stand for. `second`
+    tells whether a second engine ran. `code` is a digest of the code that computed it.
     """
 
     seed: int
@@ -68,12 +68,12 @@ class Outcome:
 
     @property
     def is_defect(self) -> bool:
-        """Whether the service would have failed: no answer within the limits, or one that is no JSON."""
+        """Whether the service would have failed: no answer within the limits, or invalid JSON."""
         return self.status not in ("ok", "refused", "invalid", "over budget")
 
 
 def code() -> str:
-    """A digest of the sources of the service."""
+    """Return a digest of the sources of the service."""
     root = Path(service.__file__ or ".").parent
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -81,8 +81,8 @@ def code() -> str:
     return found.hexdigest()[:12]
 
 
-def kept(seed: int | None = None, drawn: str = "") -> Iterator[Outcome]:
-    """What is written down, of one seed or of all; the last line of each request counts."""
+def stored_outcomes(seed: int | None = None, drawn: str = "") -> Iterator[Outcome]:
+    """Return the stored outcomes of one seed or of all seeds. The last line of each request counts."""
     found: dict[tuple[int, int, str], Outcome] = {}
     for path in sorted(FOLDER.glob(f"{drawn}{'[0-9]*' if seed is None else seed}.jsonl")):
         for line in path.read_text().splitlines():
@@ -92,11 +92,11 @@ def kept(seed: int | None = None, drawn: str = "") -> Iterator[Outcome]:
 
 
 def search(count: int, seed: int, minutes: float = math.inf, drawn: str = "") -> list[Outcome]:
-    """The first requests of a seed by the present code: those that are not written down yet are computed, until the
-    minutes are over.
+    """Compute the first requests of a seed with the present code, except those with a stored outcome, until `minutes`
+    are over.
     """
     now, until = code(), time.monotonic() + 60 * minutes
-    found = {one.index: one for one in kept(seed, drawn) if one.code == now and one.index < count}
+    found = {one.index: one for one in stored_outcomes(seed, drawn) if one.code == now and one.index < count}
     left = [index for index in range(count) if index not in found]
     if left:
         _load()
@@ -115,14 +115,14 @@ def search(count: int, seed: int, minutes: float = math.inf, drawn: str = "") ->
 
 
 def _load() -> None:
-    """What a worker of the service has loaded."""
+    """Import the modules that a worker of the service has loaded."""
     every = (each.name for each in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."))
     for name in (*NUMERIC_LIBRARIES, *every):
         importlib.import_module(name)
 
 
 def measured(seed: int, index: int, budget: float, by: str = "", drawn: str = "") -> Outcome:
-    """One request in a process of its own."""
+    """Measure one request in a process of its own."""
     name, body = DRAWS[drawn](np.random.default_rng([seed, index]))
     reading, writing = os.pipe()
     sys.stderr.flush()
@@ -136,7 +136,7 @@ def measured(seed: int, index: int, budget: float, by: str = "", drawn: str = ""
         for line in lines:
             found.update(json.loads(line))
     _, _, usage = os.wait4(child, 0)
-    if "status" not in found:  # ended by the kernel
+    if "status" not in found:  # The kernel ended it.
         found["status"] = "over budget" if found.get("refused") else "killed"
         found["cpu"] = usage.ru_utime + usage.ru_stime
     known = {field.name for field in fields(Outcome)}
@@ -144,7 +144,7 @@ def measured(seed: int, index: int, budget: float, by: str = "", drawn: str = ""
 
 
 def _described(name: str, body: dict[str, Any]) -> str:
-    """Kind of mechanism, attacker and method, and what is asked, shortly."""
+    """Return the kind of mechanism, attacker and method, and the questions, in short."""
     if name not in ("bounds", "curves"):
         return name
     mechanism = body["mechanism"]["type"]
@@ -158,7 +158,7 @@ def _described(name: str, body: dict[str, Any]) -> str:
 
 
 def _compute(name: str, body: dict[str, Any], budget: float, writing: int) -> None:
-    """In the child: says what it found line by line, so that what is known stays known when it is ended."""
+    """Compute in the child process. Results are written line by line, so that they survive if the child is killed."""
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 
@@ -173,7 +173,7 @@ def _compute(name: str, body: dict[str, Any], budget: float, writing: int) -> No
             quoting, price = time.process_time() - started, quote.cost * 1e-6
             refused = quote.minimum * 1e-6 > budget
             say(price=price, refused=refused, quoting=quoting, inline=quote.inline, engine=quote.engine)
-            if refused:  # of which nothing is asked but whether it is done within 15 s
+            if refused:  # The only requirement is an answer within 15 s.
                 resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(SURELY_TOO_LONG) + 1, LIMIT_SECONDS + 1))
             started = time.process_time()
             written = computation.body(request, "", "")

@@ -1,4 +1,4 @@
-"""CPU seconds of this process, which neighbours on a shared machine disturb less than a clock on the wall."""
+"""CPU seconds of this process. Other load on a shared machine disturbs them less than wall-clock time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Prepared = TypeVar("Prepared")
 REPEATS = 9
 LEAST_REPEATS = 3
 BUDGET_SECONDS = 3.0
-"""Work that is dear is repeated less often, never less than LEAST_REPEATS times."""
+"""Expensive work is repeated less often, but at least LEAST_REPEATS times."""
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -26,7 +26,7 @@ def median_cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def median_cpu_seconds_after(prepare: Callable[[], Prepared], work: Callable[[Prepared], object]) -> float:
-    """CPU seconds of `work`, which gets what `prepare` makes anew each time; preparing is not counted."""
+    """Return the median CPU seconds of `work` on a fresh result of `prepare`. Preparation is not counted."""
     found: list[float] = []
     while len(found) < REPEATS and (len(found) < LEAST_REPEATS or sum(found) < BUDGET_SECONDS):
         prepared = prepare()

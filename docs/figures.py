@@ -46,7 +46,7 @@ def curves(mechanism: Any) -> CurvesResponse:
 
 
 def epsilon_alone() -> Spec:
-    """What the run allows, and what its (epsilon, delta) alone would allow."""
+    """Compare what the training run allows with what its (epsilon, delta) alone would allow."""
     epsilon = Local().epsilon(RUN, delta=DELTA).value
     pair = {"type": "approximate_dp", "epsilon": epsilon, "delta": DELTA}
     series = [
@@ -163,7 +163,7 @@ def enclosures() -> Spec:
 
 
 def write(chart: Spec) -> None:
-    """A picture on white, under its name: it stands in pages of other hosts."""
+    """Write a chart on a white background to a file of its name, because pages of other hosts show it."""
     spec = {**finalize_spec(chart, []), "background": PAPER, "padding": 12}
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{chart['name']}.svg").write_bytes(

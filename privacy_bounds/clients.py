@@ -1,56 +1,88 @@
-"""Clients: a service over HTTP, the same computations in this process, and coroutines for either of them."""
+"""Client of a service over HTTP. Methods wait for their answers."""
 
 from __future__ import annotations
 
-import asyncio
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+import os
+import weakref
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
-from http.client import HTTPException, HTTPResponse
-from typing import Any, Concatenate, ParamSpec, TypeVar, final
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Self, final
+from urllib.parse import quote
 
-from pydantic import ValidationError
 from typing_extensions import override
 
-from api_schemas.jobs import MOST_LISTED, EstimatesResponse, JobResponse, JobsPage
-from api_schemas.problems import Problem
-from privacy_bounds.api import JSON, Asking, encode
-from privacy_bounds.errors import Refused, Unreachable
+from privacy_bounds.api import Asking
+from privacy_bounds.calls import JSON, encode, read_response
+from privacy_bounds.errors import PrivacyBoundsError
 from privacy_bounds.jobs import Job
+from privacy_bounds.local import Local
 
-P = ParamSpec("P")
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import httpx2
+
+    from api_schemas.jobs import EstimatesResponse, JobResponse
+
+__all__ = ["Client", "Local"]
 
 
 @final
 class Client(Asking):
-    """Client of a service at an address. `headers` are sent with every request; `timeout` is in seconds."""
+    """Client of a service at an address. Connections are kept and reused; `close` or a `with` block closes them.
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 60.0) -> None:
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError("The address of a service starts with http:// or https://.")
-        self._url = url.rstrip("/")
-        self._headers = dict(headers or {})
-        self._timeout = timeout
+    `headers` are sent with every request, to this address only. Redirects are not followed. `timeout` is the limit in
+    seconds for one answer. Requests that the service refuses for lack of capacity (429 and 503) are repeated at the
+    times that `Retry-After` names, for at most `retry_seconds`. Answers longer than `max_bytes` raise InvalidAnswer.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        retry_seconds: float = 60.0,
+        max_bytes: int = 64 * 2**20,
+    ) -> None:
+        from privacy_bounds.http import Address, check_address
+
+        check_address(url, headers, timeout, retry_seconds)
+        self.address = Address(url.rstrip("/"), dict(headers or {}), timeout, retry_seconds, max_bytes)
+        self._opened: httpx2.Client | None = None
+        self._process = 0
+
+    def __repr__(self) -> str:
+        return f"Client({self.address.name!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_opened": None}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        with self.request("POST", path, body, {"Content-Type": JSON, "Accept": media_type}) as answer:
-            return answer.read()
+        return self.fetch("POST", path, body, {"Content-Type": JSON}, media_type)
 
     def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> Job:
-        """Submit a request to a resource as a job. The resource is named by its path below /v1/.
+        """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
 
         Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
         `key` returns the existing job.
         """
+        from api_schemas.jobs import JobResponse
+
         headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
         body = encode({"resource": resource, "request": request})
-        with self.request("POST", "/v1/jobs", body, headers) as answer:
-            return Job(self, JobResponse.model_validate_json(answer.read()).id)
+        return Job(self, read_response(JobResponse, self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> Job:
         """Return a job by its id."""
@@ -58,93 +90,103 @@ class Client(Asking):
 
     def jobs(self) -> Iterator[JobResponse]:
         """Yield the jobs that were submitted from this address, newest first. Pages are requested as needed."""
-        cursor = None
-        while True:
-            path = f"/v1/jobs?limit={MOST_LISTED}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
-            with self.request("GET", path) as answer:
-                page = JobsPage.model_validate_json(answer.read())
+        from api_schemas.jobs import JobsPage
+
+        path: str | None = jobs_path(None)
+        while path is not None:
+            page = read_response(JobsPage, self.fetch("GET", path))
             yield from page.jobs
-            cursor = page.next
-            if cursor is None:
-                return
+            path = None if page.next is None else jobs_path(page.next)
 
     def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
-        """Estimate the cost of a request, and where the service would compute it."""
+        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
+        from api_schemas.jobs import EstimatesResponse
+
         return self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
 
-    @contextmanager
-    def request(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Generator[HTTPResponse]:
-        """Send an HTTP request and yield the open response. Raise PrivacyBoundsError."""
-        sent = {**self._headers, **(headers or {})}
-        request = urllib.request.Request(self._url + path, body, sent, method=method)  # noqa: S310 - see above
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> bytes:
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
+
+        Requests that the service refuses for lack of capacity are repeated.
+        """
+        from privacy_bounds.http import Repetition, is_busy
+
+        repetition = Repetition(self.address.retry_seconds)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
-                yield answer
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _error_of(error.read(), error.code, self._url) from None
-        except (OSError, HTTPException) as error:
-            raise Unreachable(f"Nobody answers at {self._url}: {getattr(error, 'reason', error)}.") from error
+            return self._fetch_once(method, path, body, headers, media_type)
+        except PrivacyBoundsError as error:
+            if not is_busy(error):
+                raise
+            refusals = [error]
+        import stamina  # takes longer to import and to enter than most requests take
+
+        for attempt in stamina.retry_context(repetition.wait_of, attempts=None, timeout=None):
+            with attempt:
+                if refusals:  # the attempt above
+                    raise refusals.pop()
+                return self._fetch_once(method, path, body, headers, media_type)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _fetch_once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, media_type: str
+    ) -> bytes:
+        with self.stream(method, path, body, headers, media_type) as response:
+            return self._receive(response)
+
+    def _receive(self, response: httpx2.Response) -> bytes:
+        """Return the body of a successful response. Raise the error of an unsuccessful response."""
+        from privacy_bounds.http import Body
+
+        received = Body(self.address, response)
+        for piece in response.iter_bytes():
+            received.add(piece)
+        return received.complete()
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> Generator[httpx2.Response]:
+        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        from privacy_bounds.http import check_head, translated_errors
+
+        address = self.address
+        url = address.url_of(path)
+        sent = {"Accept": media_type, **(headers or {})}
+        with translated_errors(address), self._http().stream(method, url, content=body, headers=sent) as response:
+            check_head(response, address, media_type)
+            if response.is_error:
+                self._receive(response)
+            yield response
+
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds for which refused requests are repeated, and for which a job waits for an absent service."""
+        return self.address.retry_seconds
+
+    def _http(self) -> httpx2.Client:
+        """Return the connections of this process. A process that was forked must not use those of its parent."""
+        if self._opened is None or self._process != os.getpid():
+            import httpx2
+
+            self._opened, self._process = httpx2.Client(**self.address.client_settings()), os.getpid()
+            weakref.finalize(self, self._opened.close)
+        return self._opened
 
 
-@final
-class Local(Asking):
-    """Client that computes in this process, with the same bytes as a service. Costs are not limited."""
+def jobs_path(cursor: str | None) -> str:
+    """Return the path of a page of jobs."""
+    from api_schemas.jobs import MOST_LISTED
 
-    @override
-    def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        from service.command.in_process import (  # loads the numeric core, which HTTP clients do not need
-            evaluate,
-            render,
-            resource_by_path,
-        )
-
-        computation = resource_by_path(path)
-        found = evaluate(computation, body, instance=path)
-        if isinstance(found, Problem):
-            raise Refused(found)
-        return found if media_type == JSON else render(computation, found, media_type)
-
-
-def _in_a_thread(
-    method: Callable[Concatenate[Asking, P], T],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    @wraps(method)
-    async def asked(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, self.blocking, *args, **kwargs)
-
-    return asked
-
-
-@final
-class AsyncClient:
-    """Client with coroutines, each of which waits in a thread. `AsyncClient(Local())` computes in this process."""
-
-    def __init__(self, url: str | Asking, **settings: Any) -> None:
-        self.blocking: Asking = url if isinstance(url, Asking) else Client(url, **settings)
-
-    epsilon = _in_a_thread(Asking.epsilon)
-    delta = _in_a_thread(Asking.delta)
-    advantage = _in_a_thread(Asking.advantage)
-    gdp_mu = _in_a_thread(Asking.gdp_mu)
-    reconstruction = _in_a_thread(Asking.reconstruction)
-    power = _in_a_thread(Asking.power)
-    bounds = _in_a_thread(Asking.bounds)
-    calibrate = _in_a_thread(Asking.calibrate)
-    compare = _in_a_thread(Asking.compare)
-    sweep = _in_a_thread(Asking.sweep)
-    assess = _in_a_thread(Asking.assess)
-    report = _in_a_thread(Asking.report)
-    check = _in_a_thread(Asking.check)
-    read = _in_a_thread(Asking.read)
-    post = _in_a_thread(Asking.post)
-    ask = post
-
-
-def _error_of(body: bytes, status: int, url: str) -> Refused | Unreachable:
-    try:
-        return Refused(Problem.model_validate_json(body))
-    except ValidationError:
-        return Unreachable(f"What answers at {url} is not this service: it says {status}, and no problem.")
+    return f"/v1/jobs?limit={MOST_LISTED}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")

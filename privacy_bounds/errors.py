@@ -1,33 +1,51 @@
 """Errors of the clients.
 
 PrivacyBoundsError
-- Refused        the service rejected the request; `problem` has the reason
-- Unreachable    no service answered, or the answer is not from this service
+- Refused          the service rejected the request; `problem` has the reason
+- Unreachable      no usable answer arrived: nobody answers, the answer breaks off, or it takes too long
+  - InvalidAnswer  the answer is not from this service: another server, a redirect, too long, or an unknown form
+- InvalidArgument  an argument has no request that could be sent
+- NotInstalled     a part of the package is not installed; the message names the extra
 """
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, final
 
-from api_schemas.problems import Problem
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from api_schemas.problems import Problem
 
 
 class PrivacyBoundsError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    `retry_after` is the time in seconds after which the same request may succeed. None: the service names no time.
+    """
+
+    retry_after: float | None = None
 
 
 @final
 class Refused(PrivacyBoundsError):
-    """Rejection of a request. problem: the reason (RFC 9457) and every invalid member of the request."""
+    """Rejection of a request. `problem` has the reason (RFC 9457) and every invalid member of the request."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
         self.problem = problem
+        self.retry_after = retry_after
         places = "; ".join(f"{each.pointer or 'the whole'}: {each.detail}" for each in problem.errors)
-        super().__init__(f"{problem.title} ({problem.status}). {places or problem.detail}")
+        unnamed = [each for each in problem.supported or () if each not in places]
+        known = f" Supported: {', '.join(unnamed)}." if unnamed else ""
+        super().__init__(f"{problem.title} ({problem.status}). {places or problem.detail}{known}")
+
+    @override
+    def __reduce__(self) -> tuple[type[Refused], tuple[Problem, float | None]]:
+        return Refused, (self.problem, self.retry_after)
 
     @property
     def pointer(self) -> str:
-        """JSON pointer to the first invalid member. "": the whole request, or no member, is invalid."""
+        """JSON pointer to the first invalid member. "": the whole request is invalid, or no member."""
         return self.problem.errors[0].pointer if self.problem.errors else ""
 
     @property
@@ -36,6 +54,32 @@ class Refused(PrivacyBoundsError):
         return self.problem.errors[0].detail if self.problem.errors else self.problem.detail
 
 
-@final
 class Unreachable(PrivacyBoundsError):
-    """Failure to reach a service at this address. Another server may have answered."""
+    """Failure to get a usable answer: nobody answers, the answer breaks off, or it takes too long.
+
+    `status` is the HTTP status of the answer. None: no complete answer arrived.
+    """
+
+    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(message)
+
+    @override
+    def __reduce__(self) -> tuple[type[Unreachable], tuple[str, int | None, float | None]]:
+        return type(self), (str(self), self.status, self.retry_after)
+
+
+@final
+class InvalidAnswer(Unreachable):
+    """Answer that is not from this service: another server, a redirect, an answer that is too long or unknown."""
+
+
+@final
+class InvalidArgument(PrivacyBoundsError, ValueError, TypeError):
+    """Argument for which there is no request that could be sent."""
+
+
+@final
+class NotInstalled(PrivacyBoundsError, ImportError):
+    """Part of the package that is not installed. The message names the extra that installs it."""

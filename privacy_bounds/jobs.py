@@ -1,37 +1,102 @@
-"""Job of a service: its progress, its end and its results."""
+"""Jobs of a service: their progress, their end and their results, waiting or with coroutines."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import time
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager
-from http.client import HTTPResponse
-from typing import Any, Final, Protocol, final
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, aclosing
+from typing import TYPE_CHECKING, Any, Protocol, final
 
-from api_schemas.jobs import ENDED, JobResponse
-from privacy_bounds.errors import Refused, Unreachable
+from privacy_bounds.calls import JSON
+from privacy_bounds.errors import PrivacyBoundsError, Unreachable
+from privacy_bounds.job_streams import (
+    EVENTS,
+    LINES,
+    PAUSE_SECONDS,
+    Absence,
+    EventReader,
+    RowReader,
+    has_ended,
+    job_path,
+    read_job,
+    single_response,
+)
 
-LINES: Final = "application/x-ndjson"
-EVENTS: Final = "text/event-stream"
-PAUSE_SECONDS: Final = 0.5
-UNAVAILABLE: Final = 503
-CHUNK_BYTES: Final = 65_536
+if TYPE_CHECKING:
+    import httpx2
+
+    from api_schemas.jobs import JobResponse
 
 
 class HttpClient(Protocol):
-    """Client that sends HTTP requests to a service."""
+    """Client that sends HTTP requests to a service and waits for the answers."""
 
-    def request(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> AbstractContextManager[HTTPResponse]:
-        """Send a request and yield the open response. Raise PrivacyBoundsError."""
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds for which a job waits for an absent service."""
+        ...
+
+    def fetch(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> bytes:
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError."""
+        ...
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> AbstractContextManager[httpx2.Response]:
+        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        ...
+
+
+class AsyncHttpClient(Protocol):
+    """Client that sends HTTP requests to a service and awaits the answers."""
+
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds for which a job waits for an absent service."""
+        ...
+
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> bytes:
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError."""
+        ...
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
         ...
 
 
 @final
 class Job:
-    """Job with an id. Every method raises PrivacyBoundsError."""
+    """Job of a service, by its id. Every method raises PrivacyBoundsError.
+
+    Methods that wait for the job endure a service that is absent for `retry_seconds` of the client.
+    """
 
     def __init__(self, client: HttpClient, name: str) -> None:
         self._client = client
@@ -42,42 +107,44 @@ class Job:
 
     def state(self) -> JobResponse:
         """Return the current state of the job."""
-        return self._request("GET")
+        return read_job(self._client.fetch("GET", job_path(self.id)))
 
     def cancel(self) -> JobResponse:
         """Cancel the job. Results that were already computed stay available."""
-        return self._request("DELETE")
+        return read_job(self._client.fetch("DELETE", job_path(self.id)))
 
     def events(self) -> Iterator[JobResponse]:
         """Yield the job when it changes and at intervals, until it ends. Lost connections are reopened."""
-        last = 0
+        reading, absence = EventReader(), Absence(self._client.retry_seconds)
         while True:
             try:
-                with self._client.request("GET", self._path("/events"), None, self._event_headers(last)) as answer:
-                    for number, job in _read_events(answer):
-                        last = number
-                        yield job
-                        if job.state in ENDED:
-                            return
-            except Unreachable:
-                time.sleep(PAUSE_SECONDS)
-                self.state()  # raises if the service stays away
+                with self._client.stream(
+                    "GET", job_path(self.id, "/events"), None, reading.headers(), EVENTS
+                ) as response:
+                    for piece in response.iter_bytes():
+                        for job in reading.jobs(piece):
+                            absence.end()
+                            yield job
+                            if has_ended(job):
+                                return
+                raise Unreachable("The events of the job break off.")
+            except PrivacyBoundsError as error:
+                time.sleep(absence.pause_after(error))
 
     def wait(self, seconds: float | None = None) -> JobResponse:
-        """Return the job when it has ended, or after `seconds`. The service may be unavailable in the meantime."""
+        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
         until = None if seconds is None else time.monotonic() + seconds
+        absence = Absence(self._client.retry_seconds)
         while True:
             try:
                 job = self.state()
-            except (Unreachable, Refused) as error:
-                if isinstance(error, Refused) and error.problem.status != UNAVAILABLE:
-                    raise
-                job = None
-            if job is not None and job.state in ENDED:
-                return job
-            if until is not None and time.monotonic() > until:
-                return job or self.state()
-            time.sleep(PAUSE_SECONDS)
+                absence.end()
+                if has_ended(job) or (until is not None and time.monotonic() > until):
+                    return job
+                pause = PAUSE_SECONDS
+            except PrivacyBoundsError as error:
+                pause = absence.pause_after(error)
+            time.sleep(pause)
 
     def rows(self, start: int = 0) -> Generator[dict[str, Any]]:
         """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened.
@@ -85,53 +152,99 @@ class Job:
         A result is an object with its `point`, and with `numbers` and `answers` of a sweep, a `response`, or a
         `problem`.
         """
+        reading, absence = RowReader(start), Absence(self._client.retry_seconds)
         while True:
             try:
-                with self._client.request(
-                    "GET", self._path(f"/results?start={start}"), None, {"Accept": LINES}
-                ) as answer:
-                    for line in _read_lines(answer):
-                        row: dict[str, Any] = json.loads(line)
-                        start = row["point"] + 1
-                        yield row
-                return
-            except Unreachable:
-                time.sleep(PAUSE_SECONDS)
-                if start >= self.state().progress.total:  # raises if the service stays away
+                if absence.has_begun and reading.start >= self.state().progress.total:
                     return
+                with self._client.stream("GET", reading.path(self.id), None, None, LINES) as response:
+                    for piece in response.iter_bytes():
+                        for row in reading.rows(piece):
+                            absence.end()
+                            yield row
+                return
+            except PrivacyBoundsError as error:
+                time.sleep(absence.pause_after(error))
 
     def response(self) -> dict[str, Any]:
-        """Wait for a job of a single request, and return its response."""
-        self.wait()
-        row = next(self.rows())
-        found: dict[str, Any] = row["response"]
-        return found
-
-    def _request(self, method: str) -> JobResponse:
-        with self._client.request(method, self._path()) as answer:
-            return JobResponse.model_validate_json(answer.read())
-
-    def _path(self, below: str = "") -> str:
-        return f"/v1/jobs/{self.id}{below}"
-
-    @staticmethod
-    def _event_headers(last: int) -> dict[str, str]:
-        return {"Accept": EVENTS} | ({"Last-Event-ID": str(last - 1)} if last else {})
+        """Wait for a job of a single request, and return its response. Raise Refused with the problem of the job."""
+        job = self.wait()
+        return single_response(job, next(self.rows(), None))
 
 
-def _read_events(answer: HTTPResponse) -> Iterator[tuple[int, JobResponse]]:
-    job: JobResponse | None = None
-    for line in answer:
-        name, _, value = line.decode().strip().partition(": ")
-        if name == "data":
-            job = JobResponse.model_validate_json(value)
-        elif name == "id" and job is not None:
-            yield int(value), job
+@final
+class AsyncJob:
+    """Job of a service, by its id, for `AsyncClient`.
 
+    The methods are those of `Job`, to be awaited or iterated by `async for`.
+    """
 
-def _read_lines(answer: HTTPResponse) -> Iterator[bytes]:
-    """Yield complete lines. Iteration over the response itself would not detect a truncated response."""
-    begin = b""
-    while piece := answer.read1(CHUNK_BYTES):
-        *lines, begin = (begin + piece).split(b"\n")
-        yield from lines
+    def __init__(self, client: AsyncHttpClient, name: str) -> None:
+        self._client = client
+        self.id = name
+
+    def __repr__(self) -> str:
+        return f"AsyncJob({self.id!r})"
+
+    async def state(self) -> JobResponse:
+        """Return the current state of the job."""
+        return read_job(await self._client.fetch("GET", job_path(self.id)))
+
+    async def cancel(self) -> JobResponse:
+        """Cancel the job. Results that were already computed stay available."""
+        return read_job(await self._client.fetch("DELETE", job_path(self.id)))
+
+    async def events(self) -> AsyncIterator[JobResponse]:
+        """Yield the job when it changes and at intervals, until it ends. Lost connections are reopened."""
+        reading, absence = EventReader(), Absence(self._client.retry_seconds)
+        while True:
+            try:
+                async with self._client.stream(
+                    "GET", job_path(self.id, "/events"), None, reading.headers(), EVENTS
+                ) as response:
+                    async for piece in response.aiter_bytes():
+                        for job in reading.jobs(piece):
+                            absence.end()
+                            yield job
+                            if has_ended(job):
+                                return
+                raise Unreachable("The events of the job break off.")
+            except PrivacyBoundsError as error:
+                await asyncio.sleep(absence.pause_after(error))
+
+    async def wait(self, seconds: float | None = None) -> JobResponse:
+        """Return the job when it has ended, or after `seconds`. The service may be absent in the meantime."""
+        until = None if seconds is None else time.monotonic() + seconds
+        absence = Absence(self._client.retry_seconds)
+        while True:
+            try:
+                job = await self.state()
+                absence.end()
+                if has_ended(job) or (until is not None and time.monotonic() > until):
+                    return job
+                pause = PAUSE_SECONDS
+            except PrivacyBoundsError as error:
+                pause = absence.pause_after(error)
+            await asyncio.sleep(pause)
+
+    async def rows(self, start: int = 0) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the results of all points from `start` on, as they arrive. Lost connections are reopened."""
+        reading, absence = RowReader(start), Absence(self._client.retry_seconds)
+        while True:
+            try:
+                if absence.has_begun and reading.start >= (await self.state()).progress.total:
+                    return
+                async with self._client.stream("GET", reading.path(self.id), None, None, LINES) as response:
+                    async for piece in response.aiter_bytes():
+                        for row in reading.rows(piece):
+                            absence.end()
+                            yield row
+                return
+            except PrivacyBoundsError as error:
+                await asyncio.sleep(absence.pause_after(error))
+
+    async def response(self) -> dict[str, Any]:
+        """Wait for a job of a single request, and return its response. Raise Refused with the problem of the job."""
+        job = await self.wait()
+        async with aclosing(self.rows()) as rows:
+            return single_response(job, await anext(rows, None))

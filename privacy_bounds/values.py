@@ -1,28 +1,46 @@
-"""Answers as values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
+"""Answers as Python values: the safe number, both bounds, and columns for `pandas.DataFrame`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from api_schemas.answers import Answer, TradeOffAnswer
-from api_schemas.bounds import BoundsResponse
-from api_schemas.comparisons import ComparisonsResponse
-from api_schemas.sweeps import SweepsResponse
+from privacy_bounds.formatting import (
+    ANSWER_HEADER,
+    answer_line,
+    answer_rows,
+    formatted,
+    html_table,
+    safe_direction,
+    shortened_lines,
+)
+from privacy_bounds.pictures import Origin
+
+if TYPE_CHECKING:
+    from api_schemas.answers import Answer, TradeOffAnswer
+    from api_schemas.bounds import BoundsResponse
+    from privacy_bounds.runs import Notes
 
 Columns: TypeAlias = dict[str, list[Any]]
 """Lists of equal length by name."""
 SHARED = ("evidence", "tight", "method", "tolerance_met")
+NO_ORIGIN = Origin()
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Number:
-    """Number with an enclosure, `lower <= truth <= upper`, and the safe bound as `value`. An approximation has no
-    bounds.
+    """Number with an enclosure, `lower <= truth <= upper`.
 
-    `answer` has the evidence, the theorem and the notes; `response` has the digest, the assumptions and the hazards.
+    `value` is the safe bound. An approximation has no bounds (None). `answer` has the evidence, the theorem and the
+    notes. `response` has the digest, the assumptions and the hazards.
+
+    `float(number)` is `value`. `format(number, ".3f")` rounds to the safe side. A comparison is true only if the bounds
+    prove it: `number <= 2.0` needs `upper <= 2.0`, and `number >= 2.0` needs `lower >= 2.0`. Both are false if 2.0 lies
+    between the bounds, or if there are no bounds. Sort by `float` to order numbers whose bounds overlap.
     """
 
     value: float
@@ -30,13 +48,59 @@ class Number:
     upper: float | None
     answer: Answer
     response: BoundsResponse
+    origin: Origin = field(default=NO_ORIGIN, compare=False)
+
+    @property
+    def read_as(self) -> Notes:
+        """Notes on how a run without a type was read."""
+        return self.origin.notes
+
+    @property
+    def notes(self) -> Notes:
+        """Notes on how a run without a type was read, and on the answer."""
+        return (*self.origin.notes, *self.answer.notes)
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return formatted(self.value, spec, safe_direction(self.answer)) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return answer_line(self.answer)
+
+    def _repr_html_(self) -> str:
+        return _answers_html([self.answer], self.response, self.origin)
+
+    def __le__(self, other: object) -> bool:
+        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] <= ends[0]
+
+    def __lt__(self, other: object) -> bool:
+        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[1] < ends[0]
+
+    def __ge__(self, other: object) -> bool:
+        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] >= ends[1]
+
+    def __gt__(self, other: object) -> bool:
+        return NotImplemented if (ends := _bounds_of(other)) is None else _bounds_of_number(self)[0] > ends[1]
+
+
+def _bounds_of_number(number: Number) -> tuple[float, float]:
+    """Return both bounds. Missing bounds are NaN, with which no comparison is true."""
+    if number.lower is None or number.upper is None:
+        return math.nan, math.nan
+    return number.lower, number.upper
+
+
+def _bounds_of(other: object) -> tuple[float, float] | None:
+    """Return the bounds of the other side of a comparison, or None if that is no number."""
+    if isinstance(other, Number):
+        return _bounds_of_number(other)
+    return (float(other), float(other)) if isinstance(other, Real) else None
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Power:
     """Largest power of any attack at each false positive rate. `value` is the upper bound."""
 
@@ -46,9 +110,23 @@ class Power:
     upper: tuple[float | None, ...]
     answer: TradeOffAnswer
     response: BoundsResponse
+    origin: Origin = field(default=NO_ORIGIN, compare=False)
+
+    @property
+    def read_as(self) -> Notes:
+        """Notes on how a run without a type was read."""
+        return self.origin.notes
+
+    @property
+    def notes(self) -> Notes:
+        """Notes on how a run without a type was read, and on the answer."""
+        return (*self.origin.notes, *self.answer.notes)
 
     def columns(self) -> Columns:
-        """Return a row for each rate: power and type II error, each with both bounds."""
+        """Return the columns of a table with a row for each false positive rate.
+
+        A row has power and type II error, each with both bounds.
+        """
         columns: Columns = {"false_positive_rate": list(self.false_positive_rates)}
         for name in ("power", "type_two_error"):
             for end in ("value", "lower", "upper"):
@@ -56,92 +134,92 @@ class Power:
                 columns[column] = [dict(point)[name][end] for point in self.answer.points]  # type: ignore[index]
         return columns
 
+    def plot(self) -> Any:
+        """Return a picture of the curve at these rates: a chart of Altair, or a `Picture` without Altair."""
+        from privacy_bounds.calls import encode
+
+        request = {
+            "mechanism": self.response.mechanism,
+            "threat_models": [self.response.threat_model],
+            "directions": [self.answer.question.direction],
+            "false_positive_rates": self.false_positive_rates,
+            "relative_tolerance": self.response.relative_tolerance,
+        }
+        return Origin(self.origin.asking, "/v1/curves", encode(request)).plot()
+
+    def __repr__(self) -> str:
+        return answer_line(self.answer)
+
+    def _repr_html_(self) -> str:
+        return _answers_html([self.answer], self.response, self.origin)
+
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bounds:
     """Answers to several questions about one run, in order."""
 
     response: BoundsResponse
+    origin: Origin = field(default=NO_ORIGIN, compare=False)
 
     def __len__(self) -> int:
         return len(self.response.answers)
 
     def __iter__(self) -> Iterator[Number | Power]:
-        return (to_value(answer, self.response) for answer in self.response.answers)
+        return (to_value(answer, self.response, self.origin) for answer in self.response.answers)
 
     def __getitem__(self, index: int) -> Number | Power:
-        return to_value(self.response.answers[index], self.response)
+        return to_value(self.response.answers[index], self.response, self.origin)
 
     @property
     def answers(self) -> tuple[Number | Power, ...]:
-        """Tuple of all answers."""
+        """All answers, in the order of the questions."""
         return tuple(self)
 
+    @property
+    def read_as(self) -> Notes:
+        """Notes on how a run without a type was read."""
+        return self.origin.notes
+
     def columns(self) -> Columns:
-        """Return a row for each number. A trade-off has a row with the power at each rate.
+        """Return the columns of a table with a row for each number. A trade-off has a row for each false positive rate.
 
         A parameter that a question does not have is None.
         """
-        rows = [row for answer in self.response.answers for row in _answer_rows(answer)]
+        rows = [row for answer in self.response.answers for row in _answer_columns(answer)]
         names = dict.fromkeys(name for row in rows for name in row)
         last = ("value", "lower", "upper", *SHARED)
         ordered = [name for name in names if name not in last] + list(last)
         return {name: [row.get(name) for row in rows] for name in ordered}
 
+    def __repr__(self) -> str:
+        beside = self.response.worst_case
+        worst = [] if beside is None else ["worst case:", *map(answer_line, beside.answers)]
+        return shortened_lines([*self.origin.notes, *map(answer_line, self.response.answers), *worst])
 
-def table(response: ComparisonsResponse) -> Columns:
-    """Return a row for each quantity of a comparison: safe number and both bounds of every run, and the best run."""
-    columns: Columns = {"quantity": [quantity.label for quantity in response.quantities]}
-    for run in response.runs:
-        answers = [(run.answers[quantity.question], quantity.point) for quantity in response.quantities]
-        cells = [
-            each.points[point or 0]["power"] if isinstance(each, TradeOffAnswer) else each for each, point in answers
+    def _repr_html_(self) -> str:
+        return _answers_html(list(self.response.answers), self.response, self.origin)
+
+
+def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
+    """Return answers as a table. The worst case stands below the answers for a relaxed threat model."""
+    rows = [row for answer in answers for row in answer_rows(answer)]
+    if response.worst_case is not None:
+        asked = [answer.question for answer in answers]
+        rows += [
+            (f"worst case: {row[0]}", *row[1:])
+            for answer in response.worst_case.answers
+            if answer.question in asked
+            for row in answer_rows(answer)
         ]
-        for end in ("value", "lower", "upper"):
-            column = run.name if end == "value" else f"{run.name} {end}"
-            columns[column] = [cell[end] if isinstance(cell, dict) else getattr(cell, end) for cell in cells]
-    columns["best"] = [quantity.best for quantity in response.quantities]
-    columns["certain"] = [quantity.certain for quantity in response.quantities]
-    return columns
+    hazards = [f"Hazard: {hazard.text}" for hazard in response.hazards]
+    notes = dict.fromkeys([*origin.notes, *(note for answer in answers for note in answer.notes), *hazards])
+    return html_table(ANSWER_HEADER, rows, notes=notes)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """Answers to the same questions about many runs."""
-
-    response: SweepsResponse
-
-    def __len__(self) -> int:
-        return self.response.points
-
-    def columns(self) -> Columns:
-        """Return a row for each point: the varied numbers, and the safe number and both bounds of every answer.
-
-        The last column describes the problem of a point without answers.
-        """
-        response = self.response
-        columns: Columns = {_last_name(pointer): list(column) for pointer, column in response.columns.items()}
-        if len(columns) < len(response.columns):  # two places of one name
-            columns = {pointer: list(column) for pointer, column in response.columns.items()}
-        beside = () if response.worst_case is None else response.worst_case.answers
-        for prefix, answers in (("", response.answers), ("worst case ", beside)):
-            for answer in answers:
-                ends = {"": answer.value, " lower": answer.lower, " upper": answer.upper}
-                ends |= {" tolerance_met": answer.tolerance_met}
-                columns |= {f"{prefix}{answer.label}{name}": list(column) for name, column in ends.items()}
-        told = {problem.point: "; ".join(each.detail for each in problem.errors) for problem in response.problems}
-        return columns | {"problem": [told.get(point) for point in range(response.points)]}
-
-
-def _last_name(pointer: str) -> str:
-    return pointer.rpartition("/")[2]
-
-
-def to_value(answer: Answer, response: BoundsResponse) -> Number | Power:
+def to_value(answer: Answer, response: BoundsResponse, origin: Origin = NO_ORIGIN) -> Number | Power:
     """Return an answer as a Number or a Power."""
-    if isinstance(answer, TradeOffAnswer):
+    if answer.type == "trade_off":
         powers = [point["power"] for point in answer.points]
         return Power(
             tuple(point["false_positive_rate"] for point in answer.points),
@@ -150,14 +228,15 @@ def to_value(answer: Answer, response: BoundsResponse) -> Number | Power:
             tuple(power["upper"] for power in powers),
             answer,
             response,
+            origin,
         )
-    return Number(answer.value, answer.lower, answer.upper, answer, response)
+    return Number(answer.value, answer.lower, answer.upper, answer, response, origin)
 
 
-def _answer_rows(answer: Answer) -> Iterator[dict[str, Any]]:
+def _answer_columns(answer: Answer) -> Iterator[dict[str, Any]]:
     asked: dict[str, Any] = answer.question.model_dump(exclude_none=True)
     columns = {"question": asked.pop("type"), **asked} | {name: getattr(answer, name) for name in SHARED}
-    if not isinstance(answer, TradeOffAnswer):
+    if answer.type != "trade_off":
         yield {**columns, "value": answer.value, "lower": answer.lower, "upper": answer.upper}
         return
     del columns["false_positive_rates"]

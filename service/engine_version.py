@@ -1,4 +1,4 @@
-"""The version of the numbers: it changes whenever any answer may change, and enters every digest."""
+"""Version of the numbers. It changes whenever any answer may change, and is part of the digest of every request."""
 
 from typing import Final
 

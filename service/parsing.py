@@ -12,10 +12,10 @@ RequestModel = TypeVar("RequestModel", bound=BaseModel)
 
 
 class RequestValidator(Protocol):
-    """Function that validates a JSON body as a request model, and raises ValidationError."""
+    """Function that validates a JSON body as a request model. It raises ValidationError."""
 
     def __call__(self, request_type: type[RequestModel], body: bytes, /) -> RequestModel:
-        """Return the request in a JSON body."""
+        """Return the validated request in a JSON body."""
         ...
 
 

@@ -1,10 +1,10 @@
-"""Modules that processes of the service load before they are given work. This module itself loads none of them."""
+"""Names of the modules that a process of the service loads before its first request. This module loads none of them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from service.resources.catalogue import RESOURCES
+from service.resources.catalogue import PACKAGE, RESOURCES
 
 NUMERIC_LIBRARIES: Final = ("mpmath", "scipy.fft", "scipy.optimize")
 """What the numeric core imports where it is used: no computation shall wait for it."""
@@ -14,6 +14,6 @@ SELF_TEST: Final = "service.self_test"
 
 
 def preloaded_modules() -> tuple[str, ...]:
-    """Return the modules that every worker process has loaded before it is given work."""
-    resources = (f"service.resources.{value.partition(':')[0]}" for value in RESOURCES.values())
+    """Return the names of the modules that every worker process has loaded before its first computation."""
+    resources = (f"{PACKAGE}.{value.partition(':')[0]}" for value in RESOURCES.values())
     return (*NUMERIC_LIBRARIES, *resources, SELF_TEST)

@@ -1,4 +1,4 @@
-"""Errors that a caller may receive, as one tree, and the problem (RFC 9457) for each.
+"""Errors that a caller may receive, as one tree, and the problem document (RFC 9457) for each.
 
 Exception
 - RequestBodyError            parsing.py: invalid bodies
@@ -106,7 +106,7 @@ class InvalidParameter(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class ProblemDefinition:
-    """Common part of all problems of one type. guidance: the remedy; "" if every error has a remedy of its own."""
+    """Common part of all problem documents of one type. `guidance` is the remedy, or "" if every error has its own."""
 
     type: ProblemType
     """URI reference that names the type."""
@@ -115,7 +115,7 @@ class ProblemDefinition:
     guidance: str = ""
 
     def problem(self, *, instance: str, request_id: str, **details: Any) -> Problem:
-        """Return a problem of this type. Its `detail` defaults to the guidance, and its `errors` to none."""
+        """Return a problem of this type. `detail` defaults to the guidance, and `errors` (invalid members) to none."""
         said: dict[str, Any] = {"detail": self.guidance, "errors": (), **details}
         return Problem(
             type=self.type, title=self.title, status=self.status, instance=instance, request_id=request_id, **said
@@ -126,7 +126,8 @@ INTERNAL_ERROR: Final = ProblemDefinition(
     "/problems/internal-error",
     "Internal error",
     500,
-    "Something went wrong here, and it is not your request. The request id helps to find it in the logs.",
+    "The service failed, and the request is not the cause. Report the request id to the operators, who find it "
+    "in the logs.",
 )
 INVALID_PARAMETER: Final = ProblemDefinition(
     "/problems/invalid-parameter", "Invalid parameter", 422, "Does not have the documented form."
@@ -148,40 +149,45 @@ SERVER_PROBLEMS: Final[dict[ServerRejection, ProblemDefinition]] = {
         "/problems/malformed-http",
         "Not HTTP",
         400,
-        "What was sent is not an HTTP request, or too many requests at once.",
+        "The request is not valid HTTP. Check the request line and headers, and wait for a response before sending "
+        "many more requests.",
     ),
     "http-version-not-supported": ProblemDefinition(
         "/problems/http-version-not-supported",
         "HTTP version not supported",
         505,
-        "This service speaks HTTP/1.1 and HTTP/1.0. Name one of them in the request line.",
+        "Send the request with HTTP/1.1 or HTTP/1.0.",
     ),
     "request-timeout": ProblemDefinition(
         "/problems/request-timeout",
         "Request took too long to arrive",
         408,
-        "Headers and body of a request have to arrive sooner than they did.",
+        "The headers and the body did not arrive within the time limit. Send the request again over a faster "
+        "connection.",
     ),
     "uri-too-long": ProblemDefinition(
         "/problems/uri-too-long",
         "Request target too long",
         414,
-        "The path and the query are longer than this service reads.",
+        "The path and the query exceed the size limit. Send the data in the body.",
     ),
     "headers-too-large": ProblemDefinition(
-        "/problems/headers-too-large", "Headers too large", 431, "The headers are longer than this service reads."
+        "/problems/headers-too-large",
+        "Headers too large",
+        431,
+        "The headers exceed the size limit. Send fewer or shorter headers.",
     ),
     "too-many-connections": ProblemDefinition(
         "/problems/too-many-connections",
         "Too many connections",
         503,
-        "Too many connections are open. Close or use those there are, then try again.",
+        "Too many connections are open. Close or reuse connections, then try again.",
     ),
     "shutting-down": ProblemDefinition(
         "/problems/shutting-down",
         "Shutting down",
         503,
-        "This instance is about to end. Send the request again, to another one.",
+        "This instance is shutting down. Send the request again to another instance.",
     ),
 }
 
@@ -189,25 +195,29 @@ TIME_LIMIT: Final = ProblemDefinition(
     "/problems/out-of-time",
     "Time limit exceeded",
     504,
-    "The computation met its time limit and was ended. Ask fewer questions, for fewer points, or with a larger "
-    "tolerance; or send it to POST /v1/jobs, or with the header `Prefer: respond-async`: jobs may take longer.",
+    "The computation exceeded its time limit. Send fewer questions, fewer points or a larger tolerance. "
+    "Alternatively, send the request to POST /v1/jobs or with the header `Prefer: respond-async`, because jobs "
+    "have a longer limit.",
 )
 
 ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
     MalformedJson: ProblemDefinition("/problems/malformed-json", "Body is not JSON", 400),
     NotANumber: ProblemDefinition(
-        "/problems/malformed-json", "Body is not JSON", 400, "JSON has no NaN and no infinity; send a finite number."
+        "/problems/malformed-json", "Body is not JSON", 400, "JSON has no NaN and no infinity. Send a finite number."
     ),
     InvalidRequest: ProblemDefinition("/problems/invalid-request", "Invalid request", 422),
     TooManyJsonValues: ProblemDefinition(
         "/problems/invalid-request",
         "Invalid request",
         422,
-        f"A request may hold at most {TooManyJsonValues.limit} values and {TooManyJsonValues.object_limit} objects. "
-        "Send equal neighbours of a schedule or history as one.",
+        f"A request may contain at most {TooManyJsonValues.limit} values and {TooManyJsonValues.object_limit} "
+        "objects. Merge equal neighbours of a schedule or history.",
     ),
     DuplicateKeys: ProblemDefinition(
-        "/problems/invalid-request", "Invalid request", 422, "This key is given more than once; give it once."
+        "/problems/invalid-request",
+        "Invalid request",
+        422,
+        "This key occurs more than once in one object. Send it once.",
     ),
     ArchiveError: ProblemDefinition("/problems/invalid-request", "Invalid request", 422),
     OutOfDomain: ProblemDefinition("/problems/out-of-domain", "Value outside the domain", 422),
@@ -216,20 +226,22 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "/problems/numerical-failure",
         "Numerical failure",
         500,
-        "A check of the computation failed, so no number is given. The request id is in the logs.",
+        "A check of the computation failed, so the response contains no number. Report the request id to the "
+        "operators.",
     ),
     ComputeBudgetExceeded: ProblemDefinition(
         "/problems/compute-budget-exceeded",
         "Compute budget exceeded",
         422,
-        "The estimated cost is above the limit; nothing was computed. Send it to POST /v1/jobs, or with the header "
-        "`Prefer: respond-async`, where the limit is higher; or ask fewer questions, or for fewer points.",
+        "The estimated cost exceeds the limit, and nothing was computed. Send fewer questions or fewer points. "
+        "Alternatively, send the request to POST /v1/jobs or with the header `Prefer: respond-async`, because jobs "
+        "have a higher limit.",
     ),
     QueueFull: ProblemDefinition(
         "/problems/overloaded",
         "Overloaded",
         503,
-        "Too much work waits already. Try again after the time in `Retry-After`.",
+        "The queue is full. Try again after the time in `Retry-After`.",
     ),
     OutOfTime: TIME_LIMIT,
     DeadlinePassed: TIME_LIMIT,
@@ -237,26 +249,27 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "/problems/out-of-memory",
         "Memory limit exceeded",
         422,
-        "The computation needs more memory than GET /v1/limits allows. Ask fewer questions, or send less.",
+        "The computation needs more memory than the limit in GET /v1/limits. Send fewer questions or a smaller "
+        "request.",
     ),
     WorkerDied: ProblemDefinition(
         "/problems/worker-died",
         "Computation was ended",
         500,
-        "The process of the computation ended before it answered. No other request is affected; try again.",
+        "The process of the computation ended before it answered. Other requests are not affected. Try again.",
     ),
     JobNotFound: ProblemDefinition(
         "/problems/job-not-found",
         "Job not found",
         404,
-        "No job has this id here. Jobs are forgotten some time after they have ended; GET /v1/limits says when.",
+        "No job has this id here. The service deletes jobs some time after their end; GET /v1/limits states the time.",
     ),
     JobsUnavailable: ProblemDefinition(
         "/problems/jobs-unavailable",
         "Jobs are not available",
         503,
-        "What keeps the jobs does not answer or has no room. Jobs that were accepted are kept; try again. Requests "
-        "that are answered at once are not affected.",
+        "The job storage does not respond or is full. Try again. Accepted jobs are kept, and requests without a "
+        "job are not affected.",
     ),
     IdempotencyKeyReused: ProblemDefinition(
         "/problems/idempotency-key-reused",
@@ -271,19 +284,20 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "/problems/out-of-time",
         "Time limit exceeded",
         504,
-        "The job did not end within the age limit of jobs. Send it again in smaller parts, or when less work waits.",
+        "The job did not end within the age limit of jobs. Send it again in smaller parts, or when the queue is "
+        "shorter.",
     ),
     ResultsTooLarge: ProblemDefinition(
         "/problems/overloaded",
         "Overloaded",
         503,
-        "The results of the job do not fit into the space for all jobs. Send it again in smaller parts.",
+        "The results of the job exceed the space for all jobs. Send the job again in smaller parts.",
     ),
     NotAcceptable: ProblemDefinition(
         "/problems/not-acceptable",
         "Not acceptable",
         406,
-        "There is no such form of this. `supported` lists those there are.",
+        "This representation does not exist. Send an `Accept` header with a type of `supported`.",
     ),
     InvalidParameter: INVALID_PARAMETER,
     UnsupportedMediaType: ProblemDefinition(
@@ -296,22 +310,21 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "/problems/body-too-large",
         "Body too large",
         413,
-        "The body is longer than this service reads; GET /v1/limits says how long it may be. Send equal neighbours of "
-        "a schedule or history as one.",
+        "The body exceeds the size limit in GET /v1/limits. Merge equal neighbours of a schedule or history.",
     ),
     ShuttingDown: SERVER_PROBLEMS["shutting-down"],
     ResultNotFound: ProblemDefinition(
         "/problems/result-not-found",
         "Result not found",
         404,
-        "No result with this digest is stored here. Results may be forgotten: send the request again.",
+        "No result with this digest is stored here. Results expire: send the request again.",
     ),
     DecisionNotFound: ProblemDefinition(
         "/problems/decision-not-found",
         "Decision not found",
         404,
-        "No decision with this id is stored here. Decisions are forgotten with their results: send the assessment "
-        "again, with its policy.",
+        "No decision with this id is stored here. Decisions expire with their results: send the assessment again "
+        "with its policy.",
     ),
 }
 """Problem definition of every exception that receives a response. A base class covers its subclasses."""
@@ -321,16 +334,19 @@ HTTP_PROBLEMS: Final[dict[int, ProblemDefinition]] = {
         "/problems/not-found",
         "Not found",
         404,
-        "There is nothing at this path. GET /v1/catalogue lists what can be asked, /docs every path.",
+        "No resource has this path. GET /v1/catalogue lists the resources, and /docs lists all paths.",
     ),
     405: ProblemDefinition(
         "/problems/method-not-allowed",
         "Method not allowed",
         405,
-        "This path does not take this method; `Allow` lists those it takes.",
+        "This path does not support this method. The header `Allow` lists the supported methods.",
     ),
 }
 """Problem definitions for statuses that the web framework raises itself."""
+
+ALL_PROBLEMS: Final = (INTERNAL_ERROR, *SERVER_PROBLEMS.values(), *ERROR_PROBLEMS.values(), *HTTP_PROBLEMS.values())
+"""Definitions of all problems. A type may have several definitions."""
 
 
 def definition_of(error: Exception) -> ProblemDefinition:
@@ -345,7 +361,7 @@ def problem_of(error: Exception, instance: str, request_id: str) -> Problem:
 
 
 def _details(error: Exception, guidance: str) -> dict[str, Any]:
-    """Return the fields of a problem that depend on the error."""
+    """Return the members of a problem document that depend on the error."""
     match error:
         case InvalidRequest() | MalformedJson():
             return _body_details(tuple(field_errors(error.validation)))
@@ -379,5 +395,9 @@ def _parameter_details(name: str, sentence: str) -> dict[str, Any]:
 
 
 def _body_details(errors: tuple[FieldError, ...]) -> dict[str, Any]:
-    count = "One place in the body is wrong." if len(errors) == 1 else f"{len(errors)} places in the body are wrong."
+    count = (
+        "One position in the body is invalid."
+        if len(errors) == 1
+        else f"{len(errors)} positions in the body are invalid."
+    )
     return {"detail": count, "errors": errors}

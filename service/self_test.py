@@ -16,7 +16,7 @@ NO_DIGEST: Final = "sha256:" + "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceCase:
-    """Question with a published answer, known to within `tolerance` (absolute)."""
+    """Question with a published answer, which is known to within `tolerance` (absolute)."""
 
     source: str
     mechanism: dict[str, Any]
@@ -25,9 +25,9 @@ class ReferenceCase:
     tolerance: float
 
     def check(self) -> str | None:
-        """Return the discrepancy of our answer, or None.
+        """Return a description of how our answer differs, or None if it agrees.
 
-        The enclosure has to contain the published value, and must not be wider than in this version.
+        The enclosure has to contain the published value, and must not be wider than in this version of the engine.
         """
         sent = {"mechanism": self.mechanism, "questions": [self.question]}
         request = BoundsRequest.model_validate_json(json.dumps(sent))

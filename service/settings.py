@@ -1,4 +1,4 @@
-"""Settings: one frozen value, read from PRIVACY_BOUNDS_* when it is made, never at import."""
+"""Settings of the service: one frozen value, read from environment variables PRIVACY_BOUNDS_*, never at import."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import difflib
 import ipaddress
 import json
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote, urlsplit
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -16,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 PREFIX: Final = "PRIVACY_BOUNDS_"
 SHORTEST_SEAL_KEY: Final = 32
 LARGEST_PORT: Final = 65_535
+USUAL_PORTS: Final = {"http": 80, "https": 443}
 LONGEST_SOCKET_PATH: Final = 107
 """Bytes, of Linux; elsewhere fewer, which is an error where the socket is made."""
 
@@ -24,7 +26,7 @@ EARLIER_NAMES: Final = frozenset({f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"})
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-CostUnits = Annotated[int, Field(ge=0, description="Work units of about one microsecond of CPU time.")]
+CostUnits = Annotated[int, Field(ge=0, description="Cost in units of about one microsecond of CPU time.")]
 
 
 def default_worker_count() -> int:
@@ -33,7 +35,7 @@ def default_worker_count() -> int:
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. There is no host or port here: they belong to the server (`privacy-bounds serve`)."""
+    """All settings of the service. Host and port are not among them: they are arguments of `privacy-bounds serve`."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", populate_by_name=True
@@ -41,150 +43,216 @@ class Settings(BaseSettings):
 
     redis_password: SecretStr | None = Field(
         default=None,
-        description="Password for `REDIS_URL`, as it is: any characters, nothing encoded.",
+        description="Password for `REDIS_URL`, in plain form without URL encoding.",
     )
     redis_url: SecretStr | None = Field(
         default=None,
-        description="`redis://`, `rediss://` or `unix://` address; absent: results are kept in memory only.",
+        description=(
+            "Address of Redis with the scheme `redis://`, `rediss://` or `unix://`. Absent: results are "
+            "kept in memory only."
+        ),
     )
     redis_timeout_seconds: Seconds = Field(
         default=0.003,
-        description="The longest that a request waits for one answer of Redis; then it does without. Four round trips, "
-        "where Redis is farther away (at most 20 ms).",
+        description="Longest wait of a request for one response of Redis, in seconds. Afterwards the request "
+        "continues without Redis. Use four round trips for a distant Redis (at most 20 ms).",
     )
     redis_expensive_timeout_seconds: Seconds = Field(
         default=0.25,
-        description="The same for expensive computations, which never wait longer than their estimated time.",
+        description=(
+            "Longest wait of an expensive computation for one response of Redis, in seconds. The wait never "
+            "exceeds the estimated cost."
+        ),
         validation_alias=AliasChoices(
             f"{PREFIX}REDIS_EXPENSIVE_TIMEOUT_SECONDS", f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"
         ),
     )
     redis_cost_floor: CostUnits = Field(
         default=1_000,
-        description="Results of cheaper computations are neither looked up in Redis nor written to it.",
+        description="Results below this cost are neither read from Redis nor written to it.",
     )
     seal_key: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         default=(),
-        description="Seals entries of Redis, 32 characters or more; several, with commas or as a JSON list: the first "
-        "seals, all are accepted. Absent: a random one, and nothing is shared.",
+        description="Keys that seal entries of Redis, each with at least 32 characters. Separate several keys by "
+        "commas, or send a JSON list. The first key seals, and all keys are accepted. Absent: a random "
+        "key, and results are not shared.",
     )
-    result_ttl_seconds: Count = Field(default=30 * 86_400, description="How long Redis keeps a result.")
+    result_ttl_seconds: Count = Field(default=30 * 86_400, description="Seconds for which Redis keeps a result.")
     ground_truth_ttl: Count = Field(default=180, description="Days for which Redis keeps a ground truth.")
 
     memory_cache_entries: Count = Field(
         default=4_096,
-        description="Results kept in memory; the requester that holds most loses its least recently used first.",
+        description="Number of results in memory. The requester with most results loses its least recently used "
+        "result first.",
     )
-    memory_cache_bytes: Count = Field(default=32 * 2**20, description="Bytes of results kept in memory.")
+    memory_cache_bytes: Count = Field(default=32 * 2**20, description="Bytes of results in memory.")
 
-    max_body_bytes: Count = Field(default=2**20, description="Longer request bodies answer 413.")
-    max_upload_bytes: Count = Field(
-        default=2**26, description="Longer archives of arrays answer 413; four times this is held at once."
+    max_body_bytes: Count = Field(
+        default=2**20, description="Longest request body in bytes. Longer bodies receive status 413."
     )
-    max_cost: CostUnits = Field(default=20_000_000, description="What surely costs more is refused before it starts.")
+    max_upload_bytes: Count = Field(
+        default=2**26,
+        description=(
+            "Longest archive of arrays in bytes. Longer archives receive status 413. All "
+            "archives together may take four times this size."
+        ),
+    )
+    max_cost: CostUnits = Field(
+        default=20_000_000,
+        description="Highest estimated cost of a request. The service rejects requests that certainly cost more.",
+    )
 
     worker_count: Count = Field(
         default_factory=default_worker_count,
-        description="Worker processes; one is warm before the service is ready. One more takes short work only.",
+        description=(
+            "Number of worker processes. One worker is warm before the service is ready. An additional "
+            "worker takes only short computations."
+        ),
     )
     worker_niceness: Annotated[int, Field(ge=0, le=19)] = Field(
-        default=10, description="Scheduling niceness of workers: inexpensive requests stay fast beside expensive ones."
+        default=10,
+        description=(
+            "Scheduling niceness of workers. A higher value keeps inexpensive requests fast "
+            "beside expensive computations."
+        ),
     )
     worker_memory_limit_bytes: Annotated[int, Field(ge=256 * 2**20)] = Field(
-        default=2**30, description="Data segment limit of a worker process."
+        default=2**30, description="Data segment limit of a worker process in bytes."
     )
     time_limit_seconds: Seconds = Field(
         default=30.0,
-        description="A worker is killed at this time; the answer is 504. Sweeps end at three quarters of it and send "
-        "the points that are answered by then.",
+        description="Time limit of a computation in seconds. The service then ends the worker and responds with "
+        "status 504. Sweeps stop at three quarters of the limit and return the points answered so far.",
     )
     queue_limit: Count = Field(
         default=64,
-        description="Computations that may wait for a worker, and as many short ones; then 503 for the largest holder.",
+        description=(
+            "Number of computations that may wait for a worker, and as many short ones. Above the limit, "
+            "the requester with most waiting computations receives status 503."
+        ),
     )
     queue_wait_limit_seconds: Seconds = Field(
-        default=30.0, description="The longest estimated wait for a worker that is accepted; then 503."
+        default=30.0,
+        description="Longest accepted estimate of the wait for a worker, in seconds. Longer estimates "
+        "receive status 503.",
     )
 
     jobs_backend: Literal["embedded", "celery"] = Field(
         default="embedded",
-        description="Who computes jobs: processes of this instance, or workers of a cluster (`privacy-bounds worker`), "
-        "which needs `REDIS_URL` and `SEAL_KEY`.",
+        description="Backend for jobs. embedded: processes of this instance. celery: workers of a cluster "
+        "(`privacy-bounds worker`), which need `REDIS_URL` and `SEAL_KEY`.",
     )
     data_folder: Path | None = Field(
         default=None,
-        description="Where embedded jobs are kept. Absent: `privacy-bounds serve` keeps them in `privacy-bounds` below "
+        description="Folder of embedded jobs. Absent: `privacy-bounds serve` uses `privacy-bounds` below "
         "`$XDG_STATE_HOME` or `~/.local/state`.",
     )
     job_workers: Count = Field(
         default_factory=default_worker_count,
-        description="Worker processes for jobs, of `serve` with embedded jobs or of one `worker`; there while needed.",
+        description=(
+            "Number of worker processes for jobs, of `serve` with embedded jobs or of one `worker`. They "
+            "run only while jobs exist."
+        ),
     )
-    job_points: Count = Field(default=1_000_000, description="Points that a job may have.")
+    job_points: Count = Field(default=1_000_000, description="Largest number of points in a job.")
     job_max_cost: CostUnits = Field(
-        default=40_000_000_000, description="A job that surely costs more is refused before it starts."
+        default=40_000_000_000,
+        description="Highest estimated cost of a job. The service rejects jobs that certainly cost more.",
     )
     job_time_limit_seconds: Seconds = Field(
         default=600.0,
-        description="A job of one request is ended at this time; points of sweeps at `TIME_LIMIT_SECONDS`.",
+        description=(
+            "Time limit of a job with a single request, in seconds. Points of sweeps have the limit "
+            "`TIME_LIMIT_SECONDS`."
+        ),
     )
     jobs_at_once: Count = Field(
-        default=1_000, description="Jobs that may wait or run, of one client at most half of them; then 503."
+        default=1_000,
+        description=(
+            "Number of waiting and running jobs. One client may have at most half of them. "
+            "Above the limit, requests receive status 503."
+        ),
     )
     job_stored_bytes: Count = Field(
         default=2**30,
-        description="Bytes of requests and results of all jobs; a client that has half of them is refused. Above it, "
-        "jobs that ended longest ago are removed, first those of the client with most; then 503.",
+        description="Bytes of requests and results of all jobs. One client may use at most half. Above the limit, "
+        "the service deletes the jobs that ended first, starting with the client that uses most. If that "
+        "is not enough, requests receive status 503.",
     )
     job_age_limit_seconds: Seconds = Field(
-        default=7 * 86_400, description="A job that has not ended so long after it was accepted fails."
+        default=7 * 86_400, description="Age limit of a job in seconds. A job that has not ended by then fails."
     )
     job_ttl_seconds: Count = Field(
-        default=7 * 86_400, description="How long a job and its results are kept after its end."
+        default=7 * 86_400, description="Seconds for which a job and its results are kept after the end of the job."
     )
 
     max_connections: Count = Field(
-        default=512, description="Connections at once; above it, one that waits for its client is closed, else 503."
+        default=512,
+        description=(
+            "Number of simultaneous connections. Above the limit, the service closes an idle "
+            "connection, or responds with status 503."
+        ),
     )
-    max_connections_per_client: Count = Field(default=128, description="The same for one client address.")
+    max_connections_per_client: Count = Field(
+        default=128, description="Number of simultaneous connections of one client address."
+    )
     trusted_proxies: str = Field(
         default="",
-        description="Addresses or networks, separated by commas, whose `X-Forwarded-For` says who the client is.",
+        description=(
+            "Trusted proxies: addresses or networks, separated by commas. Their header `X-Forwarded-For` "
+            "determines the client address."
+        ),
     )
-    max_url_bytes: Count = Field(default=8_192, description="Longer request targets answer 414.")
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="JSON list of origins whose pages may call the service from a browser, for example "
+        '`["https://dashboard.example.com"]`. An origin is a scheme and a host, with any port other than the default. '
+        "Cookies are never used.",
+    )
+    max_url_bytes: Count = Field(
+        default=8_192, description="Longest request target in bytes. Longer targets receive status 414."
+    )
     max_header_bytes: Count = Field(
-        default=32_768, description="Longer headers, names and values together, answer 431."
+        default=32_768,
+        description="Longest headers in bytes, names and values together. Longer headers receive status 431.",
     )
     receive_timeout_seconds: Seconds = Field(
-        default=30.0, description="A request, headers and body, has to arrive within this time; then 408."
+        default=30.0,
+        description="Time limit for the arrival of headers and body, in seconds. Later requests receive status 408.",
     )
     send_timeout_seconds: Seconds = Field(
         default=30.0,
-        description="A client that takes next to nothing of a response for so long loses its connection; one that "
-        "reads steadily may take as long as it needs.",
+        description="Time limit for a client that reads almost nothing of a response, in seconds. The service then "
+        "closes the connection. A client that reads steadily has no limit.",
     )
     keep_alive_seconds: Count = Field(
         default=75,
-        description="An idle connection is kept so long after a response; longer than the load balancer before it "
-        "keeps one, which would answer 502 else.",
+        description="Seconds for which an idle connection stays open after a response. Set this longer than the idle "
+        "time of the load balancer, which otherwise responds with status 502.",
     )
     shutdown_timeout_seconds: Count = Field(
         default=20,
-        description="So long a request may last after SIGTERM; then 503. Less than a container's grace period.",
+        description=(
+            "Seconds for which requests may run after SIGTERM. Later requests receive status 503. Set this "
+            "below the grace period of the container."
+        ),
     )
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="So long after SIGTERM `/readyz` answers 503 while requests are served; then the service ends.",
+        description=(
+            "Seconds after SIGTERM in which `/readyz` responds with status 503 while requests are still "
+            "served. The service then stops."
+        ),
     )
 
     operator_bind: str | None = Field(
         default=None,
-        description="`host:port` or `unix:path` for `/metrics`, the details of `/readyz` and the administration of "
-        "jobs. Absent: `/metrics` and the details are on the public port.",
+        description="Address `host:port` or `unix:path` for `/metrics`, the details of `/readyz` and the "
+        "administration of jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
-        default="info", description="`info` writes one event per request, `warning` only what went wrong."
+        default="info", description="Log level. `info` writes one event for each request, and `warning` only failures."
     )
 
     @field_validator("jobs_backend")
@@ -203,7 +271,7 @@ class Settings(BaseSettings):
         try:
             keys: Any = json.loads(text) if text.startswith("[") else text.split(",")
         except ValueError:
-            raise ValueError("neither text nor a JSON list of texts") from None
+            raise ValueError("must be text or a JSON list of texts") from None
         return tuple(key.strip() if isinstance(key, str) else key for key in keys)
 
     @field_validator("seal_key")
@@ -223,7 +291,7 @@ class Settings(BaseSettings):
             except ValueError:  # a port that is no number
                 is_address = False
             if not is_address:
-                raise ValueError("not a `redis://`, `rediss://` or `unix://` address")
+                raise ValueError("must be a `redis://`, `rediss://` or `unix://` address")
         return url
 
     @field_validator("redis_url")
@@ -234,10 +302,35 @@ class Settings(BaseSettings):
             return url
         parts = urlsplit(url.get_secret_value())
         if parts.password is not None:
-            raise ValueError(f"it has a password, and {PREFIX}REDIS_PASSWORD is set too; set one of them")
+            raise ValueError(
+                f"the address contains a password, and {PREFIX}REDIS_PASSWORD is also set; set one of them"
+            )
         place = parts.netloc.rpartition("@")[2]
         access = f"{parts.username or ''}:{quote(password.get_secret_value(), safe='')}"
         return SecretStr(parts._replace(netloc=f"{access}@{place}").geturl())
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _origins(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        try:
+            origins: Any = json.loads(given)
+        except ValueError:
+            origins = None
+        if not isinstance(origins, list):
+            raise ValueError('not a JSON list of texts such as `["https://dashboard.example.com"]`')
+        return tuple(cast("list[Any]", origins))
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _exact_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(map(is_origin, origins)):
+            raise ValueError(
+                "each origin must be exactly what browsers send: `https://` or `http://`, a host in lower case, and a "
+                "port unless it is the usual one; no path, no wildcard"
+            )
+        return origins
 
     @field_validator("operator_bind")
     @classmethod
@@ -248,7 +341,7 @@ class Settings(BaseSettings):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """The address on which operators are served; None for the public port."""
+        """Address of the operator port: (host, port), or a Unix socket. None: operators use the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)
 
     @field_validator("trusted_proxies")
@@ -259,12 +352,26 @@ class Settings(BaseSettings):
             try:
                 ipaddress.ip_network(name, strict=False)
             except ValueError:
-                raise ValueError("not addresses or networks, separated by commas") from None
+                raise ValueError("must be addresses or networks, separated by commas") from None
         return ",".join(names)
 
 
+def is_origin(text: str) -> bool:
+    """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2)."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # brackets without an address, or a port that is no number
+        return False
+    if not host or parts.scheme not in USUAL_PORTS or not re.fullmatch(r"[a-z0-9.:_-]+", host):
+        return False
+    name = f"[{host}]" if ":" in host else host
+    place = name if port is None else f"{name}:{port}"
+    return port != USUAL_PORTS[parts.scheme] and text == f"{parts.scheme}://{place}"
+
+
 def address_of(bind: str) -> tuple[str, int] | Path:
-    """Return the host and port, or the path, that `host:port` or `unix:path` names. Raises ValueError."""
+    """Return (host, port) for `host:port`, and the path for `unix:path`. Raise ValueError."""
     kind, _, path = bind.partition(":")
     if kind == "unix":
         if not 0 < len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
@@ -274,16 +381,19 @@ def address_of(bind: str) -> tuple[str, int] | Path:
     is_port = port.isascii() and port.isdigit() and 0 < int(port) <= LARGEST_PORT
     is_host = ":" not in host or (host.startswith("[") and host.endswith("]"))
     if not host or not is_port or not is_host:
-        raise ValueError("neither `host:port`, `[IPv6 address]:port` nor `unix:path`")
+        raise ValueError("must be `host:port`, `[IPv6 address]:port` or `unix:path`")
     return host.strip("[]"), int(port)
 
 
 class ConfigurationError(Exception):
-    """Environment variables that are no settings; each argument is one sentence, none repeats a value."""
+    """Environment variables that are invalid or unknown.
+
+    Each argument is one sentence, which does not contain the value.
+    """
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raises ConfigurationError for wrong values and unknown names."""
+    """Return the settings of the environment. Raise ConfigurationError for invalid values and unknown names."""
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     sentences = [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names

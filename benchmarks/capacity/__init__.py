@@ -1,1 +1,1 @@
-"""What a load needs: machines, queue and Redis, on paper and by a simulation of the queue."""
+"""Capacity needed for a load: machines, queue and Redis, by calculation and by a simulation of the queue."""

@@ -1,4 +1,4 @@
-"""Prints the table of README.md in this folder: `python -m benchmarks.capacity`."""
+"""`python -m benchmarks.capacity`: print the table of README.md in this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load that is reckoned with, and the prices that were measured (`benchmarks/RESULTS.md`, `benchmarks.jobs`)."""
+"""The assumed load, and the measured costs (`benchmarks/RESULTS.md`, `benchmarks.jobs`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job. `an_hour`: how many come in the busiest hour of a day; `seconds`: CPU of one point."""
+    """A kind of job.
+
+    `an_hour` is the number of jobs in the busiest hour of a day; `seconds` is the CPU time of one point.
+    """
 
     name: str
     an_hour: float
@@ -18,7 +21,7 @@ class Kind:
 
     @property
     def work(self) -> float:
-        """CPU seconds of one job."""
+        """Return the CPU seconds of one job."""
         return self.points * self.seconds
 
 
@@ -29,26 +32,29 @@ TODAY: Final = (
     Kind("grid of a planner", 6, 10_000, 0.004, 100),
     Kind("grid of a million points", 0.25, 1_000_000, 0.001, 100),
 )
-"""One team that plans runs and re-assesses its models: about half a core in its busiest hour."""
+"""One team that plans runs and assesses its models again: about half a core in the team's busiest hour."""
 
 REQUESTS_A_SECOND: Final = 5.0
-"""Closed forms and lines that somebody waits for, in the same hour."""
+"""Interactive requests (closed forms and inversion contours) in the busiest hour."""
 REQUEST_SECONDS: Final = {"event loop": 0.0004, "worker": 0.003}
-"""CPU of one such request: where it is answered, and in a worker, of those that are not known yet."""
+"""CPU seconds of one such request: in the service process, and in a worker for results that are not cached."""
 
 PIECE_SECONDS: Final = 0.5
 PIECE_OVERHEAD_SECONDS: Final = 0.006
 PIECE_REDIS_COMMANDS: Final = 12
-"""Of a piece: two scripts, a beat or two, a message in and out, its acknowledgement."""
+"""Redis commands of one chunk: two scripts, one or two renewals, a message in and out, its acknowledgement."""
 BEATS_A_SECOND: Final = 2.0
 REDIS_COMMANDS_A_SECOND: Final = 40_000
-"""What one Redis does on one core, half of it scripts: less than half of what a pipeline of single commands reaches."""
+"""Commands per second of one Redis on one core, half of them scripts.
+
+A pipeline of single commands reaches twice as many.
+"""
 AT_ONCE: Final = 64
-"""Pieces of one job that are on their way."""
+"""Chunks of one job that are queued or running at the same time."""
 KEPT_SECONDS: Final = 7 * 86_400
 BUSY_HOURS_A_DAY: Final = 8
 CORES_OF_A_MACHINE: Final = 16
 USED: Final = 0.7
-"""Share of the cores that is planned with: the rest is for what comes in bunches."""
+"""Planned share of the cores. The rest absorbs bursts."""
 EVENT_LOOP_REQUESTS_A_SECOND: Final = 1_500
-"""Of one process of the service, with what HTTP costs."""
+"""Requests per second of one process of the service, including the cost of HTTP."""

@@ -1,7 +1,7 @@
-"""A queue of pieces with classes of work, first come first served in each, and so many workers: how long jobs take.
+"""Simulation of a queue of chunks with priority classes and a fixed number of workers, to measure how long jobs take.
 
-Jobs come at random (Poisson). At most 64 pieces of one job are in the queue; each that ends puts the next one behind
-all others of its class, as workers do.
+Jobs arrive as a Poisson process. Each class is first come, first served. At most 64 chunks of one job are queued. A
+chunk that ends puts the next chunk of its job behind all others of the class, as the workers do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_CLASS = 16
 
 @dataclass
 class Running:
-    """A job that has come: the pieces that were not queued yet, and those that have not ended."""
+    """A job in progress: the chunks that are not yet queued, and the chunks that have not ended."""
 
     kind: int
     came: float
@@ -32,7 +32,11 @@ class Running:
 
 @dataclass
 class Seen:
-    """`times`: from coming to end, by kind; `longest`: most messages in the queue at once; `busy`: share of workers."""
+    """Results of a simulation.
+
+    `times` lists the seconds from arrival to end by kind of job. `longest` is the largest number of messages in the
+    queue. `busy` is the share of time that workers compute.
+    """
 
     times: list[list[float]]
     longest: int = 0
@@ -41,10 +45,10 @@ class Seen:
 
 
 def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, seed: int) -> Seen:
-    """So many hours of `factor` times the load."""
+    """Simulate `hours` hours at `factor` times the load."""
     source = random.Random(seed)
     seen = Seen([[] for _ in kinds])
-    events = list[tuple[float, int, int, Running | None]]()  # time, order, kind or -1, who ends a piece
+    events = list[tuple[float, int, int, Running | None]]()  # (time, order, kind or -1, job whose chunk ends)
     for place, kind in enumerate(kinds):
         time = source.expovariate(factor * kind.an_hour / 3600)
         while time < hours * 3600:

@@ -1,4 +1,4 @@
-"""Engines by name: what a certified answer to Laplace runs takes, what the others take, and how much memory."""
+"""Engines by name: time of certified answers to Laplace runs, time of the other engines, and memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Ground truth: cold in a new process, beside the certified enclosure, and from Redis.
+"""Ground truth, cold in a new process, compared with the certified enclosure, and read from Redis.
 
-From Redis: one service computes, another, whose memory holds none of it, is asked over HTTP; each question once.
+For Redis, one service computes and stores the result. A second service with an empty memory cache answers the same
+questions over HTTP, each question once.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ NAMES: Final = ("gamma-0.001", "eps-1e-5")
 COLD_SECONDS: Final = 10.0
 REDIS_SECONDS: Final = 0.003
 QUESTIONS: Final = 16
-"""Questions about each run, from Redis."""
+"""Questions about each run when results come from Redis."""
 CHECKED: Final = {"one sampled step": 60, "Gaussian steps": 20, "two sampled steps": 3, "runs": 12}
 READINGS: Final = 4
-"""Readings of each of these random mechanisms."""
+"""Questions about each of the random mechanisms."""
 SEED: Final = 11
 SETTLING_SECONDS: Final = 1.0
-"""Results are written to Redis beside the answer."""
+"""Seconds to wait: the service writes results to Redis after it has answered."""
 FROM_REDIS: Final = "detail=redis"
 
 
@@ -73,7 +74,7 @@ def measure() -> Section:
 
 
 def _digits(section: Section) -> Reach:
-    """Decimal enclosures of 15 to 50 digits against a second computation of more."""
+    """Compare decimal enclosures of 15 to 50 digits with a second computation of more digits."""
     found: list[Checked] = []
     seconds = cpu_seconds(lambda: found.extend(checked(CHECKED, READINGS, SEED)))
     missed = [one for one in found if not one.holds]
@@ -95,7 +96,7 @@ def _digits(section: Section) -> Reach:
 
 
 def _cold(run: Run, name: str) -> tuple[Run, str, float, float, bool]:
-    """CPU seconds, megabytes above idle, and whether it meets the certified enclosure."""
+    """Return CPU seconds, megabytes above idle, and whether the value meets the certified enclosure."""
     with peer("our_answers") as asked:
         answer = asked.ask(run, [name], method="ground_truth", digits=DIGITS)
     truth = read(run.curves("ground_truth", EngineOptions(digits=DIGITS)), name)
@@ -114,7 +115,7 @@ def _from_redis() -> Reach:
         with running(SERVICE, settings=settings) as computing, running(SERVICE, settings=settings) as asking:
             _waits(computing, unrelated + bodies)
             time.sleep(SETTLING_SECONDS)
-            _waits(asking, unrelated)  # connections, and code that runs for the first time
+            _waits(asking, unrelated)  # The first requests open connections and run code for the first time.
             found = _waits(asking, bodies)
     hits = [seconds for seconds, status in found if FROM_REDIS in status]
     if not hits:
@@ -131,7 +132,7 @@ def _body(run: Run, baseline: float) -> bytes:
 
 
 def _waits(server: Server, bodies: list[bytes]) -> list[tuple[float, str]]:
-    """Seconds on the wall and `Cache-Status`, one request after the other on one connection."""
+    """Return wall-clock seconds and `Cache-Status` of sequential requests on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     found: list[tuple[float, str]] = []
     for body in bodies:

@@ -1,4 +1,4 @@
-"""Runs with Laplace noise, whose loss has atoms: S1 and L1, certified, cold."""
+"""Laplace runs S1 and L1, whose loss distribution has atoms: cold certified answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure() -> Section:
 
 
 def _cold(run: Run, name: str, width: float) -> tuple[float, float]:
-    """CPU seconds and the relative width."""
+    """Return the CPU seconds and the relative width."""
     options = EngineOptions(relative_tolerance=width)
     found: list[Enclosure] = []
     seconds = median_cpu_seconds(lambda: found.append(read(run.curves(options=options), name)))

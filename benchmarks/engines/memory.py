@@ -1,4 +1,4 @@
-"""The most memory that certified answers take, each run in a new process that has imported everything."""
+"""Peak memory of certified answers. Each run uses a new process with all imports done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HARD: Final = (
     Run("little noise", 0.45, 3e-4, 30),
     Run("saturated", 0.43, 0.17, 6_600),
 )
-"""Where line integrals alone are wide, or losses large, and lattices are asked as well."""
+"""Runs for which contour inversion alone is wide or losses are large, so that the lattice engine runs too."""
 RUNS: Final = (L1, S1, S2, C1, C5, C6, *HARD)
 QUESTIONS: Final = ("gamma-1e-6", "eps-1e-5", "delta-1")
 
@@ -57,5 +57,5 @@ def _alone(run: Run) -> PeerAnswer:
 
 
 def _seconds(answer: PeerAnswer) -> float:
-    """CPU of all questions."""
+    """Return the CPU seconds of all questions."""
     return answer.first + answer.further * (len(QUESTIONS) - 1)

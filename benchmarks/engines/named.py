@@ -1,4 +1,4 @@
-"""Edgeworth series and Monte Carlo, beside what is published of them."""
+"""Edgeworth series and Monte Carlo compared with published results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _edgeworth() -> Section:
 
 
 def _monte_carlo() -> Section:
-    """Both in new processes, so that nothing but their own samples is in their memory."""
+    """Measure both implementations in new processes, so that their memory holds only their own samples."""
     with peer("our_answers") as asked:
         ours = asked.ask(HAYES, [GAMMA], method="monte_carlo", samples=SAMPLES)
     with peer("monte_carlo_answers") as asked:

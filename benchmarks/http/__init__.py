@@ -1,14 +1,14 @@
-"""The service over HTTP: one uvicorn worker, loaded from this process, on the loopback only."""
+"""The service over HTTP: one uvicorn worker, loaded from this process on the loopback interface."""
 
 from __future__ import annotations
 
-from benchmarks.http import beside_computation, closed_form, redis_gone
+from benchmarks.http import beside_computation, closed_form, python_client, redis_gone
 from benchmarks.report import Section
 
 
 def measure() -> Section:
     section = Section("HTTP")
-    for subject in (closed_form, beside_computation, redis_gone):
+    for subject in (closed_form, beside_computation, redis_gone, python_client):
         part = subject.measure()
         section.reaches += part.reaches
         section.tables += part.tables

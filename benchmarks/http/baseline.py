@@ -1,6 +1,6 @@
-"""What the service is measured against: a FastAPI async handler that validates the same body and returns a constant.
+"""Baseline server: a FastAPI async handler that validates the same body and returns a constant.
 
-`python -m benchmarks.http.baseline PORT SIZE`: the constant has SIZE bytes. No middleware, no log.
+`python -m benchmarks.http.baseline PORT SIZE` returns SIZE bytes. It has no middleware and no log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec
 
 
 class ListedRequest(BoundsRequest):
-    """The body of the service. FastAPI validates what JSON was read into, where a strict tuple takes no list."""
+    """The body of the service with a list in place of the tuple.
+
+    FastAPI validates decoded JSON, and a strict tuple rejects a list.
+    """
 
     questions: Annotated[list[QuestionSpec], Field(min_length=1, max_length=LARGEST_QUESTIONS)]  # type: ignore[assignment]
 

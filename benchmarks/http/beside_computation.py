@@ -1,8 +1,8 @@
-"""Closed-form requests while a computation of about ten seconds runs, and how long the event loop stands still.
+"""Closed-form requests during a computation of about ten seconds, and the longest stall of the event loop.
 
-The computation: mu of Gaussian differential privacy over several ranges, in both directions, of a run in 32 stages.
-Each round measures without it, then with it, by three loads: 16 connections as fast as they go, one connection as fast
-as it goes, and 200 requests a second on schedule.
+The computation is mu of Gaussian DP over several ranges, in both directions, for a run in 32 stages. Each round
+measures three loads, first without the computation and then with it: 16 connections at full speed, one connection at
+full speed, and 200 requests per second on schedule.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ STAGES: Final = 32
 SECONDS: Final = 10.0
 MOST_QUESTIONS: Final = 256
 SETTINGS: Final = {"PRIVACY_BOUNDS_MAX_COST": "1000000000", "PRIVACY_BOUNDS_TIME_LIMIT_SECONDS": "120"}
-"""Estimates are on the safe side, so by default as much work would be refused; and workers yield to all neighbours."""
+"""The budget is raised because estimates are upper bounds and the default budget would refuse the computation.
+
+Workers run at a lower priority than other processes.
+"""
 START_SECONDS: Final = 0.5
 LARGEST_RATIO: Final = 1.5
 LONGEST_GAP: Final = 0.020
@@ -54,7 +57,7 @@ def measure() -> Section:
     gaps: dict[str, list[dict[str, float]]] = {"alone": [], "beside": [], "machine": []}
     lasted: list[float] = []
     with running(SAMPLED_SERVICE, settings=SETTINGS) as server:
-        server.post(_dear_body(1))  # starts the worker process
+        server.post(_expensive_body(1))  # Start the worker process.
         for _ in range(ROUNDS):
             _gaps(server)
             _measure_loads(server, alone)
@@ -75,16 +78,16 @@ def measure() -> Section:
 
 
 class _Computation:
-    """A dear request, sent from a thread that does nothing but wait."""
+    """An expensive request, sent from a thread that only waits for the response."""
 
     def __init__(self, server: Server, count: int) -> None:
         self._seconds = 0.0
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._ask, args=(server, _dear_body(count)))
+        self._thread = threading.Thread(target=self._ask, args=(server, _expensive_body(count)))
         self._thread.start()
 
     def wait(self) -> float:
-        """Seconds on the wall, of which it computed."""
+        """Return the wall-clock seconds of the computation."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -99,15 +102,15 @@ class _Computation:
         self._seconds = time.perf_counter() - started
 
 
-def _dear_mechanism() -> dict[str, Any]:
+def _expensive_mechanism() -> dict[str, Any]:
     noise = fresh_noise()
     stages = [dpsgd_spec(noise + 0.01 * stage, 0.01 + 0.001 * stage, 100 + stage) for stage in range(STAGES)]
     return {"type": "composed", "mechanisms": stages}
 
 
-def _dear_body(count: int) -> bytes:
+def _expensive_body(count: int) -> bytes:
     questions = [{"type": "gdp_mu", "false_positive_rate_min": _least(index)} for index in range(count)]
-    return json.dumps({"mechanism": _dear_mechanism(), "questions": questions}).encode()
+    return json.dumps({"mechanism": _expensive_mechanism(), "questions": questions}).encode()
 
 
 def _least(index: int) -> float:
@@ -115,7 +118,7 @@ def _least(index: int) -> float:
 
 
 def _questions_needed() -> int:
-    pair = WorstCase().curves(built(_dear_mechanism()))
+    pair = WorstCase().curves(built(_expensive_mechanism()))
     gaussian_dp.mu(pair.both, _least(0), 1e-9)
     one = cpu_seconds(lambda: gaussian_dp.mu(pair.both, _least(1), 1e-9))
     return max(1, min(MOST_QUESTIONS, round(SECONDS / one)))
@@ -133,7 +136,7 @@ def _gaps(server: Server) -> dict[str, float]:
 
 
 def _gaps_of_the_machine() -> dict[str, float]:
-    """Gaps of a loop that does nothing but look at the clock: what a shared machine takes away by itself."""
+    """Measure the gaps of a loop that only reads the clock. They show the stalls of the shared machine itself."""
     found = Gaps(open_schedule())
     last = first = Tick.now(found.schedule)
     while last.wall - first.wall < MACHINE_SECONDS:

@@ -1,4 +1,4 @@
-"""Requests. No two of a kind are equal, so that none is answered from a cache unless that is what is measured."""
+"""Request bodies. No two bodies of a kind are equal, so that the cache answers only where the cache is measured."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _fresh: Final = count(1)
 
 
 def fresh_noise() -> float:
-    """A noise multiplier near 1 that was not handed out before by this process."""
+    """Return a noise multiplier near 1 that this process has not used before."""
     return 1 + next(_fresh) * 1e-7
 
 
 def mechanism_bodies(mechanism: str, *questions: dict[str, Any]) -> Iterator[bytes]:
-    """`mechanism` is JSON with NOISE where the noise multiplier belongs."""
+    """Yield bodies for a mechanism given as JSON with NOISE in place of the noise multiplier."""
     before, _, after = mechanism.partition("NOISE")
     head = b'{"mechanism": ' + before.encode()
     tail = after.encode() + b', "questions": ' + json.dumps(questions).encode() + b"}"
@@ -36,12 +36,12 @@ def laplace(*questions: dict[str, Any]) -> Iterator[bytes]:
 
 
 def dpsgd(*questions: dict[str, Any]) -> Iterator[bytes]:
-    """The engine of composed runs: case C1 but for the last digits of the noise multiplier."""
+    """Yield bodies for composed runs: case C1 except for the last digits of the noise multiplier."""
     return mechanism_bodies(
         '{"type": "dpsgd", "noise_multiplier": NOISE, "sample_rate": 0.01, "steps": 1000}', *questions
     )
 
 
 def same(bodies: Iterator[bytes]) -> Iterator[bytes]:
-    """The first of the bodies, again and again."""
+    """Repeat the first of the bodies without end."""
     return repeat(next(bodies))

@@ -1,4 +1,4 @@
-"""Closed-form requests and cache hits on 16 connections, beside a minimal application; and memory when idle."""
+"""Closed-form requests and cache hits on 16 connections, compared with a minimal application; and idle memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HIT_BODIES: Final = "gaussian, gamma(1e-3)"
 
 @dataclass(frozen=True)
 class Cell:
-    """One round of one server: requests a second, and CPU microseconds of the server for one."""
+    """One round of one server: requests per second, and CPU microseconds of the server per request."""
 
     rate: float
     cpu: float
@@ -83,12 +83,12 @@ def _cell(server: Server, bodies: Iterator[bytes]) -> Cell:
 
 
 def _ratio(ours: list[Cell], theirs: list[Cell], what: str) -> float:
-    """Median over the rounds of the ratio within a round."""
+    """Return the median over the rounds of the ratio within a round."""
     return median(getattr(mine, what) / getattr(other, what) for mine, other in zip(ours, theirs, strict=True))
 
 
 def _reaches(rates: dict[str, float], processor: dict[str, float]) -> list[Reach]:
-    """Judged by CPU: on shared cores a fast server loses more requests to its neighbours than a slow one."""
+    """Compare by CPU time. On shared cores a fast server loses more requests to its neighbours than a slow server."""
     measured = {kind: f"{processor[kind]:.2f} x by CPU, {rates[kind]:.2f} x by requests a second" for kind in rates}
     return [
         Reach(

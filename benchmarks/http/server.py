@@ -1,4 +1,4 @@
-"""Servers of ours: started on a free loopback port, stopped by their id. CPU and memory are as Linux shows them."""
+"""Servers started on a free loopback port and stopped by their process id. CPU and memory come from Linux."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BASELINE: Final = (sys.executable, "-m", "benchmarks.http.baseline")
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers."""
+    """A server that is running."""
 
     port: int
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU seconds of the server process, without its workers."""
+        """Return the CPU seconds of the server process, without its workers."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -52,9 +52,9 @@ class Server:
 
 @contextmanager
 def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | None = None) -> Generator[Server]:
-    """The command with a port and the arguments behind it; `settings` are environment variables of the service."""
+    """Run the command with a port and the arguments. `settings` are environment variables of the service."""
     port = free_port()
-    # As deployed: what holds for the numbers measured in this process is not handed on.
+    # As deployed: the thread settings for numbers measured in this process are not passed on.
     environment = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     process = subprocess.Popen(
         [*command, str(port), *arguments],
@@ -71,7 +71,7 @@ def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | 
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """Return a loopback port without a listener."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,5 +1,5 @@
-"""Jobs on real processes: what a piece costs in a cluster, how workers add up, what a large job leaves of the rest.
+"""Jobs on real processes: cost of a chunk in a cluster, scaling with workers, and closed forms beside a large job.
 
-`python -m benchmarks.jobs` prints each part; `python -m benchmarks.jobs pieces` only that one. Rates are by the clock:
-on a machine that does other things, ratios of one run are what counts.
+`python -m benchmarks.jobs` prints every part; `python -m benchmarks.jobs pieces` prints only that part. Rates are by
+wall clock. On a busy machine only the ratios within one run are meaningful.
 """

@@ -1,4 +1,4 @@
-"""The parts, one after another, printed as they come."""
+"""The parts, run one after another and printed as they finish."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from benchmarks.jobs.setting import Setting, Watched, clustered, embedded, watch
 GRID_POINTS = 100_000
 LARGE = 1_000_000
 SAMPLES = 2_000
-"""Closed forms that are asked, alone and beside a large job: over several pieces of it."""
+"""Number of closed-form requests, alone and beside a large job, so that they span several of its chunks."""
 
 
 def pieces() -> None:
-    """Print what a piece costs beside its computation."""
+    """Print the cost of a chunk beside its computation."""
     from benchmarks.jobs.overhead import seconds_for_a_piece
 
     print(f"a piece in a cluster, beside its computation: {1e3 * seconds_for_a_piece():.1f} ms")
 
 
 def scaling() -> None:
-    """One long enough job on one process, and on two."""
+    """Run a sufficiently long job on one process and on two."""
     for name, setting_of in SETTINGS.items():
         seen: list[Watched] = []
         for processes in (1, 2):
             with setting_of(processes) as setting:
-                setting.wait(setting.submit(training_runs(5, 5, 10)))  # what a first piece makes, is made
+                setting.wait(setting.submit(training_runs(5, 5, 10)))  # The first chunk builds what later chunks reuse.
                 seen.append(watched(setting, training_runs(40, 40, 10), 16_000, processes))
             print(f"{name}, {processes}: {seen[-1]}")
         one, two = seen
@@ -42,7 +42,7 @@ def scaling() -> None:
 
 
 def product_grid() -> None:
-    """1e5 points of product grids on two processes."""
+    """Compute 1e5 points of product grids on two processes."""
     for name, setting_of in SETTINGS.items():
         with setting_of(2) as setting:
             for grid, request in GRIDS.items():
@@ -50,25 +50,27 @@ def product_grid() -> None:
 
 
 def large() -> None:
-    """1e6 points: whether it completes, memory of the service, events, and closed forms beside it."""
+    """Compute 1e6 points. Check that the job completes; measure memory of the service, events, and closed forms beside
+    it.
+    """
     large_embedded()
     large_celery()
 
 
 def large_celery() -> None:
-    """With a cluster."""
+    """Run the large job on a cluster."""
     with clustered(2) as setting:
         print(f"1e6 points, celery: {large_job(setting)}")
 
 
 def large_embedded() -> None:
-    """The same without a cluster."""
+    """Run the large job inside the service."""
     with embedded(2) as setting:
         print(f"1e6 points, embedded: {large_job(setting)}")
 
 
 def large_job(setting: Setting) -> str:
-    """What is seen of it."""
+    """Run the job and return the measurements as text."""
     alone = waits(setting, 0)
     redis_before = setting.redis_megabytes()
     job = setting.submit(closed_forms(LARGE))
@@ -97,7 +99,7 @@ def large_job(setting: Setting) -> str:
 
 
 def cancelling() -> None:
-    """How soon a worker does something else after its job was cancelled."""
+    """Measure how soon a worker starts other work after its job is cancelled."""
     from benchmarks.jobs.requests import TRUTH
 
     long = {**TRUTH, "method": "ground_truth", "digits": 50}
@@ -117,7 +119,7 @@ def cancelling() -> None:
 
 
 def waits(setting: Setting, first: int) -> float:
-    """The 99th percentile of the seconds of closed forms, one after another."""
+    """Return the 99th percentile of the seconds of sequential closed-form requests."""
     found: list[float] = []
     for number in range(first, first + SAMPLES):
         body = {"mechanism": {"type": "gaussian", "noise_multiplier": 1 + number / 1e5}, "questions": [ADVANTAGE]}
@@ -128,7 +130,7 @@ def waits(setting: Setting, first: int) -> float:
 
 
 def follow(setting: Setting, job: str, memory: list[float]) -> bool:
-    """Whether every point has one line, in their order."""
+    """Check that the stream has one line for each point, in order."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{setting.port}{job}/results", headers={"Accept": "application/x-ndjson"}
     )

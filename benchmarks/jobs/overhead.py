@@ -1,5 +1,6 @@
-"""Cost of a piece in a cluster beside its computation: its claim, a renewal, and its results. Celery has no part in it:
-a message wakes a worker once, for as long as there is something to compute.
+"""Cost of a chunk in a cluster beside its computation: claim, renewal and results.
+
+Celery is not included: one message wakes a worker, which computes until no chunk is left.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LINES = b'{"point":0,"numbers":{"/mechanism/noise_multiplier":1.0},"answers":[{"
 
 
 def seconds_for_a_piece() -> float:
-    """Return the median over some hundred pieces of 500 lines."""
+    """Return the median over some hundred chunks of 500 lines."""
     with clustered(1) as setting:
         url = f"redis://127.0.0.1:{setting.redis_port}/0"
         with closing(RedisStore(url, EntryAuthenticator([SEAL_KEY]))) as store:

@@ -1,4 +1,4 @@
-"""What the parts send."""
+"""Request bodies of the job benchmarks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TRUTH: dict[str, Any] = {
 
 
 def closed_forms(points: int) -> dict[str, Any]:
-    """Cheap points: what is around them is what is measured."""
+    """Return a sweep of inexpensive points, so that the overhead dominates."""
     vary = {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": points}}
     return {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "vary": vary, "questions": [ADVANTAGE]}
 
 
 def training_runs(noises: int, rates: int, steps: int) -> dict[str, Any]:
-    """A product grid of the numbers that `benchmarks numbers.many` has: epsilon and reconstruction of each run."""
+    """Return the product grid of `benchmarks numbers.many`: epsilon and reconstruction robustness of each run."""
     return {
         "mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
         "vary": {
@@ -31,7 +31,7 @@ def training_runs(noises: int, rates: int, steps: int) -> dict[str, Any]:
 
 
 def releases(noises: int, deltas: int) -> dict[str, Any]:
-    """A product grid of Gaussian releases and deltas: closed forms."""
+    """Return a product grid of Gaussian releases and deltas: closed forms."""
     return {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
         "vary": {
@@ -47,4 +47,4 @@ GRIDS: dict[str, dict[str, Any]] = {
     "100 noises x 100 rates x 10 steps": training_runs(100, 100, 10),
     "gaussian, 1000 noises x 100 deltas": releases(1_000, 100),
 }
-"""Of 1e5 points each."""
+"""Product grids of 1e5 points each."""

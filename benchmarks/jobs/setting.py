@@ -1,4 +1,4 @@
-"""A service, its Redis and its workers, as processes of ours, and a client of it."""
+"""A service, its Redis and its workers as own processes, and a client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def executable() -> str:
 
 @dataclass
 class Setting:
-    """A service with jobs. `workers`: processes that compute pieces, of the cluster or of the service."""
+    """A service with jobs. `workers` lists the processes that compute chunks, of the cluster or of the service."""
 
     port: int
     pid: int
@@ -59,7 +59,7 @@ class Setting:
         return f"/v1/jobs/{self.ask('/v1/jobs', {'resource': resource, 'request': request})['id']}"
 
     def wait(self, job: str) -> float:
-        """Seconds until it has succeeded."""
+        """Return the seconds until the job has succeeded."""
         started = time.monotonic()
         while (told := self.ask(job))["state"] in ("queued", "running"):
             time.sleep(0.1)
@@ -71,17 +71,17 @@ class Setting:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def processes(self) -> list[int]:
-        """Those that compute pieces: of the workers, or behind the fork server of the service."""
+        """List the processes that compute chunks: children of the workers, or of the fork server of the service."""
         if self.workers:
             return [pid for worker in self.workers for pid in children(worker.pid)]
         return [pid for server in children(self.pid) for pid in children(server)]
 
     def seconds(self) -> dict[int, float]:
-        """CPU seconds of the processes that compute, and of the service."""
+        """Return the CPU seconds of the computing processes and of the service."""
         return {pid: used for pid in (*self.processes(), self.pid) if (used := cpu_seconds(pid)) is not None}
 
     def redis_megabytes(self) -> tuple[float, float] | None:
-        """Memory that Redis uses, and its append-only file; None without a cluster."""
+        """Return the memory of Redis and the size of its append-only file, or None without a cluster."""
         if self.redis_port is None:
             return None
         client: Any = redis.Redis(port=self.redis_port)
@@ -90,7 +90,7 @@ class Setting:
         return memory["used_memory"] / 1e6, persistence["aof_current_size"] / 1e6
 
     def gaps(self, job: str, until: threading.Event) -> list[float]:
-        """Seconds between events of a job, read until it ends or the event is set."""
+        """Return the seconds between events of a job until the job ends or the event is set."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{job}/events", headers={"Accept": "text/event-stream"}
         )
@@ -107,7 +107,7 @@ class Setting:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process started; none where it has gone."""
+    """Return the child processes of a process, or none if it has ended."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         return [int(child) for thread in threads for child in (thread / "children").read_text().split()]
@@ -116,7 +116,7 @@ def children(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """None where it has gone."""
+    """Return the CPU seconds of a process, or None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -125,7 +125,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 def wants_processor(pid: int) -> bool:
-    """Whether a process runs, or would if others did not."""
+    """Return whether a process runs or waits for a core."""
     try:
         states = [(thread / "stat").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -135,8 +135,10 @@ def wants_processor(pid: int) -> bool:
 
 @dataclass
 class Watched:
-    """What a job took. `at_work`: share of the time that the processes that compute had something to compute, whoever
-    had the processor: unlike seconds by the clock it does not depend on what else the machine does.
+    """Measurements of a job.
+
+    `at_work` is the share of time in which the computing processes had work, whether or not they had a core. Unlike
+    wall-clock time, it does not depend on other load of the machine.
     """
 
     points: int
@@ -155,12 +157,12 @@ class Watched:
 
     @property
     def rate(self) -> float:
-        """Points a second, where every process has a core."""
+        """Return points per second, as if every process had a core."""
         return self.processes * self.at_work * self.points / self.cpu
 
 
 def watched(setting: Setting, request: dict[str, Any], points: int, processes: int) -> Watched:
-    """A job from its first point to its end, or for a minute: then it is as fast as it is, and is cancelled."""
+    """Measure a job from its first point to its end, or for one minute. After a minute the job is cancelled."""
     job = setting.submit(request)
     while not setting.ask(job)["progress"]["done"]:
         time.sleep(0.02)
@@ -172,7 +174,7 @@ def watched(setting: Setting, request: dict[str, Any], points: int, processes: i
             busy += sum(map(wants_processor, setting.processes()))
             looks += processes
             time.sleep(0.02)
-        used |= setting.seconds()  # also of those that are gone by the end
+        used |= setting.seconds()  # Includes processes that have ended by then.
         done = setting.ask(job)["progress"]["done"]
         seconds = time.monotonic() - started
         if done > 0.95 * points or seconds > LONGEST_SECONDS:
@@ -193,7 +195,7 @@ def embedded(workers: int) -> Generator[Setting]:
 
 @contextmanager
 def clustered(workers: int) -> Generator[Setting]:
-    """Each worker has one process for pieces."""
+    """Yield a cluster. Each worker has one process for chunks."""
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         command = [executable(), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]

@@ -1,4 +1,4 @@
-"""The numeric core: how long answers take, how narrow they are, how long starting takes."""
+"""The numeric core: time and relative width of answers, and time to start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Cold answers, and each further question on the same mechanism.
+"""Cold answers, and follow-up questions on the same mechanism.
 
-Cold: the curves are made anew; modules are imported and one unrelated run has been asked. Further: gamma(1e-3) has been
-asked of the same curves, nothing else.
+Cold: the curves are new; modules are imported, and one unrelated run was evaluated before. Follow-up: only gamma(1e-3)
+was evaluated on the same curves before.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure() -> Section:
     ask_epsilon(UNRELATED.curves())
     gammas: dict[Run, list[float]] = {run: [] for run in COMPOSED}
     epsilons: dict[Run, list[float]] = {run: [] for run in COMPOSED}
-    for _ in range(ROUNDS):  # in turn, so that a neighbour who disturbs does not disturb one run alone
+    for _ in range(ROUNDS):  # Runs take turns, so that other load of the machine does not disturb a single run.
         for run in COMPOSED:
             gammas[run].append(cpu_seconds(lambda run=run: ask_gamma(run.curves())))
             epsilons[run].append(cpu_seconds(lambda run=run: ask_epsilon(run.curves())))

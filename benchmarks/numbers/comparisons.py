@@ -1,4 +1,4 @@
-"""Comparisons of four runs, and claims about one: the whole resource, from a validated request to the body."""
+"""Comparisons of four runs, and claims about one run: the whole resource, from a validated request to the body."""
 
 from __future__ import annotations
 

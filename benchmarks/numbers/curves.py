@@ -1,4 +1,4 @@
-"""A whole curve: 1000 false positive rates from 1e-12 to 1/2, cold, both readings."""
+"""A whole trade-off curve: 1000 false positive rates from 1e-12 to 1/2, cold, in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Do enclosures meet the reference, and how narrow are they? All covered rows of rero.json and truth_composed.json."""
+"""Enclosures against reference values: do they meet, and how narrow are they? All covered rows of rero.json and
+truth_composed.json.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def measure() -> Section:
 
 
 def _as_it_should(row: dict[str, Any], value: Enclosure) -> bool:
-    if as_printed(row):  # a misprint: to be missed
+    if as_printed(row):  # A misprint in the source: the enclosure must miss the value.
         return not value.lower <= number(row["value"]) <= value.upper
     return meets(value, row)
 

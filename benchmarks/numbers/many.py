@@ -1,6 +1,6 @@
-"""Many runs in one request: a product grid and unrelated points, and the same points asked one by one.
+"""Many runs in one request: a product grid and unrelated points, compared with the same points in single requests.
 
-`python -m benchmarks numbers.many` measures these alone, and only prints.
+`python -m benchmarks numbers.many` measures only this part and prints it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from service.resources.sweeps.sweeping import SWEEPS
 NAMED: Final = "sha256:" + "0" * 64
 ROUNDS: Final = 3
 ALONE: Final = 60
-"""Points that are also asked one by one, spread over all."""
+"""Points that are also requested one by one, spread over all points."""
 NOISE, RATE, STEPS = "/mechanism/noise_multiplier", "/mechanism/sample_rate", "/mechanism/steps"
 NOISES, RATES, COUNTS = (0.7, 7.0), (0.002, 0.1), (500, 50_000)
 WIDE: Final = ((0.3, 30.0), (1e-4, 0.5), (10, 1_000_000))
-"""Runs of few sampled records, and runs that tell everything, are among these."""
+"""The box includes runs with few sampled records and runs that reveal nearly everything."""
 QUESTIONS: Final = ({"type": "epsilon", "delta": 1e-5}, {"type": "reconstruction", "baseline_success": 1e-3})
 MECHANISM: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
@@ -90,13 +90,13 @@ def _seconds(request: SweepsRequest) -> tuple[float, SweepsResponse]:
 
 
 def _narrow(response: SweepsResponse) -> float:
-    """The share of numbers that are as narrow as that."""
+    """Return the share of numbers whose relative width is within the goal."""
     ends = [pair for answer in response.answers for pair in zip(answer.lower, answer.upper, strict=True)]
     return float(np.mean([low is not None and high is not None and high - low <= 1e-6 * high for low, high in ends]))
 
 
 def _alone(request: SweepsRequest) -> float:
-    """CPU ms of a point by itself."""
+    """Return the CPU milliseconds of a point in a request of its own."""
     points = list(request.points())
     asked = [request.asked(request.places, numbers) for numbers in points[:: max(1, len(points) // ALONE)]]
     return float(np.mean([cpu_seconds(lambda one=one: BOUNDS.body(one, NAMED, "any")) for one in asked])) * 1e3

@@ -1,4 +1,4 @@
-"""The membership adversary of noisy SGD: the run of the paper (CIFAR), and random runs on samples."""
+"""Membership adversary of noisy SGD: the published CIFAR run, and random runs on samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WIDTH: Final = 1e-6
 RUNS: Final = 60
 SEED: Final = 1
 LARGEST_MU: Final = 2.0
-"""mu of one step; what tells more of the record that it has is as good as a release of it."""
+"""Largest mu of one step. Beyond this value the step reveals nearly as much as a release of the record."""
 
 READINGS: Final[dict[str, Callable[[TradeOffPair], Enclosure]]] = {
     "advantage": lambda pair: pair.add.profile_at(0.0),
@@ -72,7 +72,7 @@ def _cold(run: NoisySgd, read: Callable[[TradeOffPair], Enclosure]) -> Enclosure
 
 
 def _random_runs() -> tuple[int, list[float]]:
-    """How many runs have three narrow readings, and the CPU seconds of each run."""
+    """Return the number of runs with three narrow answers, and the CPU seconds of each run."""
     source, narrow = random.Random(SEED), 0
     times: list[float] = []
     while len(times) < RUNS:

@@ -1,4 +1,4 @@
-"""Pictures and reports: what drawing costs beside the answer that is drawn. The engine is warm."""
+"""Charts and reports: cost of rendering beside the answer. The chart engine is warm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def measure() -> Section:
 
     curves, assessment = answer("curves", CURVES), answer("assessments", ASSESSMENT)
     spec = render(resource("curves"), curves, VEGA_LITE).decode()
-    render(resource("assessments"), assessment, "text/html")  # which warms the engine
+    render(resource("assessments"), assessment, "text/html")  # Warm the chart engine.
     found = {
         "curves, 61 points: the answer": median_cpu_seconds(lambda: answer("curves", CURVES)),
         "its spec": median_cpu_seconds(lambda: render(resource("curves"), curves, VEGA_LITE)),

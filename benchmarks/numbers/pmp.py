@@ -16,14 +16,14 @@ from service.privacy.pmp.exponential.swap import swap_bounds
 
 EPSILON, CLIP_RADIUS, OBJECTS = 30.0, 10.0, 10
 ENUMERATED: Final = {12: 0.3, 14: 2.0}
-"""Seconds that are allowed, by n."""
+"""Allowed seconds by n."""
 LARGE: Final = 100
 MANY_OBJECTS: Final = 32
 SAMPLES: Final = 1_000
 
 
 def population(half: int, objects: int, dimension: int) -> Population:
-    """Normal points about the first of some unit objects, as in the simulations of Lowy et al. 2023."""
+    """Draw normal points around the first of several unit vectors, as in the simulations of Lowy et al. 2023."""
     generator = np.random.default_rng(half)
     chosen = generator.normal(size=(objects, dimension))
     chosen /= np.linalg.norm(chosen, axis=1, keepdims=True)

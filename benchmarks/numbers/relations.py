@@ -15,7 +15,7 @@ from service.privacy.threat_models.worst_case import WorstCase
 ROUNDS: Final = 5
 COLD_SECONDS: Final = 0.015
 LONG_SECONDS: Final = 5.0
-"""What takes so long is not repeated."""
+"""Seconds above which a measurement is not repeated."""
 DATASET_SIZE: Final = 1_000_000
 REPLACED: Final = WorstCase("replace_one")
 KINDS: Final[dict[str, tuple[dict[str, Any], WorstCase]]] = {

@@ -1,4 +1,4 @@
-"""Runs of pure DP steps alone: equal ones by binomial laws, different ones by two lists of losses; cold."""
+"""Runs of pure DP steps: equal steps by binomial laws, different steps by two lists of losses; cold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of many phases, and the attacks that lower ends of brackets name, run on the data that they name."""
+"""Schedules of many phases, and simulated attacks on the data sets that attain the lower bounds of brackets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 RUNS: Final = 1_000_000
 AT_ONCE: Final = 20_000
 BAND: Final = 4.0
-"""Standard deviations of a share of runs: one in 16 000 is outside by chance."""
+"""Allowed standard deviations of a measured share. A share exceeds them by chance once in 16 000 runs."""
 SHUFFLED: Final = ((0.5, 20), (1.0, 50))
-"""Noise, and batches of an epoch."""
+"""Noise multiplier, and batches per epoch."""
 SHUFFLED_RATE: Final = 0.02
 """False positive rate of the simulated attack on shuffled batches."""
 FIXED: Final = (1.0, 0.05, 20)
-"""Noise, share of the records in a batch, batches."""
+"""Noise multiplier, share of the records in a batch, number of batches."""
 REACHES: Final = {100: 0.1, 10_000: 2.0}
 WIDTH: Final = 1e-6
 
@@ -51,7 +51,7 @@ def measure() -> Section:
 
 def _schedules(section: Section) -> None:
     rows: list[tuple[object, ...]] = []
-    choose.pair(DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=100)).both.epsilon(1e-5)  # modules are loaded
+    choose.pair(DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=100)).both.epsilon(1e-5)  # Import the modules.
     for phases, most in REACHES.items():
         noise = tuple(np.geomspace(0.8, 2.0, phases).tolist())
         rate = tuple(np.linspace(0.005, 0.02, phases).tolist())
@@ -99,11 +99,15 @@ def _shuffled(case: tuple[float, int]) -> tuple[object, ...]:
 
 
 def _fixed() -> tuple[object, ...]:
-    """All others -u, the record u in place of another -u: a batch holds it with the chance of its share."""
+    """Simulate batches of fixed size.
+
+    All other records are -u. The record u replaces one of them, and a batch contains it with the probability of its
+    share.
+    """
     noise, share, steps = FIXED
     rng, mu = np.random.default_rng(2), 2 / noise
 
-    def said(present: bool) -> Callable[[int], FloatArray]:
+    def statistics(present: bool) -> Callable[[int], FloatArray]:
         def chunk(count: int) -> FloatArray:
             drawn = rng.random((count, steps)) < (share if present else 0.0)
             sums = rng.normal(size=(count, steps)) + mu * drawn
@@ -111,9 +115,9 @@ def _fixed() -> tuple[object, ...]:
 
         return chunk
 
-    found = _share(said(present=False), 1.0), _share(said(present=True), 1.0)
+    found = _share(statistics(present=False), 1.0), _share(statistics(present=True), 1.0)
     run = DpSgd(noise_multiplier=noise, sample_rate=share, steps=steps, sampling="fixed_without_replacement")
-    attained = choose.pair(run).add  # the same pair of laws as where the record is added
+    attained = choose.pair(run).add  # The pair of distributions is the same as when the record is added.
     power = attained.power_at(found[0]).lower
     off = _spreads(attained, found, power)
     return f"fixed, {FIXED}", found[0], found[0], found[1], power, f"{abs(off):.2f}"

@@ -1,4 +1,4 @@
-"""A billion steps, and 256 different steps: what the size of a run costs."""
+"""A billion steps, and 256 different steps: cost of the size of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd
 
 FEW: Final = Run("1e4 steps", 3.0, 0.02, 10**4)
-# Noise that grows like the square root of the steps keeps what an attacker learns the same.
+# Noise grows with the square root of the steps, so that the total privacy loss stays the same.
 MANY: Final = Run("1e9 steps", 3.0 * math.sqrt(1e5), 0.02, 10**9)
 LARGEST_RATIO: Final = 1.5
 

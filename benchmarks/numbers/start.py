@@ -1,4 +1,4 @@
-"""Starting: imports of the core beside those of what it stands on, and a cold answer of the command line."""
+"""Start-up time: imports of the core compared with those of its dependencies, and a cold answer of the command line."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def measure() -> Section:
         program = str(Path(sys.executable).with_name("privacy-bounds"))
         commands["privacy-bounds bounds request.json (C1, two questions)"] = [program, "bounds", str(request)]
         for command in commands.values():
-            _cpu_seconds(command, Path(folder))  # which writes the bytecode
+            cpu_seconds_of(command, Path(folder))  # Write the bytecode.
         found: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
             for name, command in commands.items():
-                found[name].append(_cpu_seconds(command, Path(folder)))
+                found[name].append(cpu_seconds_of(command, Path(folder)))
     middle = {name: median(values) for name, values in found.items()}
     _, base, core, cli = middle.values()
     section = Section("Starting")
@@ -61,8 +61,10 @@ def measure() -> Section:
     return section
 
 
-def _cpu_seconds(command: list[str], folder: Path) -> float:
-    """With bytecode, which an installation has, whatever this process was told of it."""
+def cpu_seconds_of(command: list[str], folder: Path) -> float:
+    """Return CPU seconds with cached bytecode, as an installation has it, whatever the environment of this process
+    says.
+    """
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | bytecode)
     _, status, usage = os.wait4(process.pid, 0)

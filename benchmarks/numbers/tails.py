@@ -1,4 +1,4 @@
-"""Composed delta(epsilon) so far out that it is hardly a double any more."""
+"""Composed delta(epsilon) far out, close to the smallest double."""
 
 from __future__ import annotations
 

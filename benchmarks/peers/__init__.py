@@ -1,6 +1,6 @@
-"""Peers, in the same run: how long building and asking takes them, how far from the truth they are, and on which side.
+"""Other packages (peers) in the same session: time to build and to evaluate, distance from the truth, and its sign.
 
-Each peer lives in a process of its own, so that neither imports nor memory of one touch another.
+Each peer runs in its own process, so that imports and memory do not affect the others.
 """
 
 from __future__ import annotations

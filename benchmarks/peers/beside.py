@@ -1,6 +1,7 @@
-"""Every peer on every run that it supports: time, memory, and how far from the truth, on which side.
+"""Every peer on every run that it supports: time, memory, distance from the truth, and its sign.
 
-Each run is asked of a new process, and so is ours: what a run needs at its peak is not hidden by the one before.
+Each run uses a new process, for peers and for this project, so that peak memory of one run does not hide that of the
+next.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ EPSILONS: Final = ("eps-1e-5", "eps-1e-10", "delta-1")
 GAMMAS: Final = ("gamma-0.001", "gamma-0.1", "gamma-1e-6")
 README_NAME: Final = "gamma-1e-4"
 TOLERANCE: Final = 1e-6
-"""What ours is asked for: a hundredth of what the peers reach."""
+"""Relative accuracy requested from this project: a hundredth of the best accuracy of the peers."""
 TRUTH_TOLERANCE: Final = 1e-9
 STEP_LOSSES: Final = 20_000_000
 MOST_SAMPLES: Final = 1_000_000
 LEAST_UNCERTAINTY: Final = 1e-9
-"""Relative uncertainty of a truth: some are printed with ten digits."""
+"""Relative uncertainty of a reference value: some are printed with ten digits."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer: its module, what it is asked, what it does not support, and with which options it is run."""
+    """A peer: its module, its questions, the runs it does not support, and its options."""
 
     name: str
     module: str
@@ -43,7 +44,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a contender, and we, answered to one run."""
+    """Answers of a peer and of this project to one run."""
 
     contender: Contender
     run: Run
@@ -51,7 +52,7 @@ class Outcome:
     ours: PeerAnswer
 
 
-# An accountant fixed to 1e-8 of delta cannot be asked for 1e-10.
+# An accountant with a fixed error of 1e-8 in delta cannot answer for a delta of 1e-10.
 CONTENDERS: Final = (
     Contender("dp-accounting", "dp_accounting_answers", EPSILONS),
     Contender("riskcal", "riskcal_answers", GAMMAS),
@@ -90,13 +91,13 @@ def measure() -> Section:
 
 
 def _alone(module: str, run: Run, names: Sequence[str], options: dict[str, Any]) -> PeerAnswer:
-    """Times and values from a new process."""
+    """Return times and values from a new process."""
     with peer(module) as asked:
         return asked.ask(run, names, ROUNDS, **options)
 
 
 def _samples(run: Run) -> int:
-    """As published a million; fewer where so many would take minutes."""
+    """Return a million samples as published, or fewer if a million would take minutes."""
     return min(MOST_SAMPLES, STEP_LOSSES // run.steps)
 
 
@@ -160,7 +161,7 @@ def _errors(found: Sequence[Outcome], readme: float) -> Table:
 
 
 def _truth(run: Run, name: str) -> tuple[float, float]:
-    """And its relative uncertainty."""
+    """Return the true value and its relative uncertainty."""
     known = truths(run)
     if name in known:
         return float(known[name]), LEAST_UNCERTAINTY

@@ -1,4 +1,7 @@
-"""Calibrating the noise of one run: ours, end to end and certified, beside peers; what theirs keeps, ours says."""
+"""Calibrating the noise of one run: certified end to end by this project, compared with peers.
+
+This project also evaluates what the noise of each peer attains.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ ROUNDS: Final = 9
 TOLERANCE: Final = 1e-6
 GAMMA_SECONDS, FAILING_SECONDS, FASTER = 0.1, 0.15, 20
 RISKCALS_ANSWER: Final = 0.42436
-"""To the power of 1e-4 at a rate of 1e-6 on C1, as measured once: it takes 270 s (`docs/decisions/0016`)."""
+"""CPU seconds that the peer takes for a power of 1e-4 at a rate of 1e-6 on C1, measured once (`docs/decisions/0016`):
+
+270 s.
+"""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What is not to be exceeded on C1; and how a peer is asked: its module, its name for it, its options."""
+    """A limit for C1, and the request to a peer: its module, its name of the quantity, its options."""
 
     name: str
     question: dict[str, Any]
@@ -89,7 +95,7 @@ def _body(limit: Limit, noise: float, run: Run = C1) -> dict[str, Any]:
 
 
 def _ours(limit: Limit) -> tuple[float, dict[str, Any]]:
-    """CPU seconds of a whole request, and its answer. Nothing is kept from one to the next but what a process keeps."""
+    """Return the CPU seconds of a whole request, and the answer. Requests share only what the process caches."""
     answers: list[dict[str, Any]] = []
     seconds: list[float] = []
     for index in range(ROUNDS + 1):
@@ -135,7 +141,7 @@ def _row(limit: Limit, seconds: float, answer: dict[str, Any]) -> tuple[object, 
 
 
 def _kept(limit: Limit, noise: float) -> tuple[float, float]:
-    """Our enclosure of what is limited, at this noise."""
+    """Return the enclosure of the limited quantity at this noise."""
     body = _body(limit, noise)
     sent = {"mechanism": body["mechanism"], "questions": [limit.question]}
     [answer] = compute_bounds(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")["answers"]

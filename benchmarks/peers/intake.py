@@ -1,4 +1,6 @@
-"""States that the libraries write now, beside those that the tests read, and what reading them costs."""
+"""States that the current versions of the libraries write, compared with the stored test states, and the cost of
+reading them.
+"""
 
 from __future__ import annotations
 

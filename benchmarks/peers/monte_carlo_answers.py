@@ -1,7 +1,7 @@
-"""Plain Monte Carlo (Hayes, Mahloujifar, Balle 2023, Algorithm 1), as one writes it in numpy.
+"""Plain Monte Carlo in NumPy (Hayes, Mahloujifar, Balle 2023, Algorithm 1).
 
-Draws of the total log-likelihood ratio under each hypothesis; the threshold is a quantile of the one sample, the power
-the share of the other above it.
+It draws the total log-likelihood ratio under each hypothesis. The threshold is a quantile of one sample. The power is
+the share of the other sample above the threshold.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""This project, asked like a peer: the safe end of the enclosure. All of the core is imported before anything is timed,
-as all of a peer is.
+"""This project behind the interface of a peer: the conservative bound of the enclosure.
+
+All of the core is imported before any timing, like the modules of a peer.
 """
 
 from __future__ import annotations

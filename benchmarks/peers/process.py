@@ -1,4 +1,4 @@
-"""The other side of `worker`: starts a peer, asks it, ends it."""
+"""Client side of `worker`: start a peer, send it questions, end it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.cases import Run, argument
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """CPU seconds of building, of the first question and of each further one; megabytes above idle; values by name."""
+    """CPU seconds to build, for the first question and for each further one; megabytes above idle; values by name."""
 
     build: float
     query: float
@@ -37,7 +37,7 @@ class Peer:
     answers: IO[str]
 
     def ask(self, run: Run, names: Sequence[str], rounds: int = 1, **options: Any) -> PeerAnswer:
-        """Build anew with these options of the peer and ask every name (`eps-1e-5`, ...), several times over."""
+        """Build anew with these options of the peer and evaluate every name (`eps-1e-5`, ...), `rounds` times."""
         questions = [(name.partition("-")[0], argument(name), name) for name in names]
         parameters = (run.noise, run.noise_multiplier, run.sample_rate, run.steps)
         given = {"run": parameters, "options": options, "questions": questions, "rounds": rounds}

@@ -1,4 +1,4 @@
-"""prv-accountant: the upper end of its bracket, with the errors that its authors use unless others are asked for."""
+"""prv-accountant: the upper bound of its bracket. The default errors are those of its authors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""dp-accounting and ours in turn: build and first question, cold on both sides.
+"""dp-accounting and this project in turn: build and first question, cold on both sides.
 
-Their builds are long enough to fill the processor's caches with what they need; before ours is timed, it is asked once.
+A build of dp-accounting is long enough to fill the processor caches with its own data. This project is evaluated once
+before each timing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RATIOS: Final = {C1: 60.0, C2: 60.0, C3: 50.0, C6: 500.0, **dict.fromkeys(REPLAC
 
 @dataclass(frozen=True)
 class Duel:
-    """Medians of CPU seconds, theirs and ours, for one run."""
+    """Medians of CPU seconds of dp-accounting and of this project for one run."""
 
     run: Run
     build: float
@@ -53,7 +54,7 @@ def measure() -> Section:
 
 
 def _duel(asked: Peer, run: Run) -> Duel:
-    asked.ask(UNRELATED, EPSILON)  # their first calls are not counted either
+    asked.ask(UNRELATED, EPSILON)  # First calls of dp-accounting are not counted either.
     theirs: list[PeerAnswer] = []
     found: list[float] = []
     rounds = ROUNDS

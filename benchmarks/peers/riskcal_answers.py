@@ -1,4 +1,7 @@
-"""riskcal: power read from dp-accounting's distribution. gamma of reconstruction is power at that rate."""
+"""riskcal: power from the distribution of dp-accounting.
+
+Gamma of reconstruction robustness is the power at the baseline rate.
+"""
 
 from __future__ import annotations
 

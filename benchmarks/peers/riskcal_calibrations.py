@@ -1,5 +1,6 @@
-"""riskcal: the noise multiplier at which a limit is kept, with all its defaults but one: the range for error rates is
-narrowed for it, as the default one (0.1 to 50) takes it minutes.
+"""riskcal: the noise multiplier at which a limit is kept.
+
+All options are defaults except the search range for error rates. The default range (0.1 to 50) takes minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NARROWED = {"noise_min": 0.5, "noise_max": 4.0}
 def build(
     noise: str, noise_multiplier: float, sample_rate: float, steps: int, false_positive_rate: float = 0.1
 ) -> dict[str, Callable[[float], float]]:
-    del noise, noise_multiplier  # Gaussian, and what is searched for
+    del noise, noise_multiplier  # A Gaussian whose noise is searched.
     run = {"sample_rate": sample_rate, "num_steps": steps}
     return {
         "advantage": lambda limit: find_noise_multiplier_for_advantage_dpsgd(advantage=limit, **run),

@@ -1,7 +1,7 @@
-"""States that other libraries write themselves, for the tests of what is imported.
+"""States written by other libraries, for the tests of the importers.
 
-`python -m benchmarks.peers.states FOLDER` writes a file for each library that is installed: its states as JSON, and
-what the library answers about them. Nobody has to install any of them for the tests, which read the files.
+`python -m benchmarks.peers.states FOLDER` writes one file for each installed library, with its states as JSON and its
+own answers about them. The tests read the files, so that they need none of the libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DELTA: Final = 1e-5
 
 
 def opacus() -> dict[str, Any]:
-    """Accountants that were stepped by hand, and those of real training loops."""
+    """Return accountants that were stepped by hand, and accountants of real training loops."""
     import warnings
 
     import torch
@@ -61,7 +61,7 @@ def opacus() -> dict[str, Any]:
 
 
 def riskcal() -> dict[str, Any]:
-    """The accountant of riskcal, and arguments of its functions."""
+    """Return the accountant of riskcal, and arguments of its functions."""
     from riskcal.accountants import CTDAccountant
     from riskcal.calibration.dpsgd import get_advantage_for_dpsgd, get_beta_for_dpsgd
 
@@ -84,7 +84,7 @@ def riskcal() -> dict[str, Any]:
 
 
 def dp_accounting() -> dict[str, Any]:
-    """An event of every class, as the named tuple that the library makes: as a list, and as an object."""
+    """Return an event of every class, as the named tuple of the library: as a list and as an object."""
     import dp_accounting as library
     from dp_accounting import dp_event as events
     from dp_accounting.pld import PLDAccountant
@@ -135,14 +135,14 @@ def dp_accounting() -> dict[str, Any]:
 
 
 def _as_object(value: Any) -> Any:
-    """A named tuple with those inside it as objects."""
+    """Return a named tuple as an object, with nested named tuples as objects too."""
     if hasattr(value, "_asdict"):
         return {name: _as_object(inner) for name, inner in value._asdict().items()}
     return [_as_object(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def jax_privacy() -> dict[str, Any]:
-    """Arguments of the functions that make events, and the events that they make."""
+    """Return arguments of the functions that build events, and the resulting events."""
     from jax_privacy.experimental import accounting
 
     called: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -160,13 +160,13 @@ def jax_privacy() -> dict[str, Any]:
     for name, (make, more) in called.items():
         arguments = {"noise_multiplier": 1.0, "iterations": 1000, **more}
         if not arguments.keys() <= inspect.signature(make).parameters.keys():
-            continue  # of a version to come
+            continue  # Of a future version.
         states[name] = {"content": arguments, "event": _as_object(make(**arguments).to_named_tuple())}
     return states
 
 
 def tensorflow_privacy() -> dict[str, Any]:
-    """Arguments of the statement, and its text; the file that writes it needs no TensorFlow."""
+    """Return arguments of the statement, and its text. The file that writes the statement needs no TensorFlow."""
     folder = importlib.util.find_spec("tensorflow_privacy")
     if folder is None or not folder.submodule_search_locations:
         raise ImportError("tensorflow_privacy")
@@ -208,7 +208,7 @@ LIBRARIES: Final[Mapping[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
 
 
 def main(folder: Path) -> None:
-    """Write the states of what is installed."""
+    """Write the states of the installed libraries."""
     for name, (distribution, states) in LIBRARIES.items():
         try:
             made = {"library": f"{distribution} {version(distribution)}", "states": states()}

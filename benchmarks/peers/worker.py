@@ -1,8 +1,8 @@
-"""A peer's process: reads one request a line, writes one answer a line, until its input ends.
+"""Process of a peer: read one request per line and write one answer per line, until the input ends.
 
-Request: a run, options of the peer, the questions, and how often all of it is done anew. Answer: CPU seconds of
-building, of the first question and of each further one (medians), the values of the first round by name, and the
-memory that the first round took at its peak, above what was resident before.
+A request holds a run, options of the peer, the questions, and the number of rounds. An answer holds medians of CPU
+seconds to build, for the first question and for each further one. It also holds the values of the first round by name,
+and the peak memory of the first round above what was resident before.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from statistics import mean, median
 from typing import Any, Final
 
 BUDGET_SECONDS: Final = 2.0
-"""No further round is begun after so much CPU."""
+"""CPU seconds after which no further round starts."""
 FORGET_PEAK: Final = "5"
-"""To /proc/self/clear_refs: the largest resident size starts anew."""
+"""Written to /proc/self/clear_refs: resets the peak resident size."""
 
 
 def main(module: str) -> None:
-    # Peers write to standard output now and then; answers get a channel of their own.
+    # Peers sometimes write to standard output, so answers use a channel of their own.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ def _answer(build: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _round(build: Any, request: dict[str, Any]) -> tuple[tuple[float, float, float], dict[str, float]]:
-    """CPU seconds of building, of the first question, of each further one (0 without any); and the values."""
+    """Return the values and CPU seconds: to build, for the first question, and for each further one (0 without any)."""
     ticks = [time.process_time()]
     readings = build(*request["run"], **request["options"])
     ticks.append(time.process_time())
@@ -61,7 +61,7 @@ def _round(build: Any, request: dict[str, Any]) -> tuple[tuple[float, float, flo
 
 
 def _kilobytes(name: str) -> int:
-    """`VmRSS`, resident now, or `VmHWM`, the most that was."""
+    """Return `VmRSS`, the resident size now, or `VmHWM`, its peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
 

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.sweeps [points of the box] [mechanisms] [runs] [seeds] [calibrations]`: parts, printed."""
+"""`python -m benchmarks.sweeps [points of the box] [mechanisms] [runs] [seeds] [calibrations]`: run the parts and
+print.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certified answers against a second engine: random mechanisms of every kind, random readings."""
+"""Certified answers against a second engine: random mechanisms of every kind, random questions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.privacy.relaxed_cases import relaxed_cases, relaxed_comparisons
 
 MECHANISMS: Final = 625
 QUESTIONS: Final = 16
-"""Questions about each mechanism: what engines keep for further readings is compared as well."""
+"""Questions about each mechanism, so that values cached for follow-up questions are compared too."""
 SEED: Final = 3
 MECHANISMS_FOR_A_RELAXED: Final = 4
-"""So many other mechanisms for one against a relaxed adversary."""
+"""Number of other mechanisms for each mechanism with a relaxed adversary."""
 RELAXED_QUESTIONS: Final = 8
 PIECES: Final = 16
 
@@ -26,7 +26,7 @@ PIECES: Final = 16
 def measure(mechanisms: int = MECHANISMS) -> Section:
     section = Section("Agreement")
     answers = spread(_compared, random_cases(mechanisms, QUESTIONS, SEED))
-    # Opinions cannot travel to another process: every piece makes its own cases.
+    # Second opinions cannot be sent to another process, so every part builds its own cases.
     relaxed = spread(_relaxed, [(start, mechanisms) for start in range(PIECES)])
     found = [comparison for comparisons_of_one, _ in (*answers, *relaxed) for comparison in comparisons_of_one]
     violations = [str(one) for one in found if not one.agrees]
@@ -46,7 +46,7 @@ def measure(mechanisms: int = MECHANISMS) -> Section:
 
 
 def _relaxed(piece: tuple[int, int]) -> tuple[list[Comparison], float]:
-    """One of PIECES pieces of the relaxed cases, and the CPU seconds that it took."""
+    """Compare one of PIECES parts of the relaxed cases, and return the CPU seconds too."""
     start, mechanisms = piece
     found: list[Comparison] = []
     cases = relaxed_cases(mechanisms // MECHANISMS_FOR_A_RELAXED // PIECES + 1, RELAXED_QUESTIONS, SEED + start)
@@ -55,7 +55,7 @@ def _relaxed(piece: tuple[int, int]) -> tuple[list[Comparison], float]:
 
 
 def _compared(case: RandomCase) -> tuple[list[Comparison], float]:
-    """And the CPU seconds that it took."""
+    """Compare one case, and return the CPU seconds too."""
     found: list[Comparison] = []
     seconds = cpu_seconds(lambda: found.extend(comparisons(case)))
     return found, seconds

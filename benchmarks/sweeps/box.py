@@ -1,7 +1,7 @@
-"""Random sampled Gaussian runs: how wide `auto` answers are, at what cost, and whether the engines agree.
+"""Random sampled Gaussian runs: width and cost of `auto` answers, and agreement of the engines.
 
-Log-uniform in sampling rate 1e-6 to 1, steps 1 to 1e6, noise multiplier 0.3 to 100 and baseline 1e-12 to 1/2, both
-directions, each cold. Beside every answer stands that of another engine.
+The box is log-uniform in sampling rate 1e-6 to 1, steps 1 to 1e6, noise multiplier 0.3 to 100 and baseline 1e-12 to
+1/2, in both directions, each run cold. Every answer is compared with that of another engine.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ LISTED: Final = 40
 
 @dataclass(frozen=True)
 class BoxReading:
-    """One answer, its CPU seconds, and what another engine says."""
+    """One answer, its CPU seconds, and the answer of another engine."""
 
     seconds: float
     comparison: Comparison
 
     @property
     def width(self) -> float:
-        """Relative; infinite where there was no answer."""
+        """Relative width, or infinity without an answer."""
         found = self.comparison.enclosures
         return found[0].relative_width() if found else math.inf
 

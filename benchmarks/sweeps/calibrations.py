@@ -1,4 +1,4 @@
-"""Who calibrates and asks is told the target: random cases of every question, whose answer is known."""
+"""Round trips of calibrations: random cases of every question, whose solution is known."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from service.resources.calibration.resource import NOT_SERVED, TOO_WIDE, WORK_EX
 from tests.resources.calibration_cases import QUESTIONS, calibrated, case, wrong
 
 CASES: Final = 100
-"""Of every question."""
+"""Cases for each question."""
 SEED: Final = 16
 OPEN: Final = tuple(f"has no witness: {reason}" for reason in (TOO_WIDE, NOT_SERVED.format(why=WORK_EXHAUSTED)))
-"""Values that are certified, and known to be no closer to their limits than enclosures are narrow."""
+"""Ranges in which values are certified, and in which their distance to a limit exceeds the width of the enclosures."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one case."""
+    """The result of one case."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""Monte Carlo intervals against truths that are known: how often they miss, for every question of the wire."""
+"""Monte Carlo intervals against known values: how often they miss, for every question of the API."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from benchmarks.report import Reach, Section, Table
 from benchmarks.sweeps.processes import spread
 from benchmarks.timing import cpu_seconds
-from tests.privacy.monte_carlo_coverage import CONFIDENCES, SAMPLES, SEEDS, Asked, allowed, misses, rows
+from tests.privacy.monte_carlo_coverage import CONFIDENCES, SAMPLES, SEEDS, CoverageRow, allowed, misses, rows
 
 AT_ONCE: Final = 50
-"""Seeds of one piece of work."""
-Piece = tuple[tuple[Asked, ...], range]
+"""Seeds of one work item."""
+Piece = tuple[tuple[CoverageRow, ...], range]
 
 
 def measure(seeds: int = SEEDS) -> Section:
     section = Section("Coverage of Monte Carlo intervals")
-    found, asked_of = Counter[Asked](), Counter[Asked]()
+    found, asked_of = Counter[CoverageRow](), Counter[CoverageRow]()
     seconds = 0.0
     for missed, of, took in spread(_missed, _pieces(seeds)):
         found.update(missed)
@@ -46,8 +46,8 @@ def measure(seeds: int = SEEDS) -> Section:
 
 
 def _pieces(seeds: int) -> list[Piece]:
-    """Rows that share their draws, a few seeds at a time."""
-    together: dict[tuple[str, float, int], list[Asked]] = {}
+    """Group rows that share their draws, a few seeds at a time."""
+    together: dict[tuple[str, float, int], list[CoverageRow]] = {}
     for row, count in rows(seeds):
         together.setdefault((row.mechanism, row.confidence, count), []).append(row)
     return [
@@ -57,10 +57,10 @@ def _pieces(seeds: int) -> list[Piece]:
     ]
 
 
-def _missed(piece: Piece) -> tuple[Counter[Asked], Counter[Asked], float]:
-    """Misses and seeds of every row, and the CPU seconds that it took."""
+def _missed(piece: Piece) -> tuple[Counter[CoverageRow], Counter[CoverageRow], float]:
+    """Return the misses and seeds of every row, and the CPU seconds."""
     listed, seeds = piece
-    found: Counter[Asked] = Counter()
+    found: Counter[CoverageRow] = Counter()
     seconds = cpu_seconds(lambda: found.update(misses(listed, seeds)))
     return found, Counter(dict.fromkeys(listed, len(seeds))), seconds
 

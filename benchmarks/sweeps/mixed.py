@@ -1,4 +1,4 @@
-"""Random runs of mixed parts: how wide `auto` answers are, at what cost, and why some are not narrow."""
+"""Random runs of mixed parts: width and cost of `auto` answers, and why some answers are wide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_SHARE: Final = 0.9
 
 @dataclass(frozen=True)
 class MixedReading:
-    """One answer's relative width and CPU seconds, cold; `failure` where there was no answer."""
+    """Relative width and CPU seconds of one cold answer; `failure` if there was no answer."""
 
     point: MixedPoint
     width: float
@@ -38,7 +38,7 @@ class MixedReading:
 
     @property
     def reason(self) -> str:
-        """Why an answer may be wide: what no line and no closed form serves."""
+        """Why an answer may be wide: the part that neither contour inversion nor a closed form covers."""
         parts = [(step.part(), count) for step, count in self.point.mechanism.elementary_steps()]
         if self.failure:
             return self.failure

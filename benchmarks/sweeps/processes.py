@@ -1,4 +1,4 @@
-"""Work spread over two processes: their CPU seconds are each their own."""
+"""Work distributed over two processes, each of which measures its own CPU seconds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ AT_ONCE: Final = 4
 
 
 def spread(work: Callable[[Given], Found], over: Sequence[Given]) -> list[Found]:
-    """In the order given; `work` and what it takes and gives go from process to process."""
+    """Map `work` over the items in order. Work, arguments and results are pickled between processes."""
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         return list(pool.map(work, over, chunksize=AT_ONCE))

@@ -1,4 +1,4 @@
-// Search of the guide. The index is one file beside the pages; nothing is sent anywhere.
+// Search of the guide, and examples to copy. The index is one file beside the pages; nothing is sent anywhere.
 "use strict";
 {
   const base = document.currentScript.dataset.base;
@@ -45,6 +45,37 @@
     }
     found.replaceChildren(hits.length ? list : "Nothing found.");
   };
+
+  // Examples are written for the default address. Served from elsewhere, they name the host of this page.
+  const WRITTEN = "http://127.0.0.1:8000";
+  const nameOwnHost = (block) => {
+    const texts = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(WRITTEN, location.origin);
+  };
+
+  // Without permission to write to the clipboard (a page that is not served by HTTPS), the example is selected instead.
+  const addCopyButton = (block) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(block.textContent);
+        button.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(block);
+        button.textContent = "Selected";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    block.parentElement.classList.add("copyable");
+    block.before(button);
+  };
+
+  for (const block of document.querySelectorAll("main .codehilite pre")) {
+    if (location.protocol.startsWith("http")) nameOwnHost(block);
+    addCopyButton(block);
+  }
 
   query.form.addEventListener("submit", (event) => event.preventDefault());
   query.addEventListener("input", show);

@@ -25,7 +25,7 @@ PAGE: Final = 1_000
 
 @final
 class Administration:
-    """Operations on jobs for operators. Every method blocks, and raises JobsUnavailable."""
+    """Operations on stored jobs for operators. Every method blocks, and raises JobsUnavailable if the storage fails."""
 
     def __init__(self, repository: JobRepository, age_seconds: float) -> None:
         self._repository = repository
@@ -105,7 +105,7 @@ class Administration:
         return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:
-        """Return why the storage is not writable, or None."""
+        """Return a phrase that says why the job storage is not writable, or None if it is."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:

@@ -1,4 +1,7 @@
-"""Endpoint of every resource: read a request, compute its answer, and send the stored bytes or a rendering."""
+"""Endpoint of every resource (`/v1/bounds`, `/v1/sweeps`, ...): read a request, compute its answer, and send it.
+
+The bytes sent are those of a stored result, or a rendering of them in the media type that the client accepts.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ ARCHIVE_TYPES: Final = frozenset({"application/octet-stream", "application/zip",
 
 
 async def answer_computation(computation: Computation[Any, Any], request: Request) -> Response:
-    """Answer a request to a resource. The validator receives the body as it was sent."""
+    """Answer a request to a resource over HTTP.
+
+    `computation` has the function, the schema and the cost of the resource.
+    """
     services = services_of(request)
     renderings = renderings_of(computation.name)
     rendering = None
@@ -75,7 +81,7 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
 async def _compute(
     computation: Computation[Any, Any], request: Request, services: AppServices
 ) -> ComputedResult | Response:
-    """Return the result of a request, or the response of the job that computes it. Raise UnsupportedMediaType."""
+    """Return the JSON result of a request, or the response of the job that computes it. Raise UnsupportedMediaType."""
     sent = dict(request.scope["headers"])
     media_type = media_type_of(sent)
     if media_type == JSON:
@@ -121,7 +127,9 @@ async def _rendered_response(
 async def _answer_archive(
     computation: Computation[Any, Any], read: Callable[[bytes], Any], request: Request, declared: bytes | None
 ) -> ComputedResult:
-    """Answer an archive of arrays. An archive may be much longer than JSON, and is not cached by its bytes.
+    """Answer a request whose body is an archive of NumPy arrays (`.npz`).
+
+    An archive may be much longer than JSON, and is not cached by its bytes.
 
     Its memory is reserved for its requester until it is answered. When memory is short, archives that are still
     arriving are dropped first, then archives whose computation runs. Such a computation ends as if the client had

@@ -16,6 +16,6 @@ def is_not_modified(request: Request, tag: str) -> bool:
 
 
 def etag_matches(if_none_match: str, own: str) -> bool:
-    """Whether the header `If-None-Match` lists a tag, by weak comparison (section 13.1.2)."""
+    """Whether the header `If-None-Match` lists the entity tag `own`, by weak comparison (section 13.1.2)."""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in ("*", f'"{own}"') for tag in tags)

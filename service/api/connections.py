@@ -37,11 +37,14 @@ class Connections:
         self._sweeping = False
 
     def protocol(self, **given: Any) -> LimitedProtocol:
-        """Return a protocol for one connection. `uvicorn.Config(http=...)` calls this method like a class."""
+        """Return a protocol object that serves one new connection.
+
+        `uvicorn.Config(http=...)` calls this method like a class.
+        """
         return LimitedProtocol(self, **given)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Add a connection. If there are too many, evict another one, or reject the new one."""
+        """Add a connection. Above the connection limit, evict another one, or reject the new one."""
         client = None if self._is_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)
         if not self._sweeping:

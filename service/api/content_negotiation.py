@@ -42,7 +42,7 @@ def negotiate_media_type(accept: str, offered: Iterable[str]) -> str:
 
 
 def requested_media_type(request: Request, offered: tuple[str, ...]) -> str:
-    """Return the media type for the response to a request. Raise NotAcceptable."""
+    """Return the media type for the response to a request. Raise NotAcceptable if none of `offered` is accepted."""
     return negotiate_media_type(joined_header(request, b"accept"), offered)
 
 
@@ -55,7 +55,7 @@ def accepts_gzip(request: Request) -> bool:
 
 
 def _qualities(given: str) -> list[tuple[float, str]]:
-    """Parse a header into (quality, name) pairs, the most preferred first."""
+    """Parse an `Accept` header into (quality from 0 to 1, name) pairs, the most preferred first."""
     found: list[tuple[float, str]] = []
     for part in given.split(",")[:LARGEST_ACCEPT]:
         name, *parameters = (each.strip().lower() for each in part.split(";"))

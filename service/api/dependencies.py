@@ -19,7 +19,7 @@ from service.telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppServices:
-    """Services that routes use."""
+    """Services of one application that routes use: caches, queues, workers, jobs and settings."""
 
     settings: Settings
     runner: ComputationRunner

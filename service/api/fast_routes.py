@@ -48,15 +48,23 @@ class FastPathApplication(FastAPI):
 
     _fast_routes: Mapping[str, FastRoute] = MappingProxyType({})
     _fast_path: ASGIApp
+    _entry: ASGIApp | None = None
+
+    def wrap(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
+        """Put a middleware around the whole application, outside of both paths."""
+        self._entry = middleware(self._dispatch)
 
     def enable_fast_path(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Set up the fast path, after all routes were added. The first route that matches a path answers."""
+        """Set up the fast path after all routes were added. If several routes match a path, the first one answers."""
         simple = (route for route in self.router.routes if isinstance(route, FastRoute) and not route.param_convertors)
         self._fast_routes = {route.path: route for route in simple}
         self._fast_path = middleware(self._answer)
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._entry or self._dispatch)(scope, receive, send)
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
         if scope["type"] == "http" and not scope.get("root_path"):
             route = self._fast_routes.get(scope["path"])

@@ -32,12 +32,15 @@ CONNECTION: Final = "privacy_bounds.connection"
 
 
 class _Rejected(Exception):
-    """Raised in a callback of the parser, to stop it."""
+    """Exception in a callback of the HTTP parser. It stops the parser after the connection was rejected."""
 
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """Protocol of one connection. waiting_since: when its client became due to send; None while a response is due."""
+    """Protocol of one connection.
+
+    `waiting_since` is the time when the client became due to send, or None while the server owes a response.
+    """
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -61,7 +64,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Time since when the connection waits for its client to send or to receive; None while the client waits."""
+        """Time since which the server waits for the client to send or receive; None while a response is due."""
         if self.waiting_since is not None:
             return self.waiting_since
         return None if self._progress is None else self._progress.since
@@ -170,7 +173,10 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def cut(self) -> None:
-        """Abort the connection before the response is complete, so that the client detects the truncation."""
+        """Abort the connection immediately, before the response is complete.
+
+        A length or chunk is then missing, so that the client detects the truncation.
+        """
         self._mark_disconnected()
         self.transport.abort()
 
@@ -199,7 +205,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.reject("request-timeout")
 
     def reject(self, reason: ServerRejection) -> None:
-        """Close the connection. Send a problem first, if the client can tell it from other responses."""
+        """Close the connection. Send a problem document first, unless an earlier response is still pending."""
         if self._is_rejected:
             return
         self._is_rejected = True
@@ -224,7 +230,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _mark_disconnected(self) -> None:
-        """Notify the pending response that its client is gone."""
+        """Notify the application that the client of the pending response disconnected."""
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()

@@ -15,7 +15,7 @@ from service.api.routes import operate, operations
 
 
 def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
-    """Return the application for operators, without a published document. telemetry: middleware of every request."""
+    """Return the application for operators, without a published document. `telemetry` adds metrics and logs."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:

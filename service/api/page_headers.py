@@ -14,11 +14,11 @@ _STYLE: Final = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL | re.IGNORECA
 
 
 def page_headers(html: str, **more: str) -> dict[str, str]:
-    """Return the headers of a page: nothing loads from other origins, no inline script runs, and no other page frames
-    it.
+    """Return the headers of an HTML page, with its content security policy.
 
-    Style sheets inside the page are allowed by their hashes. more: further directives or sources, by names with
-    underscores, for example `img_src="'self' data:"`.
+    Nothing loads from other origins, no inline script runs, and no other page frames this page. Style sheets inside the
+    page are allowed by their hashes. `more` has further directives or sources, by names with underscores, for example
+    `img_src="'self' data:"`.
     """
     styles = " ".join(["'self'", *dict.fromkeys(map(_source_hash, _STYLE.findall(html)))])
     directives = {

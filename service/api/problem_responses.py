@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 
 from api_schemas.problems import FieldError, Problem
 from service.execution.errors import ClientGone, QueueFull
@@ -27,7 +28,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
-    """Return a problem as an HTTP response. The log receives its type."""
+    """Return a problem document as an HTTP response, and record its type in the log entry of the request."""
     record.problem = problem.type
     return Response(problem.json_bytes(), problem.status, {"Cache-Control": "no-store", **(headers or {})}, MEDIA_TYPE)
 
@@ -76,18 +77,26 @@ async def _http_exception(request: Request, error: Exception) -> Response:
             "/problems/http-error", "Request refused", error.status_code, "The request was refused."
         )
     record = request_context(request.scope)
-    problem = definition.problem(instance=request.scope["path"], request_id=record.request_id)
-    return problem_response(problem, record, _with_head_allowed(dict(error.headers or {})))
+    details: dict[str, str] = {}
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = allowed_methods(request)
+        headers = {"Allow": ", ".join(allowed)}
+        details["detail"] = f"This path takes {' or '.join(filter(None, (', '.join(allowed[:-1]), allowed[-1])))}."
+    problem = definition.problem(instance=request.scope["path"], request_id=record.request_id, **details)
+    return problem_response(problem, record, headers)
 
 
-def _with_head_allowed(headers: dict[str, str]) -> dict[str, str]:
-    """Add HEAD to an `Allow` header with GET, since the service answers HEAD wherever it answers GET."""
-    return {
-        name: f"{value}, HEAD"
-        if name.lower() == "allow" and {"GET", "HEAD"} & set(value.split(", ")) == {"GET"}
-        else value
-        for name, value in headers.items()
-    }
+def allowed_methods(request: Request) -> list[str]:
+    """Return the methods that the path of a request takes, over all routes. HEAD stands beside GET."""
+    routes: list[BaseRoute] = request.app.router.routes
+    scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers") if key in request.scope}
+    found = [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return [each for method in found for each in (("GET", "HEAD") if method == "GET" else (method,))]
 
 
 async def _client_disconnected(_request: Request, _error: Exception) -> Response:
@@ -99,12 +108,33 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
     """Return the problem of invalid path or query parameters. Bodies are validated elsewhere."""
     if not isinstance(error, RequestValidationError):
         raise error
-    names = [".".join(str(part) for part in entry["loc"]) for entry in error.errors()]
     record = request_context(request.scope)
+    errors = tuple(_parameter_error(request.scope.get("route"), entry) for entry in error.errors())
     problem = INVALID_PARAMETER.problem(
         instance=request.scope["path"],
         request_id=record.request_id,
-        detail=f"Invalid: {', '.join(names)}.",
-        errors=tuple(FieldError(pointer="", detail=f"{name}: {INVALID_PARAMETER.guidance}") for name in names),
+        detail=" ".join(each.detail for each in errors),
+        errors=errors,
     )
     return problem_response(problem, record)
+
+
+def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
+    """Return the error of one parameter, with its range."""
+    place, name, *_ = (*map(str, entry["loc"]), "")
+    return FieldError(pointer="", detail=f"{name}: {_range(route, place, name)}")
+
+
+def _range(route: object, place: str, name: str) -> str:
+    """Return a sentence with the values that a parameter may have, from the annotations of its route."""
+    fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
+    rules: list[Any] = next((field.field_info.metadata for field in fields if field.alias == name), [])
+    least, most, longest = (
+        next((getattr(rule, limit) for rule in rules if hasattr(rule, limit)), None)
+        for limit in ("ge", "le", "max_length")
+    )
+    if longest is not None:
+        return f"Must have at most {longest} characters."
+    if least is None:
+        return INVALID_PARAMETER.guidance
+    return f"Must be an integer of at least {least}." if most is None else f"Must be an integer from {least} to {most}."

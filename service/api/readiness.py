@@ -17,7 +17,7 @@ PROBE_VALID_SECONDS: Final = 5.0
 NOT_SHARED: Final = "results are not shared, because PRIVACY_BOUNDS_SEAL_KEY is not set"
 
 ENDING: Final = Check(
-    name="shutdown", status="failed", detail="the service was told to end: send new requests to another instance"
+    name="shutdown", status="failed", detail="the service is shutting down: send new requests to another instance"
 )
 
 
@@ -44,7 +44,7 @@ class Readiness:
         """Whether the service received a signal to stop."""
 
     def report(self) -> ReadyResponse:
-        """Return the state of all parts and the verdict."""
+        """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
         checks = (
             self._check_reference_cases(),
             self._check_worker_pool(),

@@ -14,7 +14,7 @@ REQUEST_ID_LENGTH: Final = 32
 
 
 def rejection_bytes(reason: ServerRejection) -> bytes:
-    """Return the bytes of a rejection, with a new request id."""
+    """Return the bytes of a rejection: an HTTP response with a problem document and a new request id."""
     return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_response_parts(reason))
 
 

@@ -1,4 +1,8 @@
-"""Renderings over HTTP: further answers are computed, charts are rendered, and bodies are cached."""
+"""Renderings over HTTP: answers as text, tables, charts or reports.
+
+A rendering may show *further answers*, for example of the same training run to another question. They are computed
+first. Charts are drawn in a separate process, and expensive bodies are cached.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,10 @@ DRAWING_COST: Final = 300_000
 
 @final
 class ChartRenderer:
-    """Renderer of charts in a separate process, which starts with the first request. Requesters share it fairly."""
+    """Renderer of charts in a separate process, which starts with the first request. Clients share it fairly."""
 
     def __init__(self, pool: WorkerPool, workers: Workers) -> None:
-        """Store the process pool and `workers`, the queue before the pool."""
+        """Store the pool of rendering processes, and `workers`, the queue in front of the pool."""
         self._pool = pool
         self._workers = workers
         self._starting: asyncio.Task[None] | None = None
@@ -49,7 +53,7 @@ class ChartRenderer:
             await self._pool.start()
 
     async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
-        """Render one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
+        """Render a Vega-Lite specification as one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
         drawn = ChartRequest(spec=spec, image=image)
         computed = await self._workers.compute(
             QueuedComputation(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION
@@ -67,14 +71,20 @@ class ChartRenderer:
 @final
 @dataclass(frozen=True, slots=True)
 class RenderedBody:
-    """Rendered answer. is_complete: no part was left out that a later request, or another machine, would show."""
+    """Body of a rendered answer.
+
+    `is_complete` is False if parts were left out that a later request, or another machine, would show.
+    """
 
     body: bytes
     is_complete: bool
 
 
 class _DependencyResult(NamedTuple):
-    """Further answer, or None if the run has none. late: the error of an answer that is too expensive at present."""
+    """Further answer of a rendering, or None if the training run has none.
+
+    `late` is the error of an answer that is too expensive at present.
+    """
 
     response: Result | None
     late: ComputeBudgetExceeded | OutOfTime | None = None
@@ -96,14 +106,14 @@ class RenderingService:
         self._reads_at_once = reads_at_once
 
     def prewarm(self, form: Rendering) -> None:
-        """Start the chart renderer if the rendering of an upcoming answer needs it."""
+        """Start the chart renderer, if the rendering of the answer that is being computed needs it."""
         if form.has_images:
             self._board.start()
 
     async def render(
         self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
     ) -> RenderedBody:
-        """Render an answer. Raise the errors of computations and of the chart renderer."""
+        """Render an answer in a media type. Raise the errors of computations and of the chart renderer."""
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None
         if known is not None:

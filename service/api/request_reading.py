@@ -34,7 +34,10 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 
 
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
-    """Read a body. While it arrives, its memory is reserved for its requester. Raise BodyTooLarge."""
+    """Read a body of any type with the headers `sent`. Raise BodyTooLarge.
+
+    While the body arrives, its memory is reserved for the requester (client address).
+    """
     limit = services.settings.max_body_bytes
     check_length(sent.get(b"content-length", b"0"), limit)
     body, is_complete = await receive_part(request, limit)
@@ -67,7 +70,10 @@ def check_length(declared: bytes, limit: int) -> None:
 
 
 async def receive_part(request: Request, left: int) -> tuple[bytes, bool]:
-    """Receive the next part of a body. Return its bytes, and whether the body is complete. Raise BodyTooLarge."""
+    """Receive the next part of a body, at most `left` bytes. Return its bytes, and whether the body is complete.
+
+    Raise BodyTooLarge.
+    """
     message = await request.receive()
     if message["type"] == "http.disconnect":
         raise ClientDisconnect

@@ -1,4 +1,4 @@
-"""Folders of static files, read once and kept compressed. The files are part of the package."""
+"""Static files of the package, read from their folder once and kept compressed."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ def static_file(name: str, body: bytes) -> StaticFile:
 
 @final
 class StaticFolder:
-    """Files below `service/<place>`, and `build`, a digest of all of them. URLs with the digest never change their
-    content.
+    """Files below the folder `service/<place>`.
+
+    `build` is a digest of all files. A URL that contains the digest never changes its content.
     """
 
     def __init__(self, *place: str) -> None:

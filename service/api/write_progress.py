@@ -37,7 +37,7 @@ class WriteProgress:
         """Time since when the client received nothing of the pending data. None: no data is pending."""
 
     def resumed(self) -> None:
-        """Record that the transport has room again."""
+        """Record that the transport accepts data again."""
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
@@ -62,7 +62,7 @@ class WriteProgress:
         return is_late
 
     def _read(self, kept: int) -> tuple[int, int]:
-        """Return the bytes that the client has not received, and those that it received since it connected."""
+        """Return (bytes that the client has not received yet, bytes that it received since it connected)."""
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])

@@ -13,9 +13,9 @@ from service.execution.worker import compute_body
 from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
-from service.problems import problem_of
+from service.problems import NotAcceptable, problem_of
 from service.rendering.chart_catalogue import Dependency
-from service.rendering.registry import PNG, SVG, renderings_of
+from service.rendering.registry import PNG, SVG, media_types, renderings_of
 from service.resources.abstract import Computation
 from service.resources.array_archive import ArchiveError
 from service.resources.catalogue import RESOURCES, resource
@@ -33,7 +33,7 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 
 
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
-    """Return the response body of a request, or the problem. The bytes equal those of the service."""
+    """Return the JSON response of a request, or the problem. The bytes equal those of the service."""
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
@@ -44,6 +44,13 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
     except (RequestBodyError, ArchiveError, PrivacyComputationError, ValidationError) as error:
         known = InvalidRequest(error) if isinstance(error, ValidationError) else error
         return problem_of(known, instance=instance, request_id="")
+
+
+def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
+    """Return a response body in JSON in another media type, or the problem of an unknown media type."""
+    if media_type not in renderings_of(computation.name):
+        return problem_of(NotAcceptable(media_types(computation.name)), instance=instance, request_id="")
+    return render(computation, body, media_type)
 
 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
@@ -60,7 +67,7 @@ def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> 
 
 
 def _compute_dependency(dependency: Dependency) -> Result | None:
-    """Return a further answer, or None if the run has none."""
+    """Return a further answer that a rendering shows, or None if the training run has none."""
     computation = resource(dependency.resource)
     name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:
@@ -71,7 +78,7 @@ def _compute_dependency(dependency: Dependency) -> Result | None:
 
 
 def draw(spec: str, media_type: str) -> bytes:
-    """Return a Vega-Lite specification as a standalone image, or unchanged."""
+    """Return a Vega-Lite specification as a standalone image, or unchanged if JSON is requested."""
     from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
 
     if media_type == SVG:

@@ -23,7 +23,7 @@ COLUMNS: Final = ("job", "state", "points", "resource", "requester", "why")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperateArguments:
-    """Arguments of one command. subject: the id of a job."""
+    """Arguments of one command `operate jobs`. `subject` is the id of a job, or None."""
 
     action: str
     subject: str | None
@@ -37,7 +37,7 @@ class OperateArguments:
 def run_operate(arguments: OperateArguments) -> int:
     """Run one operation on jobs. Return 0, or 2 after a problem was written to standard error."""
     if arguments.action == "list" and arguments.cursor is not None and not arguments.ended:
-        return _print_error("--cursor needs --ended: jobs that have not ended are listed whole.")
+        return _print_error("use --cursor only with --ended; active jobs are listed without pages.")
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -50,7 +50,7 @@ def run_operate(arguments: OperateArguments) -> int:
     except JobNotFound:
         return _print_error(f"no job has the id {arguments.subject}.")
     except UnicodeEncodeError:  # bytes of the command line that are no text: no storage has them
-        return _print_error("ids and requesters are ASCII.")
+        return _print_error("use only ASCII characters in ids and requesters.")
     except InvalidCursor as error:
         return _print_error(f"--cursor: {error.sentence}")
     except JobsUnavailable as error:
@@ -138,9 +138,9 @@ def _details(job: OperatedJobDetails) -> list[str]:
         ("resource", f"{job.resource}, {job.estimated_cost / 1e6:.3g} s of CPU estimated"),
         ("requester", f"{job.requester}, request {job.request_id or 'unknown'}"),
         ("times", f"accepted {job.created_at}, changed {job.updated_at}, kept until {job.expires_at}"),
-        ("version", f"{job.engine_version}, begun anew {job.generation} times"),
-        *(("piece", text) for text in pieces or ["none is given out"]),
-        *(("worker", text) for text in workers or ["none announced itself"]),
+        ("version", f"{job.engine_version}, restarted {job.generation} times"),
+        *(("piece", text) for text in pieces or ["none is assigned"]),
+        *(("worker", text) for text in workers or ["none is registered"]),
     ]
     return [f"{name.ljust(10)} {text}" for name, text in rows]
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from service.command.parser import JSON, TABLE
+from service.command.arguments import JSON, TABLE
 from service.resources.abstract import Computation
 
 PROGRESS_DELAY_SECONDS: Final = 1.0
@@ -37,7 +37,7 @@ def render_output(computation: Computation[Any, Any], body: bytes, form: str) ->
         form = "text/plain"
     if form in renderings:
         return render(computation, body, form)
-    if form == TABLE and "text/csv" in renderings:
+    if form == TABLE and computation.name == "sweeps":
         return shell.align_csv(render(computation, body, "text/csv").decode()).encode()
     response = json.loads(body)
     return (shell.to_table(response, terminal_width()) if form == TABLE else shell.to_csv(response)).encode()

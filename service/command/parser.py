@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from typing_extensions import override
 
+from service.command.arguments import Commands, add_forms, address, count, finite, port
+from service.command.questions import add_question_commands
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """Punctuation that ends the first phrase of a description."""
-LARGEST_PORT: Final = 65_535
-LARGEST_COUNT: Final = 1_000
-TABLE: Final = "table"
-JSON: Final = "application/json"
-FORMS: Final = (
-    ("--json", JSON, "the bytes of the service (what a pipe or a file gets)"),
-    ("--table", TABLE, "a table (what a terminal gets)"),
-    ("--csv", "text/csv", "a row for each number, with all its digits"),
-)
-
-
-class Commands(Protocol):
-    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
-
-    def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
-        """Add a command and return its parser."""
-        ...
 
 
 def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser of all commands.
 
-    names: resources by their commands. described: commands of resources whose options are added; without any, only the
-    commands that compute nothing are added.
+    `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
+    added. Without any, only the commands that compute nothing are added.
     """
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Certified bounds on privacy attacks.")
+    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
+    _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
-    completing = commands.add_parser("completion", help="print what a shell needs to complete commands and options")
-    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completing = commands.add_parser("completion", help="print a completion script for a shell")
+    completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
+    add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
@@ -54,52 +42,82 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
 
 
 def _add_serving(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="serve HTTP; settings come from PRIVACY_BOUNDS_* variables")
+    serve = commands.add_parser(
+        "serve", help="start the HTTP service; PRIVACY_BOUNDS_* environment variables configure it"
+    )
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument("--port", default=8000, type=port, help="port to listen on (default: %(default)s)")
-    serve.add_argument("--workers", default=1, type=count, help="processes that accept requests (default: %(default)s)")
     serve.add_argument(
-        "--share-port", action="store_true", help="other instances may listen on the same port (SO_REUSEPORT)"
+        "--workers", default=1, type=count, help="number of processes that accept requests (default: %(default)s)"
     )
+    serve.add_argument("--share-port", action="store_true", help="share the port with other instances (SO_REUSEPORT)")
     serve.add_argument("--operator-socket", type=int, help=argparse.SUPPRESS)  # inherited, of one of several processes
     serve.add_argument("--socket", type=int, help=argparse.SUPPRESS)
 
-    worker = commands.add_parser("worker", help="compute pieces of the jobs of a cluster; settings as of serve")
-    worker.add_argument("--check", action="store_true", help="only tell whether a worker of this machine runs")
+    worker = commands.add_parser("worker", help="start a worker for the jobs of a cluster, with the settings of serve")
+    worker.add_argument("--check", action="store_true", help="check whether a worker runs on this machine, then exit")
+
+
+def _add_mcp(commands: Commands) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve assistants by the Model Context Protocol",
+        description="Serve tools and documents by the Model Context Protocol on standard input and output. "
+        "Settings come from PRIVACY_BOUNDS_* variables.",
+    )
+    mcp.add_argument(
+        "--http",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+    )
 
 
 def _add_jobs(commands: Commands) -> None:
-    jobs = commands.add_parser("jobs", help="send a request to a service as a job, follow it, fetch its results")
-    jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="what to do")
-    subject = "of submit: a JSON file with resource and request, or -; of list: none; else the id of a job"
+    jobs = commands.add_parser(
+        "jobs", help="submit a request to a service as a job, follow the job, and get its results"
+    )
+    jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="action on jobs")
+    subject = "for submit, a JSON file with resource and request, or -; for list, nothing; otherwise the id of a job"
     jobs.add_argument("subject", nargs="?", help=subject)
-    jobs.add_argument("--url", default="http://127.0.0.1:8000", help="the service (default: %(default)s)")
-    jobs.add_argument("--key", help="Idempotency-Key of submit: with the same one it is the same job")
+    jobs.add_argument("--url", default="http://127.0.0.1:8000", help="address of the service (default: %(default)s)")
+    jobs.add_argument(
+        "--key", help="Idempotency-Key for submit; submitting again with the same key returns the same job"
+    )
 
 
 def _add_operate(commands: Commands) -> None:
-    operate = commands.add_parser("operate", help="for operators: jobs on their storage, while the service is down too")
-    operate.add_argument("what", choices=("jobs",), help="what to look after")
-    actions = "list: jobs that have not ended; show: why a job does not move; cancel; purge: remove what has expired"
+    operate = commands.add_parser(
+        "operate", help="manage stored jobs as an operator, also while the service is stopped"
+    )
+    operate.add_argument("what", choices=("jobs",), help="what to manage")
+    actions = (
+        "list: list active jobs; show: explain why a job does not progress; cancel: cancel a job; purge: delete "
+        "expired jobs"
+    )
     operate.add_argument("action", choices=("list", "show", "cancel", "purge"), help=actions)
-    operate.add_argument("subject", nargs="?", help="the id of a job, of show, cancel and purge")
-    operate.add_argument("--json", action="store_true", help="JSON for programs")
-    operate.add_argument("--ended", action="store_true", help="of list and purge: all jobs that have ended, too")
-    operate.add_argument("--requester", help="of list: jobs of this requester alone")
-    operate.add_argument("--limit", default=50, type=count, help="of list --ended: jobs (default: %(default)s)")
-    operate.add_argument("--cursor", help="of list --ended: where the page begins")
+    operate.add_argument("subject", nargs="?", help="id of a job, for show, cancel and purge")
+    operate.add_argument("--json", action="store_true", help="write JSON")
+    operate.add_argument("--ended", action="store_true", help="for list and purge: include all ended jobs")
+    operate.add_argument("--requester", help="for list: only jobs of this requester")
+    operate.add_argument(
+        "--limit", default=50, type=count, help="for list --ended: number of jobs (default: %(default)s)"
+    )
+    operate.add_argument("--cursor", help="for list --ended: start of the page")
 
 
 def _add_plot(commands: Commands) -> None:
     from service.rendering.chart_catalogue import CHART_SOURCES
 
-    plot = commands.add_parser("plot", help="draw the answer to a request")
-    plot.add_argument("request", help="a JSON file, or - for standard input")
+    plot = commands.add_parser("plot", help="draw a chart of the answer to a request")
+    plot.add_argument("request", help="JSON file, or - for standard input")
     plot.add_argument(
-        "--resource", choices=CHART_SOURCES, help="who answers it (default: found out by the fields of the request)"
+        "--resource",
+        choices=CHART_SOURCES,
+        help="resource of the request (default: determined by the fields of the request)",
     )
-    plot.add_argument("--output", required=True, help="the file to write: .svg, .png, or .json for Vega-Lite")
-    limit = "of sweeps: a limit of the first answer, the second ..."
+    plot.add_argument("--output", required=True, help="output file: .svg, .png, or .json for Vega-Lite")
+    limit = "for sweeps: limit of the first answer; repeat the option for further answers"
     plot.add_argument("--target", type=finite, action="append", default=[], help=limit)
 
 
@@ -112,51 +130,44 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     computing = commands.add_parser(
         command,
         help=f"{FIRST_WORDS.split(told)[0]} (POST {computation.path})",
-        description=f"{told} The same as POST {computation.path}.",
+        description=f"{told} Equivalent to POST {computation.path}.",
     )
-    computing.add_argument("request", help=f"a {takes} file, or - for standard input")
+    computing.add_argument("request", help=f"{takes} file, or - for standard input")
     for member in computation.files:
-        told = f"the member {member} of the request: a JSON file, or the JSON itself"
+        told = f"member {member} of the request, as a JSON file or as JSON"
         computing.add_argument(f"--{member}", help=told, action=_AtMostOnce)
-    forms = computing.add_mutually_exclusive_group()
-    for option, form, told in FORMS:
-        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    forms = add_forms(computing)
     known = renderings_of(computation.name)
     if known:
         other = ", ".join(known)
-        forms.add_argument("--accept", dest="form", help=f"write it as one of {other}", choices=known)
-
-
-def port(text: str) -> int:
-    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {LARGEST_PORT}, not {text!r}")
-    return int(text)
-
-
-def count(text: str) -> int:
-    """Return a number of processes or jobs. Raise ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
-        raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
-    return int(text)
-
-
-def finite(text: str) -> float:
-    """Return a finite number. Raise ValueError for any other text."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
+        forms.add_argument("--accept", dest="form", help=f"write one of {other}", choices=known)
 
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. A second file would otherwise silently replace the first."""
+    """Option that may be given once. Without this check a second file would silently replace the first."""
 
     @override
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
         if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} is given twice; put everything into one file, and name that.")
+            parser.error(f"use {option_string} only once; put everything into one file.")
         setattr(namespace, self.dest, values)
+
+
+@final
+class _Version(argparse.Action):
+    """Option that prints the versions of the package and of the numerical engine, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the versions of the package and its engine")
+
+    @override
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        from service.engine_version import ENGINE_VERSION
+
+        sys.stdout.write(f"privacy-bounds {version('privacy-bounds')}, engine {ENGINE_VERSION}\n")
+        parser.exit()

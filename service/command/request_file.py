@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from service.resources.abstract import Computation
 
 NO_CONTEXT: Final = (
-    "this is the state of a run, which says nothing of delta. Add "
-    """--context '{"delta": 1e-6, "dataset_size": 60000}', or name a file with that."""
+    'the file is the state of a run, without a delta. Add --context \'{"delta": 1e-6, "dataset_size": 60000}\', '
+    "or the name of a file with this content."
 )
 DEFAULT_PLOT_RESOURCE: Final = "curves"
 PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary": "sweeps"}
@@ -21,10 +21,10 @@ PLOT_RESOURCES: Final = {"context": "assessments", "runs": "comparisons", "vary"
 
 
 def load_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes:
-    """Return the request in a file, or in standard input for "-", with the members in `files` added.
+    """Return the JSON request in a file, or in standard input for "-", with the members in `files` added.
 
-    A file may contain only the main member of the request, or the state of another library. Raise OSError if a file
-    cannot be read, and ArgumentError if the arguments contradict each other.
+    A file may contain only the main member of the request (for example the mechanism), or the state of another library.
+    Raise OSError if a file cannot be read, and ArgumentError if the arguments contradict each other.
     """
     body = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     content: Any = decode_json(body) if computation.bare_member or files else None
@@ -38,7 +38,7 @@ def load_request(computation: Computation[Any, Any], source: str, files: Mapping
     for member, given in files.items():
         if isinstance(content, dict) and member in content and is_request(content, computation):
             raise argparse.ArgumentError(
-                None, f"the request has a {member} of its own: leave out --{member}, or take it out there."
+                None, f"the request already has a {member}. Omit --{member}, or remove the member from the request."
             )
         body = add_member(body, member, given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes())
     return body
@@ -65,7 +65,10 @@ def decode_json(body: bytes) -> Any:
 
 
 def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
-    """Whether a JSON value is a complete request. In states of other libraries, `mechanism` is a word."""
+    """Whether a JSON value is a complete request.
+
+    The states of other libraries also have `mechanism`, but as a string.
+    """
     if not isinstance(content, dict):
         return False
     known = cast("dict[str, Any]", content)
@@ -81,7 +84,7 @@ def as_mechanism(state: Any) -> dict[str, Any]:
 
 
 def add_member(body: bytes, name: str, value: bytes) -> bytes:
-    """Append a member to a JSON object. The bytes of both stay unchanged."""
+    """Append a member to a JSON object in bytes, and return the bytes. Both parts stay as they are written."""
     end = body.rstrip()
     inner = end.removesuffix(b"}").rstrip()
     return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"

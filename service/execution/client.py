@@ -1,4 +1,8 @@
-"""Client of a request: the requester that resources are accounted to, and the connection state."""
+"""Client of a request: its requester key and its connection state.
+
+A *requester* is a client address (IPv6: a /64 network). Memory, queue places and worker time are accounted to
+requesters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration of quoted costs by measured CPU time, learned while the service runs."""
+"""Calibration of estimated costs by measured CPU time, learned while the service runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ MIN_SECONDS: Final = 0.001
 
 @final
 class CostCalibration:
-    """Ratio of measured to quoted CPU time for each engine of each computation: an exponential geometric mean.
+    """Ratio of measured to estimated CPU time, for each composition engine of each resource.
 
-    The ratio orders the queue and estimates waits. It can only reduce rejections: a request is rejected when both its
-    quoted cost and its corrected cost exceed the limit. A request that was accepted once is therefore accepted always.
+    The ratio is an exponentially weighted geometric mean. It orders the queue and estimates waits. It can only reduce
+    rejections: a request is rejected when both its estimated cost and its corrected cost exceed the limit. A request
+    that was accepted once is therefore always accepted. Costs are in units of about 1 us of CPU time.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -29,15 +30,15 @@ class CostCalibration:
         self._log_ratios: dict[tuple[str, str], float] = {}
 
     def corrected_cost(self, computation: str, engine: str, cost: int) -> int:
-        """Return the quoted cost times the current ratio of the engine, rounded up."""
+        """Return the estimated cost times the current ratio of the engine, rounded up."""
         return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
 
     def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
-        """Return the cost to compare with the limit: the smaller of the quoted and the corrected cost."""
+        """Return the cost to compare with the limit: the smaller of the estimated and the corrected cost."""
         return min(cost, self.corrected_cost(computation, engine, cost))
 
     def observe(self, computation: str, engine: str, cost: int, seconds: float) -> None:
-        """Update the ratio of an engine with a computation that was quoted at `cost` and took `seconds` of CPU time."""
+        """Update the ratio of an engine with one computation: its estimate `cost`, and its `seconds` of CPU time."""
         quoted = max(cost / COST_UNITS_PER_SECOND, MIN_SECONDS)
         newest = math.log(max(seconds, MIN_SECONDS) / quoted)
         before = self._log_ratios.get((computation, engine), 0.0)

@@ -35,7 +35,7 @@ class EntryAuthenticator:
         self._keys = [key.encode() for key in keys] or [secrets.token_bytes(RANDOM_KEY_BYTES)]
 
     def sign(self, kind: str, name: str, body: bytes) -> bytes:
-        """Return the entry of a body: the code and the body. The entry is JSON if the body is JSON."""
+        """Return the entry to store for a body: the code and the body. The entry is JSON if the body is JSON."""
         return _PREFIX + _tag(self._keys[0], kind, name, body) + _SEPARATOR + body + _SUFFIX
 
     def verify(self, kind: str, name: str, entry: bytes | str) -> bytes | None:

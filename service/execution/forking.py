@@ -1,4 +1,7 @@
-"""Start of the fork server of worker processes. Imports are light: the server loads its modules in parallel."""
+"""Start of the fork server of worker processes.
+
+This module imports little, since the server loads its modules itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Index of stored ground truths: a request for fewer digits is answered from a stored result with more digits.
+"""Index of stored ground truths (answers with any number of digits).
+
+A request for fewer digits is answered from a stored result with more digits.
 
 The index has one pointer per question. Its key is the digest of the request without `digits`, its value the number of
 digits and the digest of a stored result. A pointer is only a hint: `resolve_pointer` recomputes the digest from the

@@ -31,7 +31,7 @@ class _InFlight(Generic[Result]):
 
 @final
 class InFlightComputations(Generic[Result]):
-    """Computations in progress by digest, each in a task of its own.
+    """Computations in progress by request digest, each in an asyncio task of its own.
 
     A client that disconnects does not affect the other clients of the computation. When the last client has
     disconnected, the task is cancelled and its worker killed.
@@ -46,7 +46,9 @@ class InFlightComputations(Generic[Result]):
     async def compute_once(
         self, digest: str, client: WaitingClient, compute: Callable[[QueuedComputation], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, bool]:
-        """Return the result of `compute`, and whether this client started it. Raise ClientGone and errors of `compute`.
+        """Return the result of `compute` for a digest, and whether this client started it.
+
+        Raise ClientGone and errors of `compute`.
 
         A client that joins a queued computation adds a queue entry of its own requester. The computation starts with
         the entry that is served first.

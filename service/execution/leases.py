@@ -32,7 +32,7 @@ class Lease:
 
 @final
 class RedisLeases:
-    """Leases on results by digest. The clocks of the processes that share them should agree within a second."""
+    """Leases on results by request digest. The clocks of the processes that share them should agree within a second."""
 
     def __init__(self, redis_client: RedisCircuitBreaker, cache: RedisResultCache) -> None:
         self._redis_client = redis_client

@@ -59,7 +59,10 @@ class InMemoryResultCache:
         return self._bytes
 
     def lookup(self, computation: str, digest: str) -> bytes | None:
-        """Return the body, or None when it is not cached. This is `get` without a coroutine."""
+        """Return the cached response body of a digest, or None when it is not cached.
+
+        This is `get` without a coroutine.
+        """
         key = computation, digest
         holding = self._owners.get(key)
         if holding is None:
@@ -68,11 +71,11 @@ class InMemoryResultCache:
         return holding.bodies[key]
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body, or None when it is not cached."""
+        """Return the cached response body of a digest, or None when it is not cached."""
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
-        """Store a body on account of a requester. A body larger than the whole cache is not stored."""
+        """Store a response body on account of a requester. A body larger than the whole cache is not stored."""
         if len(body) > self._max_bytes:
             return
         key = computation, digest

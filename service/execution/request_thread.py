@@ -1,6 +1,7 @@
-"""Thread that parses and quotes long requests outside the event loop: one at a time, round robin over requesters.
+"""Thread that validates long requests and estimates their cost outside the event loop.
 
-Each call is short, but many long bodies at once would block the event loop and every other client.
+The thread makes one call at a time, round robin over requesters (client addresses). Each call is short, but many long
+bodies at once would block the event loop and every other client.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class RequestThread:
             del self._queues[requester]
 
     def _grant_next(self) -> None:
-        """Grant the thread to the next requester, and move that requester to the end of the round."""
+        """Give the next requester the thread, and move that requester to the end of the round."""
         self._is_busy = False
         while self._queues and not self._is_busy:
             requester, queue = self._queues.popitem(last=False)

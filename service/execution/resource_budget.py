@@ -23,7 +23,7 @@ OVERDUE_WEIGHT: Final = 2
 
 @final
 class TransferDeadline:
-    """Deadline of a transfer with a minimum rate.
+    """Deadline of a transfer that must keep a minimum rate.
 
     Each transferred unit extends the deadline by `1 / rate` seconds, up to `patience` seconds from now. `at` is the
     deadline on the clock of the event loop.

@@ -45,7 +45,7 @@ class ResultCache(Protocol):
     """Store of results that may evict entries."""
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body, or None when it is not stored."""
+        """Return the stored response body of a request digest, or None when it is not stored."""
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
@@ -53,7 +53,7 @@ class ResultCache(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Wait until every body passed to `put` is stored or dropped."""
+        """Wait until every response body passed to `put` is stored or dropped."""
         ...
 
 
@@ -94,14 +94,16 @@ class RedisResultCache:
         return self._redis_client.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body, or None when the entry is missing or not authentic, or Redis is unavailable."""
+        """Return the body of a request digest. None: the entry is missing or not authentic, or Redis is unavailable."""
         try:
             return await self.fetch(computation, digest)
         except RedisUnavailable:
             return None
 
     async def fetch(self, computation: str, digest: str, timeout_seconds: float | None = None) -> bytes | None:
-        """Return the body, or None when the entry is missing or not authentic. Raise RedisUnavailable.
+        """Return the body of a request digest, or None when the entry is missing or not authentic.
+
+        Raise RedisUnavailable.
 
         `timeout_seconds` is for callers that can wait longer than the configured timeout.
         """
@@ -123,7 +125,7 @@ class RedisResultCache:
         return None
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Enqueue the write of a body, and return immediately."""
+        """Enqueue the write of a response body, and return immediately."""
         self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
@@ -134,7 +136,7 @@ class RedisResultCache:
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None
     ) -> bytes | None:
-        """Return the pointer to the stored ground truth of a question, or None."""
+        """Return the pointer to the stored ground truth of a question (its digest without `digits`), or None."""
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)
         except RedisUnavailable:

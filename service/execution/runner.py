@@ -1,4 +1,8 @@
-"""Execution of computations: digest, cache lookup, admission, computation, storage and metrics."""
+"""Execution of validated requests: digest, cache lookup, admission to the queue, computation, storage and metrics.
+
+A *computation* is the pure function of a resource (`/v1/bounds`, ...) with its schema and its cost model. The *quote*
+of a request is its estimated cost in units of about 1 us of CPU time, with the engine that would compute it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,10 @@ DIGEST_BYTES: Final = 71
 
 @dataclass(frozen=True, slots=True)
 class ComputedResult:
-    """Response body with its digest, its origin, and its compute time in seconds (None for a stored result)."""
+    """Response body with the digest of its request, its origin, and its compute time.
+
+    The origin is a cache or a computation. The time is in seconds, or None for a stored result.
+    """
 
     digest: str
     body: bytes
@@ -47,7 +54,7 @@ class ComputedResult:
 @final
 @dataclass(frozen=True, slots=True)
 class _ParsedRequest:
-    """Validated request with its digest, and its quoted cost or None if the cost has not been quoted yet."""
+    """Validated request with its digest. The estimated cost is None until it is computed."""
 
     request: BaseModel
     digest: str
@@ -56,7 +63,7 @@ class _ParsedRequest:
 
 @final
 class ComputationRunner:
-    """Runner of all computations of one event loop."""
+    """Runner of all computations of one event loop: caches, queue and workers behind one method `answer`."""
 
     def __init__(
         self,
@@ -116,14 +123,20 @@ class ComputationRunner:
     async def run(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
     ) -> ComputedResult:
-        """Return the result of a validated request. Raise PrivacyComputationError or ExecutionError."""
+        """Return the result of a validated request, from a cache or a worker.
+
+        Raise PrivacyComputationError or ExecutionError.
+        """
         digest = request_digest(computation.name, self._engine_version, request)
         return await self._answer(computation, _ParsedRequest(request, digest), client)
 
     async def run_in_thread(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
     ) -> ComputedResult:
-        """Return the result of a large validated request; quote its cost outside the event loop. Raise as `run`."""
+        """Return the result of a large validated request. The cost is estimated outside the event loop.
+
+        Raise as `run`.
+        """
         read = await self.request_thread.call(client.requester, self._with_quote, computation, request)
         return await self._answer(computation, read, client)
 
@@ -161,7 +174,7 @@ class ComputationRunner:
         return answer
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
-        """Return whether a request with this quote may be computed while the client waits."""
+        """Return whether a request with this estimated cost may be computed while the client waits."""
         return quote.inline or self._admission.is_within_budget(
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
@@ -198,7 +211,7 @@ class ComputationRunner:
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
     ) -> ComputedResult | None:
-        """Return a stored ground truth with at least as many digits as requested, or None."""
+        """Return a stored ground truth of the same question with at least `digits` digits, or None."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(index_namespace(computation.name), question)
         shared = self._shared_cache_for(quote)
@@ -224,8 +237,8 @@ class ComputationRunner:
     def _shared_cache_for(self, quote: Quote) -> SharedCache | None:
         """Return the shared cache for a computation, or None for computations below the cost floor.
 
-        Computing such a result is as fast as fetching it from Redis. It is not written either, because many inexpensive
-        results would evict expensive ones from a full Redis.
+        Computing an inexpensive result is as fast as fetching it from Redis. Such results are not written either,
+        because many inexpensive results would evict expensive ones from a full Redis.
         """
         if self._shared is None or quote.inline or quote.cost < self._shared.cost_floor:
             return None
@@ -239,7 +252,7 @@ class ComputationRunner:
             raise
 
     def _ensure_within_budget(self, computation: AnyComputation, quote: Quote) -> None:
-        """Raise ComputeBudgetExceeded, and count the rejection, if even the least cost exceeds the budget."""
+        """Raise ComputeBudgetExceeded, and count the rejection, if even the smallest estimate is too high."""
         try:
             self._admission.ensure_within_budget(
                 self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)

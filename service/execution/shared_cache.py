@@ -34,7 +34,7 @@ class SharedCache:
         return min(self.expensive_timeout_seconds, cost / COST_UNITS_PER_SECOND)
 
     async def result_or_lease(self, name: str, digest: str, cost: int) -> bytes | Lease | None:
-        """Return the result from Redis, or the lease to compute the result.
+        """Return the result of a digest from Redis, or the lease (exclusive right) to compute the result.
 
         Wait while another process holds the lease. Return None when Redis is unavailable or the wait was too long: the
         caller then computes without a lease.

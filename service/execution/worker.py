@@ -102,7 +102,10 @@ class WorkerError:
 def initialise(
     memory_limit_bytes: int, niceness: int, modules: tuple[str, ...], warm_up: Callable[[], None] | None
 ) -> None:
-    """Initialise a worker process: bind its lifetime to the service, set limits, import modules, and warm up."""
+    """Initialise a worker process: tie its lifetime to the service, set limits, import modules, and warm up.
+
+    The memory limit is in bytes. `niceness` is that of the operating system.
+    """
     end_with_service()
     for number in (signal.SIGTERM, signal.SIGALRM):  # a Python handler would wait for the end of a C call
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,7 @@
-"""Admission control for workers: cost budget, choice of the lane, order of the queue, and queue limits."""
+"""Admission control for workers: cost limit, choice of the lane, order of the queue, and queue limits.
+
+A *lane* is a kind of worker: ordinary workers, or reserve workers for short computations only.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class _RunningComputation:
     started: float
 
     def remaining_seconds(self, now: float) -> float:
-        """Return the expected seconds until the end.
+        """Return the expected seconds until the computation ends.
 
         A computation that exceeded its estimate is expected to take as long again as it has taken so far.
         """
@@ -39,10 +42,10 @@ class WorkerAdmission:
     """Admission control of the worker processes. Costs are units of about one microsecond of CPU time.
 
     Computations above `max_cost` are rejected. `worker_count` computations run at once in ordinary workers, and
-    `reserve_count` short computations in reserve workers. At most `queue_limit` ordinary computations and as many short
-    ones wait. A computation whose estimated wait exceeds `queue_wait_limit_seconds` is rejected. Requesters share the
-    workers by seconds of work (`fair_queue.py`). In a full queue, a requester with fewer entries replaces the last
-    entry of the requester with the most entries. Computations that the event loop runs itself bypass this class.
+    `reserve_count` short computations in workers reserved for them. At most `queue_limit` ordinary computations and as
+    many short ones wait. A computation whose estimated wait exceeds `queue_wait_limit_seconds` is rejected. Requesters
+    share the workers by seconds of work (`fair_queue.py`). In a full queue, a requester with fewer entries replaces the
+    last entry of the requester with the most entries. Computations that the event loop runs itself bypass this class.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class WorkerAdmission:
 
     @asynccontextmanager
     async def slot(self, work: QueuedComputation, cost: int) -> AsyncGenerator[Lane]:
-        """Wait for a worker and hold it until the block ends. Yield the lane of the worker. Raise QueueFull."""
+        """Wait for a worker and hold it until the block ends. Yield its lane (ordinary or reserve). Raise QueueFull."""
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._worker_counts["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
         lane: Lane | None = next((lane for lane in self._lanes_of(work) if self._has_free_worker(lane)), None)
@@ -94,7 +97,7 @@ class WorkerAdmission:
     def join(self, work: QueuedComputation, requester: str) -> None:
         """Add a requester to a computation that is queued or running.
 
-        A queued computation gets another entry, if the share of the requester has room.
+        A queued computation gets another entry, if the requester may have another one.
         """
         work.requesters[requester] += 1
         if work.is_waiting and requester not in work.entries:

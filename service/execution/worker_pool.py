@@ -3,8 +3,8 @@
 Each worker is a Pebble pool of one process. The processes of a larger pool share one pipe, so that the death of an idle
 process would break all of them. With one process per pool, a death affects one computation, and the worker is replaced.
 Processes are forked from a fork server that has loaded `preloaded_modules`, so that a replacement takes a fraction of a
-second. The fork server has one thread and shares no state with this process.
-Pebble pickles calls and results between this process and its own children. No other data reaches these pipes.
+second. The fork server has one thread and shares no state with this process. Pebble pickles calls and results between
+this process and its own children. No other data reaches these pipes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class WorkerPool:
     ) -> None:
         """Set up a pool without starting processes.
 
-        Each process calls `warm_up`, which must be a function at module level, before its first computation.
+        Each process calls `warm_up`, which must be a function at module level, before its first computation. The limits
+        are in seconds and bytes, for each computation and each process.
         """
         self.worker_count = worker_count
         self._time_limit_seconds = time_limit_seconds
@@ -97,7 +98,7 @@ class WorkerPool:
         *,
         ends_early: bool = False,
     ) -> WorkerResult:
-        """Compute one response body in a worker, and wait for an idle worker if necessary.
+        """Compute one response body in a worker process. Wait for an idle process if necessary.
 
         `limit_seconds` replaces the time limit of the pool. `ends_early` is passed to `worker.execute`. Raise the
         errors of the computation, OutOfTime, OutOfMemory or WorkerDied. Cancelling the call kills the worker.

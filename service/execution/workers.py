@@ -27,7 +27,7 @@ _COST_BEYOND_RESERVE: Final = int(RESERVE_SECONDS * COST_UNITS_PER_SECOND)
 
 
 def _do_nothing() -> None:
-    """Do nothing; the default of `on_change`."""
+    """Do nothing. This is the default callback for changes of the queue."""
 
 
 @final
@@ -41,7 +41,7 @@ class Workers:
         reserve: WorkerPool | None = None,
         on_change: Callable[[], None] = _do_nothing,
     ) -> None:
-        """Combine pools and admission control. `on_change` is called after each change of the queue."""
+        """Combine pools and admission control. `on_change` is called after each change of the queue length."""
         self.admission = admission
         self._pool = pool
         self._reserve = reserve

@@ -1,4 +1,4 @@
-"""Registry of the importable formats, and the validation of requests that contain foreign states."""
+"""Registry of the importable formats, and the validation of requests that contain states of other libraries."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from service.importers.reading import ImportedRun, Location, SourceValue, import
 RequestModel = TypeVar("RequestModel", bound=BaseModel)
 DETECT: Final = "detect"
 NO_THREAT_MODEL_FIELD: Final = (
-    "The state also says who attacks, and there is no place for that here. Send the mechanism that POST /v1/imports "
-    "makes of it in its place."
+    "The state also describes an attacker, and this request has no field for the attacker. Send the mechanism "
+    "from the response of POST /v1/imports instead."
 )
 
 
@@ -48,9 +48,9 @@ FORMATS: Final[Mapping[ImportFormat, Format]] = {
 @final
 @dataclass(frozen=True, slots=True)
 class ImportedState:
-    """Foreign state, translated into the contract.
+    """State of another library, translated into a mechanism of the contract.
 
-    not_carried_over: facts of the state that the mechanism cannot express, one sentence each.
+    `not_carried_over` lists facts of the state that the mechanism cannot express, one sentence each.
     """
 
     format: ImportFormat
@@ -68,7 +68,10 @@ class ImportedState:
 
 
 def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: A002 - the name on the wire
-    """Read a foreign state. Raise ValidationError with locations below `content`. Nothing in the state is executed."""
+    """Read the state of another library. Raise ValidationError with locations below `content`.
+
+    Nothing in the state is executed.
+    """
     state = SourceValue(content)
     chosen = _detect_format(state) if format == DETECT else format
     found = FORMATS[chosen].read_state(state)
@@ -81,14 +84,18 @@ def import_state(format: ImportFormat, content: Any) -> ImportedState:  # noqa: 
 def _detect_format(state: SourceValue) -> ImportFormat:
     fits: list[ImportFormat] = [name for name, known in FORMATS.items() if known.matches(state)]
     if len(fits) != 1:
-        seen = f"Looks like {' and '.join(fits)}: say in `format` which it is" if fits else "Looks like none of them"
+        seen = (
+            f"The state matches {' and '.join(fits)}. Send one of them as `format`"
+            if fits
+            else "The state matches none of the known formats"
+        )
         state.reject(f"{seen}. Known formats are {'; '.join(known.description for known in FORMATS.values())}.")
     return fits[0]
 
 
 @final
 class _Reader:
-    """Reader of foreign states during validation. It notes whether a state holds more than a mechanism."""
+    """Reader of states of other libraries during validation. It notes whether a state holds more than a mechanism."""
 
     def __init__(self) -> None:
         self.has_more_than_mechanism = False
@@ -105,8 +112,8 @@ class _Reader:
 def validate_with_imports(request_type: type[RequestModel], body: bytes) -> RequestModel:
     """Return the request in a JSON body, with every imported state replaced by the mechanism that it describes.
 
-    A threat model in a state fills in a missing threat model of the request. Halved noise of a state sets
-    `microbatches_accounted` in a context of the same object. Raise ValidationError.
+    A threat model in a state fills in a missing threat model of the request. If a state says that its noise was halved
+    for microbatches, this sets `microbatches_accounted` in a context of the same object. Raise ValidationError.
     """
     reader = _Reader()
     request: RequestModel = request_type.__pydantic_validator__.validate_json(body, context=reader)
@@ -114,7 +121,9 @@ def validate_with_imports(request_type: type[RequestModel], body: bytes) -> Requ
 
 
 def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> RequestModel:
-    """Return the request with the threat models and microbatch flags of its states. The body is valid JSON.
+    """Return the request, completed by the threat models and microbatch flags of the imported states.
+
+    The body is valid JSON.
 
     A threat model is attached where the request has none. The microbatch flag is set in the context of the object that
     holds the state. A state inside a composition sets no flag, since the other parts may not account for microbatches.
@@ -142,7 +151,7 @@ def _attach_threat_models(request_type: type[RequestModel], body: bytes) -> Requ
 def _imported_mechanisms(value: Any, location: Location, holder: Any) -> Iterator[tuple[Location, Any, dict[str, Any]]]:
     """Yield every imported mechanism of a request: its location, the object that holds it, and the mechanism itself.
 
-    The holder is None where the mechanism is part of another mechanism.
+    The holder is None if the mechanism is a part of a composition.
     """
     if isinstance(value, list):
         for index, item in enumerate(cast("list[Any]", value)):

@@ -1,4 +1,4 @@
-"""Compositions of foreign events. Steps that form one DP-SGD run become one run."""
+"""Compositions of events of other libraries. DP-SGD steps that belong together become one training run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.importers.reading import DraftSpec, SourceValue, strip_locations
 
 
 def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSpec:
-    """Return `count` applications of a mechanism: a DP-SGD run if the mechanism is a DP-SGD step."""
+    """Return the draft of `count` applications of a mechanism: a DP-SGD run if the mechanism is a DP-SGD step."""
     step = _step(inner)
     if step is not None:
         return DraftSpec(source, type="dpsgd", noise_multiplier=step[0], sample_rate=step[1], steps=count)
@@ -19,7 +19,7 @@ def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSp
 
 
 def compose(source: SourceValue, parts: list[DraftSpec]) -> DraftSpec | None:
-    """Compose parts in order, or return None without parts.
+    """Compose drafts of mechanisms in order, or return None for an empty list.
 
     Adjacent phases of DP-SGD become one run. Adjacent equal parts become one repeated part.
     """
@@ -50,7 +50,7 @@ def _step(part: DraftSpec) -> tuple[SourceValue, SourceValue] | None:
 
 
 def _phase(part: DraftSpec) -> Phase | None:
-    """Return the part as a phase of DP-SGD on Poisson samples, or None for another mechanism."""
+    """Return the draft as a phase (equal steps) of DP-SGD on Poisson samples, or None for another mechanism."""
     step = _step(part)
     if step is not None:
         return _phase_from(*step, SourceValue(1, part.source.location))

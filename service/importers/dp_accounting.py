@@ -28,45 +28,47 @@ RELATIONS: Final = {
 }
 MOST_EVENTS: Final = 4000
 TOO_MANY: Final = (
-    f"An event may hold at most {MOST_EVENTS} events. Send equal ones as SelfComposedDpEvent, and a long schedule as "
-    "dpsgd with lists."
+    f"An event may contain at most {MOST_EVENTS} events. Send equal events as SelfComposedDpEvent, and a long "
+    "schedule as dpsgd with lists."
 )
 ROUND_UP_FACTOR: Final = 1 + 2.0**-48
 """Factor that exceeds the rounding errors of a few operations in doubles."""
 
 NO_RELATION: Final = (
-    "An event does not say which data sets are neighbours: where no threat_model is sent, a record is added or removed."
+    "An event does not state the neighbouring relation. Without threat_model, a record is added or removed."
 )
-NO_OP: Final = "NoOpDpEvent releases nothing, and is left out."
-NON_PRIVATE: Final = "NonPrivateDpEvent gives no privacy at all: it is written as (0, 1)-DP, which nothing violates."
+NO_OP: Final = "NoOpDpEvent releases nothing and is omitted."
+NON_PRIVATE: Final = "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies."
 RESPONSE: Final = (
-    "RandomizedResponseDpEvent becomes pure_dp with epsilon ln(1 + k (1 - p)/p) of k = num_buckets and p = "
-    "noise_parameter, rounded up: exact for two buckets, an upper bound for more, whose third outcomes tell nothing. "
-    "It holds for a record that is replaced."
+    "RandomizedResponseDpEvent becomes pure_dp for a replaced record, with epsilon ln(1 + k (1 - p)/p) for k = "
+    "num_buckets and p = noise_parameter, rounded up. That is exact for two buckets, and an upper bound for "
+    "more buckets."
 )
 DISCRETE: Final = (
-    "DiscreteLaplaceDpEvent becomes pure_dp with epsilon noise_parameter * sensitivity: exact for a sensitivity of 1, "
-    "an upper bound for more. It holds for a record that is added or removed; replacing one doubles it."
+    "DiscreteLaplaceDpEvent becomes pure_dp for an added or removed record, with epsilon noise_parameter * "
+    "sensitivity. That is exact for sensitivity 1, and an upper bound otherwise. Replacing a record doubles "
+    "epsilon."
 )
-PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with its epsilon: an upper bound."
+PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with the same epsilon, which is an upper bound."
 FIXED_BATCHES: Final = (
-    "Batches of a fixed size are answered for under add_or_remove_one where nothing else is sent; RdpAccountant takes "
-    "them under REPLACE_ONE alone."
+    "Batches of a fixed size use add_or_remove_one without a threat_model. RdpAccountant accepts them only "
+    "under REPLACE_ONE."
 )
 
 NO_THEOREM: Final[Mapping[str, str]] = {
-    "ZCDpEvent": "no bound here is read off a zCDP parameter. Send the mechanism that has it: GaussianDpEvent with "
-    "noise_multiplier 1/sqrt(2 rho) where Gaussian noise was added.",
-    "DiscreteGaussianDpEvent": "no theorem here bounds discrete by continuous Gaussian noise. Send EpsilonDeltaDpEvent "
-    "with what was proved for the release.",
-    "TruncatedSubsampledGaussianDpEvent": "no theorem here covers Poisson batches that are cut where they are too "
-    "long. Send PoissonSampledDpEvent only if none was ever cut, else EpsilonDeltaDpEvent with what was proved.",
-    "SingleEpochTreeAggregationDpEvent": "trees are not served. Where every record is in one leaf the run is, for a "
-    "record that is zeroed out, GaussianDpEvent with noise_multiplier over the root of the depth, "
-    "ceil(log2(largest step count + 1)).",
-    "RepeatAndSelectDpEvent": "choosing the best of several runs is not served. Send EpsilonDeltaDpEvent with what was "
-    "proved for the choice, or ComposedDpEvent of all runs where all are counted.",
-    "UnsupportedDpEvent": "it stands for a mechanism that nobody has described. Send what was run in its place.",
+    "ZCDpEvent": "no bound here follows from a zCDP parameter. Send the mechanism behind it. For Gaussian noise, send "
+    "GaussianDpEvent with noise_multiplier 1/sqrt(2 rho).",
+    "DiscreteGaussianDpEvent": "no theorem here bounds discrete Gaussian noise by continuous noise. Send "
+    "EpsilonDeltaDpEvent with the proved parameters of the release.",
+    "TruncatedSubsampledGaussianDpEvent": "no theorem here covers truncated Poisson batches. Send "
+    "PoissonSampledDpEvent only if no batch was truncated, and otherwise "
+    "EpsilonDeltaDpEvent with the proved parameters.",
+    "SingleEpochTreeAggregationDpEvent": "tree aggregation is not supported. If every record is in one leaf, send "
+    "GaussianDpEvent for a zeroed-out record. Its noise_multiplier is divided "
+    "by the root of the depth ceil(log2(largest step count + 1)).",
+    "RepeatAndSelectDpEvent": "choosing the best of several runs is not supported. Send EpsilonDeltaDpEvent with the "
+    "proved parameters of the choice, or ComposedDpEvent of all runs.",
+    "UnsupportedDpEvent": "the event stands for a mechanism without a description. Send the mechanism that was run.",
 }
 """Known events that cannot be imported, with the reason and a remedy."""
 
@@ -74,9 +76,10 @@ NO_THEOREM: Final[Mapping[str, str]] = {
 @final
 @dataclass(slots=True)
 class ImportNotes:
-    """Notes about the events beside the mechanism itself.
+    """Notes about dp_accounting events that the mechanism itself does not express.
 
-    sentences: facts for the reader of the answer. needs_replacement: an event is valid only for replaced records.
+    `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
+    replaced records.
     """
 
     sentences: list[str] = field(default_factory=list[str])
@@ -92,7 +95,10 @@ class ImportNotes:
 @final
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Class of events: the names of its fields in order, and a builder of the mechanism (None: nothing is released)."""
+    """Class of dp_accounting events: the names of its fields in order, and a function that builds the mechanism.
+
+    The function is None if the event releases nothing.
+    """
 
     fields: tuple[str, ...]
     build: Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec | None]
@@ -109,7 +115,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism of an event. Raise ValidationError."""
+    """Return the mechanism of a dp_accounting event. Raise ValidationError."""
     notes = ImportNotes()
     relation: SourceValue | None = None
     event = state
@@ -124,7 +130,7 @@ def read_state(state: SourceValue) -> ImportedRun:
         named = RELATIONS[relation.value]
         if notes.needs_replacement and named == "add_or_remove_one":
             relation.reject(
-                "RandomizedResponseDpEvent needs REPLACE_ONE or REPLACE_SPECIAL: its record always answers."
+                "RandomizedResponseDpEvent needs REPLACE_ONE or REPLACE_SPECIAL, because its record always answers."
             )
         threat_model = DraftSpec(relation, type="worst_case", neighboring_relation=named)
     elif notes.needs_replacement:
@@ -148,7 +154,7 @@ def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
     if isinstance(node.value, list):
         values = node.items()
         if len(values) < len(NAMES):
-            node.reject("Must be an event: module_name, class_name and the fields of the class.")
+            node.reject("Must be an event with module_name, class_name and the fields of the class.")
         kind = _class(*values[:2])
         names = EVENTS[kind].fields
         if len(values) != len(NAMES) + len(names):
@@ -171,13 +177,13 @@ def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
 
 
 def _class(module: SourceValue, name: SourceValue) -> str:
-    """Return a class name that `EVENTS` contains. Raise ValidationError for any other name."""
+    """Return the class name of an event if the table `EVENTS` contains it. Raise ValidationError otherwise."""
     if module.value != MODULE:
-        module.reject(f"Must be {MODULE}: other modules are not known, and none is ever imported.")
+        module.reject(f"Must be {MODULE}. Other modules are unknown, and no module is ever imported.")
     if isinstance(name.value, str) and name.value in NO_THEOREM:
-        name.reject(f"This event cannot be carried over: {NO_THEOREM[name.value]}")
+        name.reject(f"This event cannot be converted: {NO_THEOREM[name.value]}")
     if not (isinstance(name.value, str) and name.value in EVENTS):
-        name.reject(f"Not an event that is known here. Known are: {', '.join(EVENTS)}.")
+        name.reject(f"Unknown event. The known events are: {', '.join(EVENTS)}.")
     return name.value
 
 
@@ -191,8 +197,9 @@ def _non_private(node: SourceValue, _: dict[str, SourceValue], notes: ImportNote
 
 
 def _same_fields(kind: str, **names: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a builder for an event that has an equivalent mechanism. `names` maps our field names to those of the
-    event.
+    """Return a function that builds the mechanism of an event with equivalent fields.
+
+    `names` maps our field names to those of the event.
     """
     return lambda node, fields, _: DraftSpec(
         node, type=kind, **{ours: fields[theirs] for ours, theirs in names.items()}
@@ -207,9 +214,10 @@ def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportN
 
 
 def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
+    """Return k-ary randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
 
-    The true bucket is reported with probability 1 - p + p/k, every other bucket with probability p/k.
+    Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
+    every other bucket with probability p/k.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)
@@ -244,12 +252,15 @@ def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: I
 
 
 def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a builder for Gaussian noise on batches of a fixed size. Other events on such batches are rejected."""
+    """Return a function that builds Gaussian noise on batches of a fixed size.
+
+    It rejects other events on such batches.
+    """
 
     def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
         kind, inner = _destructure(fields["event"])
         if kind != "GaussianDpEvent":
-            fields["event"].reject("Must be GaussianDpEvent: nothing else is served on batches of a fixed size.")
+            fields["event"].reject("Must be GaussianDpEvent, the only supported event on batches of a fixed size.")
         notes.add(FIXED_BATCHES)
         return DraftSpec(
             node,

@@ -20,33 +20,33 @@ DESCRIPTION: Final = (
 COMMON: Final = ("noise_multiplier", "iterations")
 TRUNCATED: Final = ("truncated_batch_size", "num_examples", "largest_group_size")
 NO_TRUNCATION: Final = (
-    "Truncated Poisson batches are not served: no theorem here covers a batch that is cut where it is too long. Send "
-    "the run without this field only if no batch was ever cut; else dpsgd with sampling: fixed_without_replacement and "
-    "both sizes describes batches of one size."
+    "Truncated Poisson batches are not supported. Send the run without this field only if no batch was "
+    "truncated. Otherwise send dpsgd with sampling: fixed_without_replacement and both sizes for batches of "
+    "one size."
 )
 NO_ZCDP: Final = (
-    "Zero-concentrated differential privacy of a sampled step is not served. Send false where the noise was continuous "
-    "Gaussian noise of this multiplier."
+    "Zero-concentrated differential privacy of a sampled step is not supported. Send false if the noise was "
+    "continuous Gaussian noise with this multiplier."
 )
 BANDED: Final = (
-    "num_bands: the noise is correlated over the steps; as many steps of DP-SGD as there are rounds, "
-    "iterations/num_bands rounded up, bound the run (Choquette-Choo et al. 2023, (Amplified) Banded Matrix "
-    "Factorization, whose strategy has columns of norm 1), each on Poisson samples of one of the groups."
+    "num_bands: the noise is correlated over the steps. iterations/num_bands steps of DP-SGD, rounded up, "
+    "bound the run, each on Poisson samples of one group (Choquette-Choo et al. 2023, (Amplified) Banded "
+    "Matrix Factorization, with strategy columns of norm 1)."
 )
 SAMPLER_NOT_RECORDED: Final = Hazard(
     code="sampler_not_recorded",
-    text="These are the arguments of the accounting, not of the data pipeline: check that batches were really drawn "
-    "like this. Shuffled epochs are less private than Poisson samples, and dpsgd has them as sampling: shuffled.",
+    text="These are the arguments of the accounting, not of the data pipeline. Check that batches were drawn in "
+    "this way. Shuffled epochs are less private than Poisson samples: send dpsgd with sampling: shuffled.",
 )
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state has the argument names of these functions."""
+    """Whether a state (JSON value) has the argument names of these functions."""
     return "iterations" in state.as_object and "type" not in state.as_object
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the training run. Raise ValidationError."""
+    """Return the draft of the training run that the arguments describe. Raise ValidationError."""
     sent = state.as_object
     for name in TRUNCATED:
         if name in sent:

@@ -17,7 +17,7 @@ DESCRIPTION: Final = (
 )
 ACCOUNTANTS: Final = {
     "prv": "The accountant prv: every answer here is computed from the history itself.",
-    "rdp": "The accountant rdp, whose epsilon is larger than it has to be: every answer here is computed from the "
+    "rdp": "The accountant rdp, whose epsilon is larger than necessary: every answer here is computed from the "
     "history itself.",
     "gdp": "The accountant gdp, a limit of many steps whose epsilon may be too small: every answer here is computed "
     "from the history itself.",
@@ -26,16 +26,16 @@ ACCOUNTANTS: Final = {
 ROW: Final = 3
 SAMPLER_NOT_RECORDED: Final = Hazard(
     code="sampler_not_recorded",
-    text="The history does not say whether poisson_sampling was on when the run was made private: it is read as if. "
-    "With it off epochs were shuffled and the run is less private than answered (dpsgd has them as sampling: "
-    "shuffled). Check also that sample_rate is the expected batch over the whole data set: Opacus takes it from the "
-    "length of the data loader, times accumulated iterations.",
+    text="The history does not record whether poisson_sampling was on. These answers assume Poisson sampling. "
+    "Without it the epochs were shuffled, and the run is less private: send dpsgd with sampling: shuffled. "
+    "Check also that sample_rate is the expected batch size divided by the size of the data set. Opacus "
+    "computes the rate from the length of the data loader and the accumulated iterations.",
 )
 
 
 COLUMNS: Final = (
-    "Must be a finite number in (0, 1]. The columns are noise_multiplier, sample_rate and the number of steps, in this "
-    "order: they look exchanged."
+    "Must be a finite number in (0, 1]. The columns look exchanged. Send noise_multiplier, sample_rate and the "
+    "number of steps in this order."
 )
 
 
@@ -45,14 +45,14 @@ def is_above_one(rate: object) -> bool:
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state has a history, or is one."""
+    """Whether a state (JSON value) has a history of steps, or is one."""
     return ("history" in state.as_object and state.as_object.get("mechanism") != "ctd") or isinstance(
         next(iter(state.as_list), None), list
     )
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the training run of a history. Raise ValidationError."""
+    """Return the draft of the training run in a history of steps. Raise ValidationError."""
     notes: tuple[str, ...] = ()
     history = state
     if not isinstance(state.value, list):
@@ -62,9 +62,11 @@ def read_state(state: SourceValue) -> ImportedRun:
             notes = (ACCOUNTANTS[members["mechanism"].one_of(ACCOUNTANTS)],)
     rows = history.as_list
     if not rows and not isinstance(history.value, list):
-        history.reject("Must be a list of rows: noise_multiplier, sample_rate and the number of steps.")
+        history.reject("Must be a list of rows with noise_multiplier, sample_rate and the number of steps.")
     if not rows:
-        history.reject("Is empty: no step was taken, so that nothing was released. Save the state after training.")
+        history.reject(
+            "The history is empty: no step was taken, and nothing was released. Save the state after training."
+        )
     for index, row in enumerate(rows):
         if not isinstance(row, list) or len(cast("list[Any]", row)) != ROW:
             SourceValue(row, (*history.location, index)).reject(

@@ -9,15 +9,15 @@ from api_schemas.scalar_types import LARGEST_LIST, LARGEST_STEPS
 from service.importers.reading import DraftSpec, Location, PhaseNumbers, SourceValue, whole_number
 
 TOO_MANY: Final = (
-    f"May have at most {LARGEST_LIST} phases, after equal neighbours are merged. Send neighbours as one phase with the "
-    "least noise and the largest rate of them: an upper bound."
+    f"May have at most {LARGEST_LIST} phases after equal neighbours are merged. Merge neighbours to one phase "
+    "with their smallest noise and largest rate, which gives an upper bound."
 )
 
 
 class Phase(NamedTuple):
-    """Consecutive equal steps of Poisson-sampled Gaussian noise, with values that are not validated yet.
+    """Consecutive equal steps of DP-SGD (Poisson samples, Gaussian noise), with values that are not validated yet.
 
-    key: identifies the phase in its state. Histories are long, so locations are computed from the key only for errors.
+    `key` identifies the phase in its state. Histories are long, so locations are computed from the key only for errors.
     """
 
     noise_multiplier: Any
@@ -27,10 +27,10 @@ class Phase(NamedTuple):
 
 
 def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callable[[Any, int], Location]) -> DraftSpec:
-    """Return the DP-SGD run of one or more phases.
+    """Return the draft of a DP-SGD run that has these phases in order, one or more.
 
-    Equal neighbours are merged. Noise and rate become lists where they change. location(key, column): location of a
-    value of a phase in the state.
+    Equal neighbours are merged. Noise and rate become lists if they change. `location(key, column)` returns the
+    location of a value of a phase in the state.
     """
     merged: list[Phase] = []
     for stated in phases:
@@ -58,7 +58,10 @@ def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callabl
 
 
 def _can_merge(first: Phase, second: Phase) -> bool:
-    """Whether two phases can be merged. Values that are not numbers stay separate for the contract to reject."""
+    """Whether two phases have equal noise and rate.
+
+    Values that are not numbers stay separate for the contract to reject.
+    """
     return (
         first.noise_multiplier == second.noise_multiplier
         and first.sample_rate == second.sample_rate

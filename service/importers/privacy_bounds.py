@@ -13,17 +13,17 @@ MEMBERS: Final = tuple(dict.fromkeys((*BoundsRequest.model_fields, *BoundsRespon
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state is a mechanism, or contains one."""
+    """Whether a state (JSON value) is a mechanism of this service, or contains one."""
     return isinstance(state.as_object.get("type"), str) or isinstance(state.as_object.get("mechanism"), dict)
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism and the threat model without changes. Raise ValidationError."""
+    """Return the mechanism and the threat model of a state without changes. Raise ValidationError."""
     if "type" in state.as_object:
         return ImportedRun(_described(state))
     members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))
     left = [name for name in members if name not in CARRIED]
-    notes = [f"{', '.join(left)}: only what was run and who attacks are carried over."] if left else []
+    notes = [f"{', '.join(left)}: only the mechanism and the threat model are imported."] if left else []
     threat_model = members.get(CARRIED[1])
     return ImportedRun(
         _described(members[CARRIED[0]]), None if threat_model is None else _described(threat_model), tuple(notes)

@@ -1,7 +1,7 @@
-"""Values of a foreign state with their locations, draft specifications built from them, and the validation of drafts.
+"""Values of a state of another library with their locations, and drafts of mechanisms built from them.
 
 A reader destructures a state through `SourceValue` and assembles a draft mechanism. Numbers are copied without checks.
-The contract validates the draft, and its errors are reported at the locations of the numbers in the state.
+The request schemas validate the draft, and its errors are reported at the locations of the numbers in the state.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def whole_number(value: Any) -> Any:
 @final
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """Value of a foreign state, with its location."""
+    """Value in the state of another library, with its location."""
 
     value: Any
     location: Location = ROOT
@@ -71,15 +71,16 @@ class SourceValue:
         return cast("list[Any]", value) if isinstance(value, list) else []
 
     def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, SourceValue]:
-        """Return the members of an object. Raise ValidationError if a required member is missing or a member is
-        unknown.
+        """Return the members of an object by name.
+
+        Raise ValidationError if a required member is missing or a member is unknown.
         """
         sent = self.as_object
         if not sent and not isinstance(self.value, dict):
             self.reject(f"Must be a JSON object with {', '.join(required)}.")
         known = [*required, *optional]
         wrong = [((*self.location, name), "Required.") for name in required if name not in sent]
-        sentence = f"Not a field here. The fields are: {', '.join(known)}."
+        sentence = f"Unknown field. The fields are: {', '.join(known)}."
         unknown = (((*self.location, name), sentence) for name in sent if name not in known)
         wrong += islice(unknown, LISTED_ERRORS)
         if wrong:
@@ -102,7 +103,7 @@ class SourceValue:
         """Return the value as an integer in [low, high]. Raise ValidationError for any other value."""
         value = whole_number(self.value)
         if type(value) is not int or not low <= value <= high:
-            self.reject(f"Must be a whole number in [{low}, {high:g}].")
+            self.reject(f"Must be an integer in [{low}, {high:g}].")
         return value
 
     @property
@@ -125,7 +126,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Object of the contract before its validation, with the value of the state that it comes from."""
+    """Draft of an object of the contract, not validated yet, with the value of the state that it comes from."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)
@@ -135,7 +136,10 @@ class DraftSpec(dict[str, Any]):
 @final
 @dataclass(frozen=True, slots=True)
 class PhaseNumbers:
-    """Column of numbers, one for each phase of a run. location(index): location of a number in the state."""
+    """Column of numbers, one for each phase of a training run.
+
+    `location(index)` returns where a number is in the state.
+    """
 
     values: tuple[Any, ...]
     location: Callable[[int], Location]
@@ -143,10 +147,11 @@ class PhaseNumbers:
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """Draft of a mechanism that a reader assembled from a state.
+    """Draft of a mechanism that a reader assembled from the state of another library.
 
-    notes: facts of the state that the mechanism cannot express, one sentence each. microbatches_accounted: the noise of
-    the mechanism is already half of the stated noise, because averages of microbatches were clipped.
+    `notes` are facts of the state that the mechanism cannot express, one sentence each. `microbatches_accounted` is
+    True if the noise of the mechanism is already half of the stated noise, because averages of microbatches were
+    clipped.
     """
 
     mechanism: DraftSpec
@@ -167,7 +172,7 @@ class ValidatedImport(Request):
     def _within_limits(self) -> Self:
         check_tree(self.mechanism)
         if any(isinstance(node, ImportedMechanism) for node in nodes_of(self.mechanism)):
-            raise limit_error("/mechanism", "Is itself imported: send what it imports.")
+            raise limit_error("/mechanism", "The content is itself an imported mechanism. Send its content instead.")
         return self
 
 
@@ -185,7 +190,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft as plain values without locations."""
+    """Return a draft of a mechanism as plain values, without the locations of its numbers."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):

@@ -15,7 +15,7 @@ from service.importers.reading import DraftSpec, ImportedRun, SourceValue
 DESCRIPTION: Final = "riskcal (an object with noise_multiplier, sample_rate and num_steps)"
 REQUIRED: Final = ("noise_multiplier", "sample_rate", "num_steps")
 DROPPED: Final = {
-    "grid_step": "grid_step: the discretisation of riskcal; answers here have an enclosure instead.",
+    "grid_step": "grid_step: the discretisation of riskcal is not needed, because answers here have an enclosure.",
     "alpha": 'alpha is part of a question: {"type": "trade_off", "false_positive_rates": [...]}.',
     "beta": 'beta is a target: POST /v1/calibrations, or compare it with the answer to {"type": "trade_off"}.',
     "advantage": 'advantage is a target: POST /v1/calibrations, or compare it with that of {"type": "advantage"}.',
@@ -24,8 +24,8 @@ DROPPED: Final = {
 }
 SAMPLER_NOT_RECORDED: Final = Hazard(
     code="sampler_not_recorded",
-    text="riskcal answers for Poisson samples, whatever was run: check that every record entered every batch "
-    "independently. Otherwise the run is less private than answered, and dpsgd has what was run as another sampling.",
+    text="riskcal assumes Poisson samples. Check that every record entered every batch independently. Otherwise the "
+    "run is less private: send dpsgd with the actual sampling.",
 )
 
 
@@ -36,7 +36,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the training run. Raise ValidationError."""
+    """Return the draft of the training run that the arguments or the history describe. Raise ValidationError."""
     if "history" in state.as_object:
         return opacus.read_state(state)
     members = state.members(REQUIRED, tuple(DROPPED))

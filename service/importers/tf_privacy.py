@@ -1,9 +1,8 @@
-"""Reader for TensorFlow Privacy: the arguments of `compute_dp_sgd_privacy_statement`, or of its predecessor
-`compute_dp_sgd_privacy`.
+"""Reader for TensorFlow Privacy: the arguments of `compute_dp_sgd_privacy_statement` or its predecessor.
 
-The arguments are `(number_of_examples, batch_size, num_epochs, noise_multiplier, delta, used_microbatching=True,
-max_examples_per_user=None)` and `(n, batch_size, noise_multiplier, epochs, delta)` (tensorflow-privacy 0.9,
-`privacy/analysis/compute_dp_sgd_privacy_lib.py`).
+The arguments of the current function are `(number_of_examples, batch_size, num_epochs, noise_multiplier, delta,
+used_microbatching=True, max_examples_per_user=None)`. Those of `compute_dp_sgd_privacy` are `(n, batch_size,
+noise_multiplier, epochs, delta)` (tensorflow-privacy 0.9, `privacy/analysis/compute_dp_sgd_privacy_lib.py`).
 """
 
 from __future__ import annotations
@@ -20,34 +19,37 @@ DEPRECATED: Final = ("n", "batch_size", "epochs", "noise_multiplier")
 DELTA: Final = 'delta is part of a question: {"type": "epsilon", "delta": ...}.'
 ACCOUNTANT: Final = "accountant_type: every answer here is computed from the run itself."
 ORDER: Final = (
-    "The first epsilon of the statement, for examples in any order, each once an epoch: it is that of the Gaussian "
-    "mechanism with this noise_multiplier repeated for every epoch, and holds whatever the order."
+    "The first epsilon of the statement, for any order of the records with one visit in each epoch. It equals "
+    "the Gaussian mechanism with this noise_multiplier, repeated for every epoch."
 )
 HALVED: Final = (
-    "used_microbatching (true unless it is said to be false): noise_multiplier is half of what was stated, as averages "
-    "of microbatches that are clipped have twice the sensitivity."
+    "used_microbatching (true by default): noise_multiplier is half of the stated value, because clipped "
+    "averages of microbatches have twice the sensitivity."
 )
 NOT_HALVED: Final = (
-    "compute_dp_sgd_privacy does not ask for microbatches: with microbatches of more than one example noise_multiplier "
-    "would be half of what is stated."
+    "compute_dp_sgd_privacy has no argument for microbatches. With microbatches of more than one record, "
+    "noise_multiplier would be half of the stated value."
 )
 SAMPLER_NOT_RECORDED: Final = Hazard(
     code="sampler_not_recorded",
-    text="The arguments do not say how batches were drawn: they are read as Poisson samples, like the second epsilon "
-    "of the statement. Most pipelines shuffle, and are less private than answered: send dpsgd with sampling: shuffled "
+    text="The arguments do not state how batches were drawn. These answers assume Poisson samples, like the second "
+    "epsilon of the statement. Most pipelines shuffle and are less private: send dpsgd with sampling: shuffled "
     "and the same batch_size, dataset_size and epochs.",
 )
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state has the argument names of these functions."""
+    """Whether a state (JSON value) has the argument names of these functions."""
     return "number_of_examples" in state.as_object or (
         {"n", "epochs"} <= state.as_object.keys() and "type" not in state.as_object
     )
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the run on Poisson samples, and the threat model for all examples of a user. Raise ValidationError."""
+    """Return the training run on Poisson samples, and the threat model for all examples of a user.
+
+    Raise ValidationError.
+    """
     deprecated = "n" in state.as_object
     if deprecated:
         members = state.members(DEPRECATED, ("delta",))

@@ -1,9 +1,9 @@
-"""Sizes of chunks and priority classes of jobs, for both backends.
+"""Sizes of chunks (ranges of points of a job) and priority classes of jobs, for both backends.
 
 A chunk should take about 0.5 s of CPU time and at most 1 s of wall-clock time. Shorter chunks would spend much of the
 time on dispatching, and their points would share fewer intermediate results. Longer chunks would delay progress, lose
-more work when a worker dies, and block small jobs. Quoted costs determine the first chunk. They can be wrong by a large
-factor, so the first chunks are short, and measured times determine the later ones.
+more work when a worker dies, and block small jobs. Estimated costs determine the first chunk. They can be wrong by a
+large factor, so the first chunks are short, and measured times determine the later ones.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ LOWEST_CLASS_COST: Final = 2 * COST_UNITS_PER_SECOND
 
 
 def initial_size(cost: int, total: int, most: int) -> int:
-    """Return the number of points of the first chunk of a job with this cost and this total of points."""
+    """Return the number of points of the first chunk of a job with `total` points and this cost in microseconds."""
     seconds = max(cost / COST_UNITS_PER_SECOND / total, 1e-9)
     return _align_to_blocks(FIRST_SHARE * TARGET_SECONDS / seconds, most)
 
 
 def next_size(before: int, seconds_per_point: float, most: int) -> int:
-    """Return the number of points of the next chunk, after a chunk of `before` points."""
+    """Return the number of points of the next chunk, at most `most`, after a chunk of `before` points."""
     return _align_to_blocks(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), MAX_GROWTH * before), most)
 
 
 def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, points: int) -> float:
-    """Update the mean seconds per point with the measured times of a chunk.
+    """Update the mean number of seconds per point of a job with the measured times of a chunk.
 
     `before` is the previous mean, or None. CPU time counts, or wall-clock time divided by MAX_STRETCH if that is
     longer: on a busy machine chunks wait for a processor, and shorter chunks would not help.
@@ -54,22 +54,26 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
 
 
 def priority_class(work: float) -> int:
-    """Return the priority class of a job from the estimated cost of its dispatched points; lower classes run first.
+    """Return the priority class of a job from the estimated cost of the points given to workers.
 
-    Each class spans twice the cost of the previous class. Jobs within a class run one after the other.
+    Lower classes run first. Each class spans twice the cost of the previous class. Jobs within a class run one after
+    the other.
     """
     return int(work / LOWEST_CLASS_COST).bit_length()
 
 
 def chunk_end(start: int, size: int, total: int) -> int:
-    """Return the end of a chunk of up to `size` points, at a block boundary of the sweep if the chunk contains one."""
+    """Return the end of a chunk of up to `size` points. It is a block boundary of the sweep if the chunk contains one.
+
+    The points of a block share intermediate results.
+    """
     stop = min(start + size, total)
     last_block = stop - stop % BLOCK_POINTS
     return last_block if start < last_block and stop < total else stop
 
 
 def _align_to_blocks(points: float, most: int) -> int:
-    """Return a size of at most `most` points, rounded to whole blocks of a sweep unless the size is small.
+    """Return a chunk size of at most `most` points, rounded to whole blocks of a sweep unless the size is small.
 
     Chunks of whole blocks compute the intermediate results of each block once.
     """

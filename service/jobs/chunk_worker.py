@@ -72,7 +72,7 @@ class WorkerContext:
 
 @dataclass(eq=False, slots=True)
 class RememberedJob:
-    """Plan of a job between two chunks, with the mean of the measured seconds per point."""
+    """Validated request of a job, remembered between two chunks, with the mean of the measured seconds per point."""
 
     plan: JobPlan
     seconds_per_point: float | None = None
@@ -80,7 +80,9 @@ class RememberedJob:
 
 @final
 class ChunkWorker:
-    """Worker that computes chunks in processes of a pool. Several tasks may use one instance.
+    """Worker that computes chunks (ranges of points of jobs) in processes of a pool.
+
+    Several tasks may use one instance.
 
     `pool` returns the process pool, and is called for each chunk that has to be computed.
     """
@@ -130,7 +132,7 @@ class ChunkWorker:
             await self._save_result(claim, remembered, computed)
 
     async def _remembered_job(self, job: StoredJob) -> RememberedJob:
-        """Return the plan of a job, from memory or from its request.
+        """Return the validated request of a job, from memory or from the storage.
 
         Raise the validation errors of a request that another engine version accepted.
         """
@@ -145,7 +147,7 @@ class ChunkWorker:
         return remembered
 
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
-        """Return the result lines of a chunk, from a stored result or from a worker process.
+        """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
         Raise _ChunkNotNeeded and the errors of WorkerPool.compute.
         """
@@ -198,7 +200,7 @@ class ChunkWorker:
             context.logger.info("decision", **_log_origin(job), **decided)
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Return a killed chunk to the queue, if the chunk may be tried again, and return whether it was.
+        """Return a chunk whose process was killed to the queue, if another try is allowed. Return whether it is.
 
         Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
         requeued after it exceeded a limit.
@@ -228,7 +230,7 @@ class ChunkWorker:
             await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
 
     def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
-        """Count and log the failure of a chunk."""
+        """Count and log the failure of a chunk (range of points of a job)."""
         context, job = self._context, claim.job
         context.metrics.count_failure(job.resource, error)
         context.metrics.count_violations(int(is_violation(error)))
@@ -266,7 +268,7 @@ class Housekeeping:
         self._context = context
 
     def run(self) -> None:
-        """Remove expired jobs, announce this worker, and restart jobs of engine versions without workers.
+        """Remove expired jobs, announce this worker, and restart jobs of engine versions that no worker has.
 
         The call blocks. Raise JobsUnavailable.
         """
@@ -316,7 +318,7 @@ def _plan_of(context: WorkerContext, job: StoredJob) -> JobPlan:
 
 
 def _split(chunk: Chunk, most: int) -> list[Chunk]:
-    """Split a chunk into chunks of at most `most` points."""
+    """Split a chunk (range of points) into chunks of at most `most` points."""
     return [Chunk(start, min(start + most, chunk.stop)) for start in range(chunk.start, chunk.stop, most)]
 
 

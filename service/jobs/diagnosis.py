@@ -14,40 +14,43 @@ from service.jobs.job import StoredJob
 from service.jobs.repository import DispatchedChunk, Worker
 
 STORE_REMEDIES: Final = {
-    "SQLITE_FULL": "The disk of the data folder is full. Free space, or remove jobs that have ended: "
-    "privacy-bounds operate jobs purge --ended.",
+    "SQLITE_FULL": "The disk of the data folder is full. Free space, or delete ended jobs: privacy-bounds operate "
+    "jobs purge --ended.",
     "No space left": "The disk of the data folder is full. Free space.",
-    "SQLITE_READONLY": "The data folder is read-only. Let the user of the service write there.",
-    "SQLITE_CANTOPEN": "The file of jobs cannot be opened. Let the user of the service write in the data folder.",
-    "Read-only": "The data folder is read-only. Let the user of the service write there.",
-    "PermissionError": "The user of the service may not write in the data folder. Change its owner or mode.",
-    "SQLITE_BUSY": "Another process has locked the file of jobs for seconds. Find it: fuser -v jobs.sqlite.",
-    "SQLITE_NOTADB": "The file jobs.sqlite holds no jobs. Move it away, or restore a copy.",
-    "SQLITE_CORRUPT": "The file jobs.sqlite is damaged. Move it away, or restore a copy.",
-    "SQLITE_IOERR": "The disk of the data folder does not work. See the log of the kernel.",
-    "there is no": "Set PRIVACY_BOUNDS_DATA_FOLDER to the folder of the service, and run as its user.",
-    "newer version": "Start that version again, or remove the file of jobs to begin anew.",
-    "OOM": "Redis has no room. Raise maxmemory, or remove jobs that have ended: "
-    "privacy-bounds operate jobs purge --ended.",
+    "SQLITE_READONLY": "The data folder is read-only. Give the user of the service write permission.",
+    "SQLITE_CANTOPEN": "The file of jobs cannot be opened. Give the user of the service write permission for the "
+    "data folder.",
+    "Read-only": "The data folder is read-only. Give the user of the service write permission.",
+    "PermissionError": "The user of the service has no write permission for the data folder. Change its owner or mode.",
+    "SQLITE_BUSY": "Another process has locked the file of jobs for seconds. Find the process: fuser -v jobs.sqlite.",
+    "SQLITE_NOTADB": "The file jobs.sqlite contains no jobs. Move the file away, or restore a copy.",
+    "SQLITE_CORRUPT": "The file jobs.sqlite is damaged. Move the file away, or restore a copy.",
+    "SQLITE_IOERR": "The disk of the data folder fails. See the kernel log.",
+    "there is no": (
+        "Set PRIVACY_BOUNDS_DATA_FOLDER to the folder of the service, and run the command as the user of the service."
+    ),
+    "newer version": "Start the newer version again, or remove the file of jobs to start without jobs.",
+    "OOM": "Redis has no memory left. Raise maxmemory, or delete ended jobs: privacy-bounds operate jobs purge "
+    "--ended.",
     "MISCONF": "Redis cannot write its append-only file. Free space on its disk.",
-    "READONLY": "This Redis is a replica. Set PRIVACY_BOUNDS_REDIS_URL to the one that takes writes.",
-    "NOPERM": "Give the user of PRIVACY_BOUNDS_REDIS_URL the permissions that docker-compose.yml gives.",
-    "BusyLoadingError": "Wait: Redis reads its append-only file.",
+    "READONLY": "This Redis is a replica. Set PRIVACY_BOUNDS_REDIS_URL to the primary.",
+    "NOPERM": "Give the user of PRIVACY_BOUNDS_REDIS_URL the permissions in docker-compose.yml.",
+    "BusyLoadingError": "Wait: Redis loads its append-only file.",
     "ConnectionError": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
-    "TimeoutError": "Redis does not answer in time. Look at its load and at the network.",
+    "TimeoutError": "Redis does not respond in time. Check its load and the network.",
     "AuthenticationError": "Correct PRIVACY_BOUNDS_REDIS_PASSWORD.",
     "Redis does not answer": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
-    "no worker is there": "Start privacy-bounds worker.",
-    "Redis came back without": "Restore its append-only file. Jobs that are not in the file have to be sent again.",
+    "no worker is running": "Start privacy-bounds worker.",
+    "Redis came back without": "Restore the append-only file. Submit jobs that are not in the file again.",
     "Redis is away": "Start Redis, or correct PRIVACY_BOUNDS_REDIS_URL.",
-    "Redis does not write": "Look at the disk of Redis: jobs are accepted when its file has them.",
+    "Redis does not write": "Check the disk of Redis. Redis acknowledges a job only after writing it.",
 }
 """Remedies by a part of the reason of JobsUnavailable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
+    """State of the job queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]
@@ -70,7 +73,7 @@ def remedy_for(reason: str) -> str:
 def explain_store_failure(reason: str) -> str:
     """Return cause and remedy of a storage failure. `reason` is that of JobsUnavailable."""
     remedy = remedy_for(reason) or "See the log of the service."
-    return f"Jobs cannot be kept now: {reason.rstrip('.')}. {remedy}"
+    return f"The job storage failed: {reason.rstrip('.')}. {remedy}"
 
 
 def explain_state(job: StoredJob, dispatched: Sequence[DispatchedChunk], queue: QueueState) -> str:
@@ -89,29 +92,27 @@ def explain_state(job: StoredJob, dispatched: Sequence[DispatchedChunk], queue: 
 
 def _explain_end(job: StoredJob) -> str:
     if job.problem is None:
-        return f"It has ended: {job.state}."
+        return f"The job has ended: {job.state}."
     problem = Problem.model_validate_json(job.problem)
-    return f"It has failed: {problem.title}. {problem.detail}"
+    return f"The job has failed: {problem.title}. {problem.detail}"
 
 
 def _explain_missing_workers(job: StoredJob, queue: QueueState) -> str | None:
     present = queue.present_workers()
     if not present:
         seen = max((worker.seen for worker in queue.workers), default=None)
-        last = "" if seen is None else f"; the last one was seen {format_duration(queue.now - seen)} ago"
+        last = "" if seen is None else f"; the last worker was active {format_duration(queue.now - seen)} ago"
         return (
-            f"It waits for a worker, and none is there{last}. Start the service (backend embedded) or "
+            f"The job waits for a worker, and no worker is running{last}. Start the service (backend embedded) or "
             "privacy-bounds worker (backend celery)."
         )
     if queue.now - job.created > queue.age_seconds:
-        return (
-            f"It is older than {format_duration(queue.age_seconds)}, the age limit of jobs, and is about to be ended."
-        )
+        return f"The job is older than {format_duration(queue.age_seconds)}, the age limit of jobs, and will be ended."
     versions = sorted({worker.engine_version for worker in present})
     if job.engine_version not in versions:
         return (
-            f"It waits for a worker of engine version {job.engine_version}, and only {', '.join(versions)} is there, "
-            f"which begins it anew when it has not changed for {format_duration(WORKER_TIMEOUT_SECONDS)}."
+            f"The job waits for a worker of engine version {job.engine_version}, and only {', '.join(versions)} is "
+            f"running. That version restarts the job after {format_duration(WORKER_TIMEOUT_SECONDS)} without a change."
         )
     return None
 
@@ -121,19 +122,23 @@ def _explain_chunks(job: StoredJob, dispatched: Sequence[DispatchedChunk], now: 
     again = ""
     if tried is not None and tried.tries:
         again = (
-            f" {_describe_points(tried)} had a worker that died or met a limit, and are at try {tried.tries + 1} of "
+            f" {_describe_points(tried)} failed with a dead worker or an exceeded limit, and are at attempt "
+            f"{tried.tries + 1} of "
         )
         again += f"{MAX_TRIES}."
     running = [each for each in dispatched if each.worker and each.until > now]
     if running:
         workers = ", ".join(sorted({each.worker for each in running}))
         since = format_duration(now - job.updated)
-        return f"It is computed: {len(running)} of its pieces at {workers}; its last change was {since} ago.{again}"
+        return (
+            f"The job is running: workers {workers} compute {len(running)} of its pieces. The last change was "
+            f"{since} ago.{again}"
+        )
     lost = next((each for each in dispatched if each.worker), None)
     if lost is not None:
         points = _describe_points(lost).lower()
-        return f"The worker {lost.worker} of {points} is gone; they are about to be given out again.{again}"
-    return f"It waits for a free worker.{again}" if again else None
+        return f"The worker {lost.worker} of {points} is gone. Another worker will take over.{again}"
+    return f"The job waits for a free worker.{again}" if again else None
 
 
 def _explain_queue(job: StoredJob, queue: QueueState) -> str:
@@ -145,11 +150,8 @@ def _explain_queue(job: StoredJob, queue: QueueState) -> str:
     before = next((place for place, each in enumerate(own) if each.id == job.id), 0)
     others = len({each.requester for each in queue.active} - {job.requester})
     if not before and not others:
-        return "It is next: a free worker takes it within seconds."
-    return (
-        f"It waits for its turn: jobs of its requester before it: {before}; other requesters that take turns with it: "
-        f"{others}."
-    )
+        return "The job is next: a free worker takes it within seconds."
+    return f"The job waits for its turn. Earlier jobs of its requester: {before}. Other requesters with jobs: {others}."
 
 
 def _priority_class(job: StoredJob) -> int:

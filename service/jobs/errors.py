@@ -52,7 +52,7 @@ class PageBeyondEnd(JobsError):
     name = "start"
 
     def __init__(self, total: int) -> None:
-        self.sentence = f"Must be below {total}, the points of the job."
+        self.sentence = f"Must be below {total}, the number of points of the job."
         super().__init__(f"{total} points")
 
 
@@ -71,4 +71,4 @@ class JobTooOld(JobsError):
 
 
 class ResultsTooLarge(JobsError):
-    """Job whose results exceed the storage quota of all jobs."""
+    """Job whose results exceed the storage quota of all jobs together."""

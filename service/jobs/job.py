@@ -58,7 +58,7 @@ class Chunk:
 
     @property
     def points(self) -> int:
-        """The number of points."""
+        """Number of points of the chunk, `stop - start`."""
         return self.stop - self.start
 
     def halves(self) -> tuple[Chunk, Chunk]:
@@ -69,7 +69,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """Results of a chunk as compressed JSON lines (`results_codec.py`)."""
+    """Results of a chunk (range of points of a job) as compressed JSON lines (`results_codec.py`)."""
 
     chunk: Chunk
     lines: bytes

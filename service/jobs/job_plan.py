@@ -1,4 +1,4 @@
-"""Plan of a job: the validated request, its number of points, and the tasks of its chunks."""
+"""Plan of a job: the validated request, its number of points, and the task of each chunk (range of points)."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class JobConstraints:
 
     @property
     def quota(self) -> Quota:
-        """Limits of all jobs together."""
+        """Limits of all jobs together: number of active jobs, and stored bytes."""
         return Quota(self.at_once, self.stored_bytes)
 
     def to_limits_response(
         self, backend: Literal["embedded", "celery"], promises: tuple[str, ...], *, survives_restart: bool
     ) -> JobLimits:
-        """Return the limits in the form of the API, with name and guarantees of the backend."""
+        """Return the limits in the form of the API, with name and guarantees of the job backend."""
         return JobLimits(
             backend=backend,
             survives_restart=survives_restart,
@@ -71,7 +71,7 @@ class JobConstraints:
 @final
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """Validated request of a job with its computation and its number of points."""
+    """Validated request of a job, with the computation of its resource and its number of points."""
 
     computation: Computation[Any, Any]
     request: BaseModel
@@ -79,28 +79,28 @@ class JobPlan:
 
     @property
     def quote(self) -> Quote:
-        """Quoted cost of all points. Raise PrivacyComputationError for requests that cannot be computed."""
+        """Estimated cost of all points. Raise PrivacyComputationError for requests that cannot be computed."""
         chunks = self.computation.chunking
         return (self.computation if chunks is None else chunks).quote(self.request)
 
     def digest(self, engine_version: str) -> str:
-        """Return the digest of the result under an engine version."""
+        """Return the digest that identifies the request of the job and an engine version."""
         return request_digest(self.computation.name, engine_version, self.request)
 
     @property
     def max_chunk_points(self) -> int:
-        """Largest number of points of a chunk."""
+        """Largest number of points that one chunk may have."""
         chunks = self.computation.chunking
         return 1 if chunks is None else min(MAX_CHUNK_POINTS, chunks.max_chunk_points(self.request))
 
     def chunk_task(self, chunk: Chunk) -> tuple[ChunkTask, BaseModel]:
-        """Return the task of a worker process for a chunk, and the request of the task."""
+        """Return the task of a worker process for a chunk (range of points), and the request for these points."""
         chunks = self.computation.chunking
         part = self.request if chunks is None else chunks.chunk_request(self.request, chunk.start, chunk.stop)
         return ChunkTask(self.computation.name, chunk.start), part
 
     def time_limit_seconds(self, chunk: Chunk, limits: JobConstraints) -> float:
-        """Return the time limit in seconds for the computation of a chunk."""
+        """Return the time limit in seconds for the computation of a chunk (range of points)."""
         if self.computation.chunking is None:
             return limits.single_seconds
         return limits.point_seconds if chunk.points == 1 else CHUNK_LIMIT_SECONDS
@@ -121,7 +121,7 @@ def resource_path(computation: Computation[Any, Any]) -> str:
 
 
 def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobPlan:
-    """Parse the JSON of a request, and return its plan. Raise RequestBodyError."""
+    """Return the validated request of a job from its JSON. Raise RequestBodyError."""
     chunks = computation.chunking
     if chunks is None:
         return JobPlan(computation, parse_request(computation.request_type, sent, validate), 1)
@@ -130,5 +130,5 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 
 
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the plan of a stored job from the JSON of its request. Raise InvalidJob and RequestBodyError."""
+    """Return the validated request of a stored job from its JSON. Raise InvalidJob and RequestBodyError."""
     return parse_plan(resource_at(job.resource), request, validate)

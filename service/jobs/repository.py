@@ -1,10 +1,10 @@
-"""Protocol of the storage of jobs, which each backend implements, including the distribution of chunks to workers.
+"""Protocol of the storage of jobs, which each backend implements, and the distribution of its chunks.
 
-A worker *claims* a chunk for some seconds and *renews* the claim while it computes. A claim ends when the results of
-the chunk are *saved*, when the chunk is *requeued* (as a whole, or as its halves), or when its job ends. A chunk whose
-claim expires is dispatched again. A job that another engine version *restarts* has a new *generation*, and claims of
-earlier generations have no effect. A job therefore has results of one `engine_version`, and one result per point,
-whichever processes die.
+A *chunk* is a range of consecutive points of a job. A worker *claims* a chunk for some seconds and *renews* the claim
+while it computes. A claim ends when the results of the chunk are *saved*, when the chunk is *requeued* (as a whole, or
+as its halves), or when its job ends. A chunk whose claim expires is dispatched again. A job that another engine version
+*restarts* has a new *generation*, and claims of earlier generations have no effect. A job therefore has results of one
+`engine_version`, and one result per point, whichever processes die.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OLDEST_EVERY: Final = 4
 class Quota:
     """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester may hold as much as remains free afterwards. A single requester may use half of the quota, two
-    requesters a third each, and a new requester always finds room.
+    A requester (client address) may hold as much as remains free afterwards. A single requester may use half of the
+    quota, two requesters a third each, and a new requester always finds room.
     """
 
     jobs: int
@@ -36,7 +36,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedChunk:
-    """Chunk that a worker has claimed.
+    """Chunk (range of points of a job) that a worker has claimed.
 
     `job` is the job at the time of the claim, with its generation. `tries` counts the earlier claims of the chunk whose
     workers died, and distinguishes the claims of one chunk.
@@ -66,7 +66,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class DispatchedChunk:
-    """Chunk that was dispatched and has no results yet.
+    """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
     `tries` has the meaning of `ClaimedChunk.tries`. `worker` holds the claim until `until`; the name is empty if the
     chunk was requeued.
@@ -113,16 +113,18 @@ class JobRepository(Protocol):
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks that contain points from `start` on, in the order of their points."""
+        """Return up to `most` saved chunks (ranges of points with results), in the order of their points.
+
+        The first of them contains the point `start`.
+        """
         ...
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
         """Claim the next chunk of a job of this engine version for `seconds`. Return None if there is none.
 
         Requesters take turns. Within a requester, the oldest job of the lowest class runs first
-        (`chunk_sizing.priority_class` of the estimated cost of the dispatched points), and in every fourth turn
-        (OLDEST_EVERY) the oldest job of all. A chunk whose claim expired comes before new chunks of its job, with one
-        more try.
+        (`chunk_sizing.priority_class`), and in every fourth turn (OLDEST_EVERY) the oldest job of all. A chunk whose
+        claim expired comes before new chunks of its job, with one more try.
         """
         ...
 
@@ -139,14 +141,16 @@ class JobRepository(Protocol):
         ...
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue as `chunks` with this number of tries. Do nothing for a stale claim.
+        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries.
+
+        Do nothing for a stale claim.
 
         Later chunks of the job have no more points than the first of `chunks`.
         """
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job of this generation with a problem document. Return the job, changed or not."""
+        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
         ...
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
@@ -177,7 +181,7 @@ class JobRepository(Protocol):
         ...
 
     def active(self) -> Sequence[StoredJob]:
-        """Return all active jobs, oldest first."""
+        """Return the jobs of all requesters that have not ended, oldest first."""
         ...
 
     def announced_workers(self) -> Sequence[Worker]:
@@ -185,7 +189,7 @@ class JobRepository(Protocol):
         ...
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the chunks of a job that were dispatched and have no results yet, in the order of their points."""
+        """Return the chunks of a job that workers compute at present, in the order of their points."""
         ...
 
     def probe(self) -> None:

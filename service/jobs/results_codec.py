@@ -1,4 +1,4 @@
-"""Codec of results, which are stored as compressed JSON lines, and the task that computes the lines of a chunk."""
+"""Codec of results: JSON lines, stored in compressed form. It also has the task that computes a chunk of points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compress(lines: bytes) -> bytes:
 
 
 def decompress(kept: bytes) -> bytes:
-    """Return the JSON lines of a stored chunk."""
+    """Return the JSON lines of a chunk (range of points) from their compressed form."""
     return zlib.decompress(memoryview(kept)[COUNT_BYTES:])
 
 
@@ -51,7 +51,10 @@ def stored_response(kept: bytes) -> bytes:
 def stored_response_and_decision(
     computation: Computation[Any, Any], kept: bytes
 ) -> tuple[bytes, dict[str, Any] | None]:
-    """Return the response bytes of a job of a single request, and the log fields of its decision or None."""
+    """Return the response bytes of a job of a single request, and the log fields of its policy decision.
+
+    The log fields are None if the response has no decision.
+    """
     body = stored_response(kept)
     if computation.decision is None:
         return body, None
@@ -59,7 +62,7 @@ def stored_response_and_decision(
 
 
 def response_line(response: bytes) -> bytes:
-    """Return the stored form of the response of a job that consists of a single request."""
+    """Return the stored (compressed) form of the response of a job that consists of a single request."""
     return compress(RESPONSE_PREFIX + response + RESPONSE_SUFFIX)
 
 
@@ -71,13 +74,16 @@ def extract_response(line: bytes) -> bytes:
 @final
 @dataclass(frozen=True, slots=True)
 class ChunkTask:
-    """Task of a worker process: one chunk of a job of the resource `name`, whose first point is `start`."""
+    """Task of a worker process: one chunk (range of points) of a job, from the point `start` on.
+
+    `name` is the resource of the job.
+    """
 
     name: str
     start: int
 
     def body(self, request: Any, digest: str, engine_version: str) -> bytes:
-        """Return the result lines of the chunk in their stored form."""
+        """Return the results of the chunk in their stored form: compressed JSON lines."""
         computation = resource(self.name)
         body = computation.body(request, digest, engine_version)
         if computation.chunking is None:

@@ -97,12 +97,12 @@ class JobService:
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
-        `sent` is the JSON of the request, and `quote` its quoted cost.
+        `sent` is the JSON of the request, and `quote` its estimated cost.
         """
         return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender))
 
     def parse(self, sent: bytes) -> tuple[JobPlan, bytes, Quote]:
-        """Parse the body of a job, and return the plan, the JSON of the inner request, and the quoted cost.
+        """Parse the body of a job. Return the validated request, its JSON, and its estimated cost.
 
         Nothing is computed. Raise RequestBodyError, JobsError and PrivacyComputationError.
         """
@@ -183,7 +183,7 @@ class JobService:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self, name: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield the job after each change since revision `after`, and at least every MAX_EVENT_INTERVAL_SECONDS.
+        """Yield a job after each change since revision `after`, and at least every MAX_EVENT_INTERVAL_SECONDS.
 
         The last yielded job has ended.
         """
@@ -217,7 +217,7 @@ class JobService:
         return found[0] if found else None
 
     def reserve_stream(self, requester: str) -> AbstractAsyncContextManager[Reservation]:
-        """Reserve one of the streaming connections for a block.
+        """Reserve one of the limited streaming connections for a block.
 
         Raise QueueFull, also within the block when the reservation is revoked.
         """
@@ -258,7 +258,7 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and lines of the first saved points from `place` on, or None."""
+        """Return start, stop and result lines of the first saved points from `place` on. None: none is saved yet."""
 
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(name, place, 1)

@@ -39,7 +39,23 @@ MOST_ROUNDS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """Run of noisy SGD without its noise; `steps` need not be an integer, if epochs are given."""
+    """Run of noisy SGD without its noise.
+
+    Attributes
+    ----------
+    dimension : int
+        Number d of model parameters.
+    batch_size : int
+        Number n of records in a batch.
+    susceptibility : float
+        K >= 0 of the record under attack, the squared length of its whitened, centred gradient.
+    sample_rate : Fraction
+        Share of the data set in a batch, in (0, 1].
+    steps : Fraction
+        Number of steps. It need not be an integer, if epochs are given.
+    max_grad_norm : float or None
+        Norm C to which gradients are clipped, or None without clipping.
+    """
 
     dimension: int
     batch_size: int
@@ -77,23 +93,43 @@ class RequiredNoise:
 
 
 def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float | None) -> Fraction:
-    """Return N = n + tau^2 n^2/C^2 exactly; n without clipping, because noise then has no proved effect."""
+    """Return the effective batch size N = n + tau^2 n^2/C^2 exactly.
+
+    Parameters
+    ----------
+    batch_size : int
+        Number n of records in a batch.
+    noise_std : float
+        Standard deviation tau >= 0 of the noise on the mean gradient.
+    max_grad_norm : float or None
+        Clipping norm C > 0. None: no clipping.
+
+    Returns
+    -------
+    Fraction
+        N >= n. It equals n without clipping, because noise then has no proved effect.
+    """
     if max_grad_norm is None:
         return Fraction(batch_size)
     return batch_size + (Fraction(noise_std) * batch_size / Fraction(max_grad_norm)) ** 2
 
 
 def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction) -> float:
-    """Return mu_step of Corollary 5.1, an approximation; infinite for N = 1, where the batch is the record.
+    """Return the membership privacy parameter mu of one step of noisy SGD (Corollary 5.1).
 
     Parameters
     ----------
     dimension : int
-        Count d of parameters of the model.
+        Number d of parameters of the model.
     susceptibility : float
-        K of the record, >= 0.
+        K of the record, the squared length of its whitened, centred gradient, >= 0.
     effective : Fraction
         The effective batch size N, at least 1.
+
+    Returns
+    -------
+    float
+        mu = (d + (2N - 1) K)/(N sqrt(2d + 4NK)), an approximation. Infinite for N = 1, where the batch is the record.
     """
     context = _context(0.0)
     if effective == 1:
@@ -103,7 +139,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return mu of many sampled steps (Equation 10), an approximation and no bound; infinite if it overflows.
+    """Return mu of many steps on random batches by the central limit (Equation 10), an approximation.
 
     Parameters
     ----------
@@ -112,7 +148,12 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
     sample_rate : Fraction
         Share of the data set in a batch, in (0, 1].
     steps : Fraction
-        Count of steps.
+        Number of steps.
+
+    Returns
+    -------
+    float
+        mu of the run, an approximation and no bound; infinite if it overflows.
     """
     if step_mu in (0.0, math.inf):
         return step_mu
@@ -121,13 +162,13 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
 
 
 def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return the mu_step that Equation 10 maps to `mu` > 0."""
+    """Return the mu of one step for which many steps on random batches have `mu` > 0 (inverse of Equation 10)."""
     context = _context(min(mu, mu / float(sample_rate) / math.sqrt(steps)))
     return float(_step_of_limit(context, context.mpf(mu), _real(context, sample_rate), _real(context, steps)))
 
 
 def membership_mu(mu_dp: float, training: Training) -> Enclosure:
-    """Return the GMIP of a run that is mu_dp-GDP (Corollary F.1, 1).
+    """Return the membership privacy (GMIP) parameter of a run that is mu_dp-GDP (Corollary F.1, 1).
 
     Parameters
     ----------
@@ -151,7 +192,7 @@ def membership_mu(mu_dp: float, training: Training) -> Enclosure:
 
 
 def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
-    """Return the GDP of a run whose noise makes it mu_mip-GMIP by Corollary 5.1 (Corollary F.1, 2).
+    """Return the GDP parameter of a run whose noise makes it mu_mip-GMIP (Corollary F.1, 2).
 
     Parameters
     ----------
@@ -173,7 +214,7 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
 
 
 def free_mu(training: Training) -> Enclosure:
-    """Return the smallest mu without a need for noise by Corollary 5.1, an approximation.
+    """Return the smallest mu for which a run is mu-GMIP without any noise (Corollary 5.1), an approximation.
 
     The result is infinite for a batch of one record.
     """
@@ -197,7 +238,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
     Returns
     -------
     RequiredNoise
-        Noise in the unit of the clipping norm C.
+        Standard deviations in the unit of the clipping norm C.
     """
     context = _context(mu)
     step = _step_of(context, context.mpf(mu), training)
@@ -215,7 +256,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Return arithmetic with DIGITS digits beyond the digits that cancel, for a mu_step of at least `smallest`."""
+    """Return arithmetic with DIGITS digits beyond those that cancel, for a mu of one step of at least `smallest`."""
     import mpmath
 
     library: Any = mpmath
@@ -239,7 +280,7 @@ def _limit_mu(context: Real, step: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
-    """Return mu_step by Newton's method on logarithms.
+    """Return the mu of one step for which many sampled steps have `mu`, by Newton's method on logarithms.
 
     ln mu is convex and rises in ln mu_step, so that every step from the right stays on the right.
     """
@@ -258,7 +299,7 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """Return mu_step of a run with this mu."""
+    """Return the mu of one step of a training run whose total is `mu`."""
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return mu / context.sqrt(steps)
@@ -268,7 +309,7 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """Return mu of a run with this mu_step."""
+    """Return the total mu of a training run whose single step has mu `step`."""
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return step * context.sqrt(steps)
@@ -276,9 +317,9 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 
 
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
-    """Return the effective batch size N with this mu_step, or at most the batch size if no noise is needed.
+    """Return the effective batch size N at which one step has mu `step`; the batch size if no noise is needed.
 
-    None is for a batch of one record that needs an N below 1.5, where mu_step need not fall with N.
+    None is for a batch of one record that needs an N below 1.5, where mu need not fall with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))
@@ -304,6 +345,6 @@ def _approximation(value: Real) -> Enclosure:
 
 
 def _enclosed(value: Real) -> Enclosure:
-    """Enclose a number by both neighbours of the nearest double, which is within half a unit in the last place."""
+    """Enclose a number between both neighbours of the nearest double, which is within half a unit in the last place."""
     nearest = float(value)
     return Enclosure(math.nextafter(nearest, 0.0), math.nextafter(nearest, math.inf), Evidence.EXACT)

@@ -1,7 +1,7 @@
 """Enclosures: numbers with a proved lower and upper bound.
 
-`EnclosureArray` holds arrays (results of curves), `Enclosure` one number with its evidence (results of questions). Both
-hold natural logarithms of their bounds if the truth may be below the smallest double.
+`EnclosureArray` holds arrays (results of trade-off curves), `Enclosure` one number with its evidence (results of
+questions). Both hold natural logarithms of their bounds if the truth may be below the smallest double.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ SMALLEST = 5e-324
 
 
 def single(value: float) -> FloatArray:
-    """Return one number as a NumPy scalar, which computes like an array without the cost of an array of length one.
+    """Return one number as a NumPy scalar, which computes like an array of shape ().
 
-    A NumPy scalar supports all arithmetic and functions of arrays, but is not a sequence.
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    numpy.float64
+        A scalar with the arithmetic and functions of arrays, without the cost of an array of length one.
     """
     return cast("FloatArray", np.float64(value))
 
@@ -51,7 +59,7 @@ class Evidence(StrEnum):
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
-        """Return the evidence of a number made of `parts`: the weakest of theirs."""
+        """Return the weakest of these kinds of evidence. It is the evidence of a number computed from all of them."""
         return max(parts, key=_STRENGTH.index)
 
 
@@ -61,10 +69,15 @@ _STRENGTH = tuple(Evidence)
 
 @dataclass(frozen=True, slots=True)
 class EnclosureArray:
-    """Element-wise enclosures: `lower <= truth <= upper`, two float64 arrays of one shape.
+    """Element-wise enclosures: `lower <= truth <= upper`.
 
-    `log_lower` and `log_upper` are natural logarithms of these bounds. They are present if the truth may be smaller
-    than the smallest double. Then `lower` is 0 or subnormal, and the logarithms represent the number.
+    Attributes
+    ----------
+    lower, upper : array of float64
+        The bounds, of one shape.
+    log_lower, log_upper : array or None
+        Natural logarithms of these bounds. They are present if the truth may be smaller than the smallest double. Then
+        `lower` is 0 or subnormal, and the logarithms represent the number.
     """
 
     lower: FloatArray
@@ -74,9 +87,17 @@ class EnclosureArray:
 
     @staticmethod
     def from_logs(log_lower: FloatArray, log_upper: FloatArray) -> EnclosureArray:
-        """Return bounds from the natural logarithms (<= 0) of their bounds, rounded outwards.
+        """Return enclosures of numbers in [0, 1] from logarithms of their bounds, rounded outwards.
 
-        4 ulp cover the error of exp. The values 0 and 1 stay exact.
+        Parameters
+        ----------
+        log_lower, log_upper : array
+            Natural logarithms of the bounds, <= 0, of one shape.
+
+        Returns
+        -------
+        EnclosureArray
+            Bounds with these logarithms. 4 ulp cover the error of exp. The values 0 and 1 stay exact.
         """
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)
@@ -85,13 +106,35 @@ class EnclosureArray:
 
     @staticmethod
     def of(number: Enclosure) -> EnclosureArray:
-        """Return one number as arrays of shape (1,); `at` is the inverse operation."""
+        """Return one enclosure as arrays of shape (1,). The method `at` is the inverse operation.
+
+        Parameters
+        ----------
+        number : Enclosure
+            The enclosure.
+
+        Returns
+        -------
+        EnclosureArray
+            Arrays of shape (1,).
+        """
         logs = (None if end is None else np.array([end]) for end in (number.log_lower, number.log_upper))
         return EnclosureArray(np.array([number.lower]), np.array([number.upper]), *logs)
 
     @staticmethod
     def of_numbers(numbers: Sequence[Enclosure]) -> EnclosureArray:
-        """Return numbers as arrays, with logarithms if all numbers have logarithms."""
+        """Return enclosures as arrays.
+
+        Parameters
+        ----------
+        numbers : sequence of Enclosure
+            n enclosures.
+
+        Returns
+        -------
+        EnclosureArray
+            Arrays of shape (n,), with logarithms if all of the numbers have logarithms.
+        """
         lower, upper = (np.array([getattr(each, name) for each in numbers]) for name in ("lower", "upper"))
         logs = ([getattr(each, name) for each in numbers] for name in ("log_lower", "log_upper"))
         return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))
@@ -102,14 +145,38 @@ class EnclosureArray:
         return EnclosureArray(self.lower[at], self.upper[at], *logs)
 
     def clip(self, low: float, high: float) -> EnclosureArray:
-        """Return the enclosures intersected with [low, high], which contains the truth."""
+        """Return the enclosures intersected with an interval that contains the truth.
+
+        Parameters
+        ----------
+        low, high : float
+            Endpoints of the interval.
+
+        Returns
+        -------
+        EnclosureArray
+            Enclosures within [low, high].
+        """
         log_upper = self.log_upper
         if log_upper is not None and high > 0:
             log_upper = np.minimum(log_upper, math.log(high))
         return EnclosureArray(np.clip(self.lower, low, high), np.clip(self.upper, low, high), self.log_lower, log_upper)
 
     def at(self, index: int, evidence: Evidence) -> Enclosure:
-        """Return element `index` as a single enclosure."""
+        """Return one element as a single enclosure.
+
+        Parameters
+        ----------
+        index : int
+            Index of the element.
+        evidence : Evidence
+            Evidence of the enclosure.
+
+        Returns
+        -------
+        Enclosure
+            The element, with its logarithms if there are any.
+        """
         return Enclosure(
             float(self.lower[index]),
             float(self.upper[index]),
@@ -121,10 +188,16 @@ class EnclosureArray:
 
 @dataclass(frozen=True, slots=True)
 class DecimalEnclosure:
-    """Enclosure with more digits than doubles have: decimal strings, `lower <= truth <= upper`.
+    """Enclosure with more digits than doubles have: decimal strings that are valid JSON numbers.
 
-    The bounds are rounded outwards to at most `digits` significant digits, and `value` is the midpoint, rounded to
-    nearest. The strings are valid JSON numbers.
+    Attributes
+    ----------
+    value : str
+        The midpoint, rounded to nearest.
+    lower, upper : str
+        Bounds of the truth, rounded outwards.
+    digits : int
+        Largest number of significant digits of the strings.
     """
 
     value: str
@@ -133,7 +206,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """Return the enclosure of the larger of two numbers."""
+        """Return the enclosure of the larger of two numbers, with decimal digits."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))
@@ -178,28 +251,78 @@ class Enclosure:
 
     @staticmethod
     def from_logs(log_lower: float, log_upper: float, evidence: Evidence) -> Enclosure:
-        """Enclose a number in [0, 1] by logarithms of its bounds, rounded outwards like `EnclosureArray.from_logs`."""
+        """Enclose a number in [0, 1] by logarithms of its bounds.
+
+        Parameters
+        ----------
+        log_lower, log_upper : float
+            Natural logarithms of the bounds, <= 0.
+        evidence : Evidence
+            Evidence of the enclosure.
+
+        Returns
+        -------
+        Enclosure
+            Bounds with these logarithms, rounded outwards by 4 ulp.
+        """
         lower = 1.0 if log_lower == 0 else max(math.exp(log_lower) * (1 - 2.0**-50) - SMALLEST, 0.0)
         upper = 0.0 if log_upper == -math.inf else min(math.exp(log_upper) * (1 + 2.0**-50) + SMALLEST, 1.0)
         return Enclosure(lower, upper, evidence, log_lower, log_upper)
 
     @staticmethod
     def point(value: float) -> Enclosure:
-        """Return the enclosure of a number that is known exactly."""
+        """Return the enclosure of a number that is known exactly.
+
+        Parameters
+        ----------
+        value : float
+            The number.
+
+        Returns
+        -------
+        Enclosure
+            Equal bounds with exact evidence.
+        """
         return Enclosure(value, value, Evidence.EXACT)
 
     def intersected(self, other: Enclosure) -> Enclosure:
         """Return the intersection with another enclosure of the same number, without logarithms.
 
-        Raises NumericalFailure if both enclosures do not meet.
+        Parameters
+        ----------
+        other : Enclosure
+            The other enclosure.
+
+        Returns
+        -------
+        Enclosure
+            The narrower enclosure.
+
+        Raises
+        ------
+        NumericalFailure
+            If both enclosures do not meet.
         """
         weakest = Evidence.weakest(self.evidence, other.evidence)
         return Enclosure(max(self.lower, other.lower), min(self.upper, other.upper), weakest)
 
     def at_most(self, most: float) -> Enclosure:
-        """Return the enclosure of the same number, which is at most `most`.
+        """Return this enclosure with its upper bound reduced to a limit of the number.
 
-        Raises NumericalFailure if the number exceeds `most`.
+        Parameters
+        ----------
+        most : float
+            A limit that the number does not exceed.
+
+        Returns
+        -------
+        Enclosure
+            The enclosure with an upper bound of at most `most`.
+
+        Raises
+        ------
+        NumericalFailure
+            If the enclosure lies above `most`.
         """
         if self.upper <= most:
             return self
@@ -207,14 +330,31 @@ class Enclosure:
         return Enclosure(self.lower, most, self.evidence, self.log_lower, log)
 
     def within(self, low: float, high: float) -> Enclosure:
-        """Return the enclosure of the same number, which is in [low, high]; only rounding exceeds this interval."""
+        """Return this enclosure with both bounds moved into an interval that contains the number.
+
+        Parameters
+        ----------
+        low, high : float
+            Endpoints of the interval.
+
+        Returns
+        -------
+        Enclosure
+            The enclosure within [low, high].
+        """
         if low <= self.lower and self.upper <= high:
             return self
         lower, upper = min(max(self.lower, low), high), max(min(self.upper, high), low)
         return replace(self, lower=lower, upper=upper)
 
     def relative_width(self) -> float:
-        """Return (upper - lower)/|upper|, from the logarithms if the bounds underflow; 0 for a point."""
+        """Return the relative width of the enclosure.
+
+        Returns
+        -------
+        float
+            (upper - lower)/|upper|, from the logarithms of the bounds if the bounds underflow; 0 for a point.
+        """
         if self.log_lower is not None and self.log_upper is not None and self.upper < 1e-290:
             return 0.0 if self.log_upper == self.log_lower else -math.expm1(self.log_lower - self.log_upper)
         if self.lower == self.upper:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class WidthLimit(StrEnum):
-    """Reason for a wide enclosure; each reason has one sentence of advice in responses."""
+    """Reason why an enclosure is wider than the tolerance; each reason has one sentence of advice in responses."""
 
     NO_BOUNDS = "no_bounds"
     """The engine computes an approximation that has no error bound."""

@@ -47,7 +47,10 @@ LARGEST_CURVE_COST: Final = 10_000_000
 
 @final
 class Dependency(NamedTuple):
-    """Further answer that a chart needs: the resource, the request, and the part of the chart that shows the answer."""
+    """Further answer that a chart needs beside its own response.
+
+    It has the resource, the request, and the part of the chart that shows the answer.
+    """
 
     resource: str
     request: BaseModel
@@ -63,7 +66,8 @@ DependencyResults = Sequence[Result | None]
 class ChartSource:
     """Charts of a resource.
 
-    dependencies(response): further answers that the charts need. charts(response, results): independent specifications.
+    `dependencies(response)` returns the further answers that the charts need. `charts(response, results)` returns
+    independent Vega-Lite specifications.
     """
 
     charts: Callable[[Any, DependencyResults], list[Spec]]
@@ -76,7 +80,7 @@ def build_spec(source: ChartSource, response: Result, results: DependencyResults
 
 
 def shown_digests(response: Result, results: DependencyResults) -> list[str]:
-    """Return the digests of all results that are shown, the digest of the response first."""
+    """Return the digests of all results that a chart shows, the digest of the response first."""
     return [each.digest for each in (response, *results) if each is not None]
 
 
@@ -93,7 +97,7 @@ def _curves(series: Sequence[Series], subtitle: str) -> Iterator[Spec]:
 
 
 def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
-    """Return a request for the curve of each run."""
+    """Return a request for the trade-off curve of each compared run."""
     return [
         Dependency(
             "curves",
@@ -110,7 +114,7 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
 
 
 def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
-    """Return one chart with the curves of all runs, and a chart of the widths of their enclosures."""
+    """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures."""
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
         for run, curves in zip(response.runs, results, strict=True)
@@ -121,11 +125,7 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 
 
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
-    """Return requests for the curves of all attackers whose assumptions may hold, and for the profile of the run.
-
-    An attacker with an expensive curve has a request of its own, so that the other curves do not wait. If epsilon is
-    finite, two more requests follow: the curve that epsilon alone implies, and delta at 41 values of epsilon.
-    """
+    """Return requests for the curves of attackers whose assumptions may hold, and for delta against epsilon."""
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
     from service.resources.assessments.judged import AssessedRun
@@ -226,21 +226,21 @@ def _profile(
         mu, regret = response.gdp.mu["value"], response.gdp.regret["value"]
         profiles.append(Profile(f"Gaussian differential privacy, mu {rounded_up(mu)}", fit.answers))
         told.append(
-            f"mu holds where both error rates are at least {format_exact(response.gdp.smallest_rate)}. "
-            f"Its regret is at most {rounded_up(regret, 2)}."
+            f"mu holds where both error rates are at least {format_exact(response.gdp.smallest_rate)}. Its regret is "
+            f"at most {rounded_up(regret, 2)}."
         )
     yield profile(profiles, (epsilon, response.context.delta), told)
 
 
 def _epsilon(response: AssessmentsResponse) -> float | None:
-    """Return the certified epsilon at the delta of the context, or None if it is infinite or too large to send."""
+    """Return the certified epsilon of an assessment at its delta, or None if it is infinite or too large to send."""
     first = response.threat_models[0].answers[0]
     upper = first.upper if isinstance(first, NumberAnswer) else None
     return upper if upper is not None and math.isfinite(upper) and upper <= LARGEST_EPSILON / 2 else None
 
 
 def sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart for each answer, against the number that varies most."""
+    """Return a chart for each answer, against the varied number with the most values."""
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
     subtitle = with_full_stop(describe_mechanism(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]

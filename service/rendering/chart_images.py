@@ -44,7 +44,7 @@ class ChartDrawing:
     """Rendering task for a worker process."""
 
     def body(self, request: ChartRequest, digest: str, engine_version: str) -> bytes:  # noqa: ARG002 - named by who calls
-        """Return the image: the text of an SVG element, or a PNG."""
+        """Return the image as bytes: the text of an SVG element, or a PNG."""
         return render_chart(request)
 
 
@@ -73,7 +73,7 @@ def with_stable_ids(svg: str, prefix: str = "part") -> str:
 
 
 def warm_up() -> None:
-    """Start the engine before the first request."""
+    """Start the rendering engine (Vega) before the first request."""
     render_chart(ChartRequest(spec=json.dumps(WARM_UP), image="svg"))
 
 

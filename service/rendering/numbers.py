@@ -36,6 +36,17 @@ def format_exact(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
+def exact_cell(value: float | str | bool | None) -> str:
+    """Return the cell of a CSV table for a value of a response, with all digits. None: an empty cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):  # an infinity, or a name
+        return value
+    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else repr(value)
+
+
 def group_digits(number: int) -> str:
     """Format an integer in groups of three digits: "60 000"."""
     return f"{number:,}".replace(",", SPACE)

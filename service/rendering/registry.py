@@ -1,8 +1,8 @@
 """Registry of the media types of all resources: texts, tables, charts and reports.
 
 The HTTP API, the command line and `privacy_bounds.Local` use this registry. A rendering takes four steps, so that each
-step runs in the right process: request further answers (`dependencies`), build chart specifications (`specs`), render
-these as images (`image`), and assemble the body (`write`).
+step runs in the right process: request further answers of the same run (`dependencies`), build chart specifications
+(`specs`), render these as images (`image`), and assemble the body (`write`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from service.rendering.charts.style import VEGA_LITE, Spec, finalize_spec
 from service.rendering.documents import DOCUMENT_WRITERS
 from service.rendering.documents.escaping import file_name
 from service.rendering.tables.comparisons import COMPARISON_WRITERS
+from service.rendering.tables.curves import CURVE_WRITERS
 from service.rendering.tables.sweeps import SWEEP_WRITERS
 
 JSON, HTML, SVG, PNG = "application/json", "text/html", "image/svg+xml", "image/png"
 TEXT_WRITERS: Final[Mapping[str, Mapping[str, Callable[[Any], str]]]] = {
     "assessments": DOCUMENT_WRITERS,
     "comparisons": COMPARISON_WRITERS,
+    "curves": CURVE_WRITERS,
     "sweeps": SWEEP_WRITERS,
 }
 """Functions that write a response as text, by the name of the resource and the media type."""
@@ -45,11 +47,12 @@ def _none(*_: Any) -> list[Any]:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """Representation of a response in one media type.
+    """Representation of the responses of a resource in one media type.
 
-    dependencies(response): further answers that the representation shows. specs(response, results): charts to render as
-    `image`. write(response, results, images): the body. headers: sent beside the media type. file_name(answer): name of
-    a saved file for an answer in JSON; None: the client chooses a name.
+    `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
+    returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
+    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None: the client
+    chooses a name.
     """
 
     media_type: str

@@ -1,7 +1,7 @@
 """Resources of the service: pure functions from a validated request to a response body.
 
-A `Computation` holds the function with its name, cost and documentation. The route, the command and the published
-documentation follow from this one value.
+A resource is one kind of request, named by its path (`/v1/bounds`). A `Computation` holds the function with its name,
+cost and documentation. The route, the command and the published documentation follow from this one value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ResponseFields: TypeAlias = dict[str, Any]
 
 
 def no_ground_truth(_: BaseModel) -> None:
-    """Return None: the answer has no requested number of digits."""
+    """Return None: requests of this resource do not name a number of digits."""
 
 
 def exit_ok(_: Response) -> int:
@@ -37,34 +37,34 @@ cache of a processor."""
 
 
 class BodyProducer(Protocol):
-    """Producer of a response body: a resource, a chunk of a job, a chart, or a plan from a quote."""
+    """Producer of a response body: a resource, a chunk of a job, a chart, or an estimate with its engines."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response body."""
+        """Return the response body of a request as JSON bytes."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Answer to a request from the plans of its quote, in this process or in a worker process.
+    """Answer to a request from plans (engines and grids) that were made when its cost was estimated.
 
-    The value can be pickled. `response(request, plans, digest, engine_version)` lives at module level and returns the
-    fields of the response.
+    The value can be pickled, so that a worker process can compute the answer. `response(request, plans, digest,
+    engine_version)` lives at module level and returns the fields of the response.
     """
 
     plans: Any
     response: Callable[[Any, Any, str, str], ResponseFields]
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response body. Raises what `response` raises."""
+        """Return the response body as JSON bytes. Raises what `response` raises."""
         return json_bytes(self.response(request, self.plans, digest, engine_version))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Expected cost of a request, known before any work. Computing a quote allocates nothing and does not fail.
+    """Estimated cost of a request, known before its computation. Estimating allocates nothing and does not fail.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class Quote:
     inline : bool
         Whether the event loop may compute the request: inexpensive by construction, whatever the arguments.
     engine : str
-        Key of measured times, beside the name of the computation.
+        Name of the composition engine, for which measured times are kept.
     uncertainty_factor : float
         Largest factor by which the true cost may be smaller. A refused request certainly exceeds the limit.
     ceiling : int
         Cost at which counted work ends, approximately. 0 means that only the time limit ends the computation.
     prepared : Planned or None
-        Producer that answers the same request from the plans of this quote.
+        Function that answers the same request with the engines and grids that were chosen for the estimate.
     """
 
     cost: int
@@ -91,7 +91,7 @@ class Quote:
 
     @property
     def minimum(self) -> int:
-        """Smallest cost of the request, `cost / uncertainty_factor`."""
+        """Smallest possible cost of the request, `cost / uncertainty_factor`, in microseconds of CPU time."""
         return int(self.cost / self.uncertainty_factor)
 
 
@@ -100,12 +100,13 @@ class Quote:
 class Chunking(Generic[RequestT]):
     """Division of a request with many points into chunks, which a job computes one by one.
 
-    All functions live at module level. `request_type` is the request with the wider limits of jobs. `points(request)`
-    returns the number of points, and `max_chunk_points(request)` the largest number of points of one computation.
-    `largest_points` limits a request that is answered at once. `chunk_request(request, start, stop)` returns the points
-    `start` to `stop - 1` as a request of the resource. `lines(body, start)` returns the response to that request as
-    JSON lines, one object per point, with the index of the point in the job as `point`. `cells(row)` returns such an
-    object as cells by column name. `quote(request)` returns the cost of all points.
+    All functions live at module level, so that worker processes can import them. `request_type` is the request with the
+    wider limits of jobs. `points(request)` returns the number of points, and `max_chunk_points(request)` the largest
+    number of points of one computation. `largest_points` limits a request that is answered at once.
+    `chunk_request(request, start, stop)` returns the points `start` to `stop - 1` as a request of the resource.
+    `lines(body, start)` returns the response to that request as JSON lines, one object per point, with the index of the
+    point in the job as `point`. `cells(row)` returns such an object as cells by column name. `quote(request)` returns
+    the estimated cost of all points.
     """
 
     request_type: type[BaseModel]

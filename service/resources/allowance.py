@@ -1,6 +1,7 @@
 """Allowance of work of a request, and its division among evaluations.
 
-Evaluations end when their share is spent. The answer then has the width that is reached, with `tolerance_met: false`.
+Work is counted in the numeric core, in units of about 1 us of CPU time. An evaluation ends when its share is spent. Its
+answer then has the width that was reached, with `tolerance_met: false`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ cached results."""
 
 
 def share(work: Work, left: int) -> float:
-    """Return the work for one of `left` evaluations out of the remaining work. The last evaluation takes the rest."""
+    """Return the work that the next of `left` remaining evaluations may use. The last evaluation takes the rest."""
     return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
 
 @final
 class WorkBudgetShares:
-    """Allowance of a computation with several successive parts."""
+    """Division of the work that a request may use among its successive parts."""
 
     def __init__(self, work: Work, parts: int) -> None:
         self._work, self._left = work, parts

@@ -1,4 +1,4 @@
-"""Answer to one question from the curves of a mechanism, and the answers of further engines."""
+"""Answer to one question from the trade-off curves of a mechanism, and the answers of further engines."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ from service.resources.numbers import (
 from service.resources.readings import READINGS
 from service.resources.violations import record_violation
 
-WORK_USED_UP: Final = "the work of the request is used up: ask for fewer methods or fewer numbers at once."
-CAPPED: Final = "The worst case of the same run bounds this attacker too: the bound is that of the worst case."
+WORK_USED_UP: Final = "the request has used its share of work. Send fewer methods or fewer numbers at once."
+CAPPED: Final = (
+    "The worst case of the same run is also a bound for this attacker. The answer is the bound of the worst case."
+)
 AN_ANSWER: Final = 100.0
 """Work of an answer beside its evaluations, in microseconds, approximately."""
 
@@ -50,18 +52,18 @@ AN_ANSWER: Final = 100.0
 @final
 @dataclass(frozen=True, slots=True)
 class EngineAnswer:
-    """Answer of the curves of one engine to a question.
+    """Answer of one composition engine to a question.
 
     Attributes
     ----------
     number : dict
         Fields of the number with its bounds, or the points.
     beside : dict
-        Further numbers that follow it.
+        Further numbers of the answer, in the order of the response.
     holds : Held or None
-        Verdict of a guarantee.
+        Verdict on a guarantee, None for other questions.
     read : tuple
-        Enclosures behind the numbers.
+        Enclosures (lower and upper bound) behind the numbers.
     cut_short : bool
         Whether a search ended because its share of the allowance was spent.
     """
@@ -101,7 +103,7 @@ class EngineAnswer:
         question : QuestionSpec
             Question of the request.
         conditional : bool
-            Whether the curves hold against a relaxed threat model.
+            Whether the answer holds only against an attacker weaker than the worst case.
         notes : tuple of str
             Notes on the evaluation.
         methods : list, optional
@@ -136,7 +138,7 @@ class EngineAnswer:
 
 
 def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these curves, evaluated once in a request.
+    """Return the answer of these trade-off curves to a question, to a relative width of `tolerance`.
 
     The answer for a weaker attacker is capped by that of the worst case. Raises PrivacyComputationError.
     """
@@ -146,7 +148,7 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the narrower of the known answer and a new evaluation, if the known one was cut short."""
+    """Return a new answer if the known one lacked work, and the narrower of the two."""
     if not known.cut_short:
         return known
     found = _evaluate_question(curves, question, tolerance)
@@ -246,7 +248,7 @@ def _cap_note(own: Any, value: Any) -> tuple[str, ...]:
 
 
 def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
-    """Return the curves of all engines that serve a mechanism. Some engines refuse when their curves are built.
+    """Return the trade-off curves of all engines that serve a mechanism, by method. Engines that refuse are left out.
 
     Building curves is inexpensive: engines work when curves are evaluated.
     """
@@ -315,7 +317,7 @@ def _trade_off(
 
 
 def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
-    """Return points of a curve in the format of responses."""
+    """Return points of a trade-off curve in the format of responses."""
     return [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(

@@ -25,7 +25,7 @@ WIDEST_NUMBER, WIDEST_TEXT = 8, 64
 
 
 class ArchiveError(Exception):
-    """Defect of an archive: a pointer to the array, and a sentence with the rule."""
+    """Defect of an uploaded archive: a pointer to the array, and a sentence with the rule."""
 
     def __init__(self, pointer: str, sentence: str) -> None:
         self.pointer, self.sentence = pointer, sentence
@@ -63,7 +63,7 @@ class ArrayArchive:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the array. Raises ArchiveError if its bytes contradict directory and header."""
+        """Return the array of this name. Raises ArchiveError if its bytes contradict directory and header."""
         try:
             with self._archive.open(self._entries[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(
@@ -80,7 +80,7 @@ class ArrayArchive:
             if not entry.filename.endswith(SUFFIX) or name in entries:
                 raise ArchiveError("", NOT_AN_ARCHIVE)
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & 1:
-                raise ArchiveError(pointer_to(name), "Must be stored or deflated, and not encrypted.")
+                raise ArchiveError(pointer_to(name), "Must be stored or deflated, without encryption.")
             entries[name] = entry
         if sum(entry.file_size for entry in entries.values()) > largest_bytes:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
@@ -95,17 +95,19 @@ class ArrayArchive:
                 shape, _, dtype = read(file, max_header_size=LARGEST_HEADER_CHARACTERS)
                 size = entry.file_size - file.tell()
         except Exception as error:
-            raise ArchiveError(pointer_to(name), "Must be an array in the format of numpy, version 1 or 2.") from error
+            raise ArchiveError(pointer_to(name), "Must be an array in the NumPy format, version 1 or 2.") from error
         widest = WIDEST_TEXT if dtype.kind == TEXT_KIND else WIDEST_NUMBER if dtype.kind in NUMERIC_KINDS else 0
         if not 0 < dtype.itemsize <= widest:
-            raise ArchiveError(pointer_to(name), "Must hold numbers of at most 8 bytes; objects are never unpickled.")
+            raise ArchiveError(
+                pointer_to(name), "Must contain numbers of at most 8 bytes. Objects are never unpickled."
+            )
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size:
-            raise ArchiveError(pointer_to(name), "Must be as long as its header says.")
+            raise ArchiveError(pointer_to(name), "Must have the length that its header states.")
         return Header(tuple(shape), dtype.kind)
 
 
-TOO_LARGE: Final = "All arrays together may take at most {} bytes, each number counted as 8 at least."
-NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays as numpy.savez or numpy.savez_compressed writes it."
+TOO_LARGE: Final = "All arrays together may have at most {} bytes. Every number counts as at least 8 bytes."
+NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays, as numpy.savez or numpy.savez_compressed writes it."
 
 
 def _check_directory(body: bytes) -> None:

@@ -1,7 +1,8 @@
-"""`POST /v1/bounds`: mechanism, trade-off curves, evaluations, answers.
+"""Resource `POST /v1/bounds`: mechanism, trade-off curves, evaluations, answers.
 
-A request is first resolved into values of the core and plans. Plans are inexpensive, and the quote is made of them.
-Curves are then evaluated within the allowance of work.
+A request is first resolved into a mechanism, an attacker and plans. A *plan* is the chosen composition engine with its
+grid. It is inexpensive, and the *quote* (estimated cost) is made of plans. Curves are then evaluated within the work
+that a request may use.
 """
 
 from __future__ import annotations
@@ -51,18 +52,19 @@ EVERY: Final = "all"
 @final
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """Request as values of the core, with the plans of its engines.
+    """Request as a mechanism and an attacker of the numeric core, with the engines and grids chosen for it.
 
     The value can be pickled until curves are evaluated.
 
     Attributes
     ----------
     primary : Plan
-        Plan of the curves that give the answers.
+        Engine and grid of the curves that give the answers.
     alternatives : Mapping of str to Plan
-        Plans of further engines, by method.
+        Engines and grids of further methods, by name.
     worst_case, worst_plan : WorstCase, Plan or None
-        Worst case that accompanies a relaxed threat model, and its plan.
+        Strongest attacker, answered beside a weaker one, with its engine. None if the request itself is about the
+        strongest.
     """
 
     mechanism: AbstractMechanism
@@ -84,12 +86,12 @@ def _response(request: BoundsRequest, resolved: ResolvedRequest, digest: str, en
 
 
 def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the fields of the answers, and the curves behind them.
+    """Return the fields of the answers, and the trade-off curves behind them.
 
     Parameters
     ----------
     resolved : ResolvedRequest, optional
-        The resolved request, if the caller has it.
+        The request with its chosen engines, if the caller has it.
 
     Raises
     ------
@@ -100,7 +102,10 @@ def read_bounds(request: BoundsRequest, resolved: ResolvedRequest | None = None)
 
 
 def resolve_request(request: BoundsRequest) -> ResolvedRequest:
-    """Return the request as values of the core and plans. Raises PrivacyComputationError with a pointer."""
+    """Return a request with its mechanism, its attacker and its chosen engines.
+
+    Raises PrivacyComputationError with a pointer.
+    """
     mechanism = mechanism_of(request.mechanism)
     try:
         threat_model, options = threat_model_of(request.threat_model), options_of(request)
@@ -175,10 +180,10 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers of the worst case, by its plan, for display beside those of a weaker attacker.
+    """Return the answers against the strongest attacker, for display beside those of a weaker one.
 
-    If the worst case caps the answers of that attacker, this request has already evaluated every question for the worst
-    case. Those stored answers are returned: narrower ones could lie below the answers that they capped.
+    If the worst case caps the answers of the weaker attacker, this request has already evaluated every question for the
+    worst case. Those stored answers are returned: narrower ones could lie below the answers that they capped.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -187,7 +192,10 @@ def beside_relaxed(
 
 
 def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, conditional: bool) -> list[ResponseFields]:
-    """Return the answers of these curves to all questions of a request."""
+    """Return the answers of these trade-off curves to all questions of a request.
+
+    `conditional`: the answers hold only against an attacker weaker than the worst case.
+    """
     asked = asked_of(request)
     found = read_in_rounds(curves, asked, request.relative_tolerance, work)
     by_question = {
@@ -208,7 +216,7 @@ def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
 
 
 def bounds_quote(request: BoundsRequest) -> Quote:
-    """Return the quote from the plans of all requested engines."""
+    """Return the estimated cost of a request from all engines that are chosen for it."""
     return _quote(request, lambda: resolve_request(request))
 
 
@@ -243,15 +251,18 @@ def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
 
 
 def ground_truth_digits(request: BoundsRequest) -> int | None:
-    """Return the requested digits of a ground truth, whose results are stored longer than others."""
+    """Return the requested number of digits of a ground truth, or None for other methods.
+
+    Ground truths are stored longer.
+    """
     return request.digits if request.method == "ground_truth" else None
 
 
 BOUNDS: Final = Computation(
     name="bounds",
     path="/v1/bounds",
-    description="Compute bounds on the success of an attacker against one mechanism. Every answer "
-    "has an enclosure and the evidence behind it.",
+    description="Compute bounds on the success of an attacker against one mechanism. Every answer contains an "
+    "enclosure and the evidence for it.",
     examples=BOUNDS_EXAMPLES,
     request_type=BoundsRequest,
     response_type=BoundsResponse,

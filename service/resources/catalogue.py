@@ -33,14 +33,17 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Module in this package and name of the value, by the name of the resource."""
 
+PACKAGE: Final = __name__.rpartition(".")[0]
+"""Package of the resources, wherever it is installed."""
+
 
 @cache
 def resource(name: str) -> Computation[Any, Any]:
-    """Return the resource of this name."""
-    found: Computation[Any, Any] = resolve_name(f"service.resources.{RESOURCES[name]}")
+    """Return the resource (`bounds`, `sweeps`, ...) with this name."""
+    found: Computation[Any, Any] = resolve_name(f"{PACKAGE}.{RESOURCES[name]}")
     return found
 
 
 def resources() -> tuple[Computation[Any, Any], ...]:
-    """Return all resources in the order of the documentation."""
+    """Return all resources of the service in the order of the documentation."""
     return tuple(map(resource, RESOURCES))

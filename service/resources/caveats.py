@@ -1,4 +1,4 @@
-"""Assumptions behind the answers, and known ways in which such runs are less private than they look."""
+"""Assumptions behind the answers about a mechanism, and hazards: known ways in which it may be less private."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AnswerCaveats:
 
 
 def caveats(mechanism: AbstractMechanism, *models: AbstractThreatModel) -> AnswerCaveats:
-    """Return the caveats of answers about a mechanism, against these attackers.
+    """Return the assumptions and hazards of answers about a mechanism, against these attackers.
 
     The hazard `one_record_is_protected` does not apply if every attacker counts several records.
     """

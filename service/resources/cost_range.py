@@ -1,4 +1,4 @@
-"""Range of the cost of a request, and the unknowns that decide within it. Both follow from the request alone."""
+"""Range of the cost of a request, and the unknowns on which the cost depends. Both follow from the request alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CostRange:
 
 
 def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
-    """Return the range of a quoted request that ends after `limit_seconds`."""
+    """Return the range of the cost of a request, from its estimate. The request ends after `limit_seconds`."""
     limit = limit_seconds * 1e6
     most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)
     likely = min(math.ceil(quoted.cost / CEILING) if quoted.inline else quoted.cost, most)

@@ -1,4 +1,4 @@
-"""Points of curves. Each is evaluated once; those of a weaker attacker are capped by the worst case."""
+"""Points of trade-off curves. Each is evaluated once; those of a weaker attacker are capped by the worst case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
-    """Return type II error and power at these false positive rates. Raises PrivacyComputationError."""
+    """Return type II error and power of the trade-off curves at these false positive rates.
+
+    Raises PrivacyComputationError.
+    """
     if curves.origin is None:
         return _points(curves, direction, rates)
     key = (curves.origin, direction, rates.tobytes())

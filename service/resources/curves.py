@@ -1,4 +1,4 @@
-"""`POST /v1/curves`: trade-off curves as columns, and how the curves compare."""
+"""Resource `POST /v1/curves`: trade-off curves as columns, and how the curves compare."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WRITTEN_POINT_COST: Final = 2.0
 @final
 @dataclass(frozen=True, slots=True)
 class CurvePlans:
-    """Plans of all curves: those of the first threat model by every method, followed by those of the next one."""
+    """Engines chosen for all curves: those of the first threat model by every method, then those of the next one."""
 
     mechanism: AbstractMechanism
     plans: tuple[Plan, ...]
@@ -79,7 +79,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
 
 
 def curves_quote(request: CurvesRequest) -> Quote:
-    """Return the quote from the plans of all curves, the written points and the comparisons."""
+    """Return the estimated cost of all curves, written points and comparisons."""
     return _quote(request, lambda: _planned(request))
 
 
@@ -109,7 +109,7 @@ def _planned(request: CurvesRequest) -> CurvePlans:
 
 
 def _places(request: CurvesRequest) -> Iterable[tuple[int, int]]:
-    """Return the indices of threat models and methods, in the order of the plans."""
+    """Return pairs (index of the threat model, index of the method), in the order of the curves."""
     return product(range(len(request.threat_models)), range(len(request.methods)))
 
 
@@ -130,7 +130,7 @@ def _grid(grid: RateGrid) -> FloatArray:
 def _curves(
     request: CurvesRequest, planned: CurvePlans, rates: FloatArray, work: Work
 ) -> tuple[list[ResponseFields], list[Read]]:
-    """Return every curve, as fields of the response and as evaluated points."""
+    """Return every trade-off curve, as fields of the response and as evaluated points."""
     fields: list[ResponseFields] = []
     read: list[Read] = []
     for plan, (place, number) in zip(planned.plans, _places(request), strict=True):
@@ -162,7 +162,7 @@ def _curves(
 
 
 def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
-    """Return the assumptions about the attackers, each once."""
+    """Return the assumptions about the attackers of a request for curves, each once."""
     mechanism = mechanism_of(request.mechanism)
     asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
@@ -215,8 +215,8 @@ def _comparisons(rates: FloatArray, read: list[Read]) -> list[ResponseFields]:
 CURVES: Final = Computation(
     name="curves",
     path="/v1/curves",
-    description="Compute trade-off curves with lower and upper bounds, and determine the curve that is harder "
-    "for the attacker.",
+    description="Compute trade-off curves with lower and upper bounds, and determine the curve that is harder for the "
+    "attacker.",
     examples=CURVES_EXAMPLES,
     request_type=CurvesRequest,
     response_type=CurvesResponse,

@@ -1,4 +1,4 @@
-"""Deadlines of requests with many parts. Only this module reads the clock: `service/privacy` asks if time is up."""
+"""Deadlines of requests with many parts. Only this module reads the clock: the core asks whether time is up."""
 
 from __future__ import annotations
 

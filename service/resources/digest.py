@@ -32,7 +32,7 @@ def digest(resource: str, engine_version: str, request: BaseModel) -> str:
 
 
 def text_digest(canonical: str) -> str:
-    """Return `sha256:` and 64 hexadecimal digits for another canonical form."""
+    """Return `sha256:` and 64 hexadecimal digits for a text in canonical form."""
     return _digest(canonical.encode())
 
 

@@ -38,7 +38,7 @@ def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question:
             **enclosed_number(bound.value, "upper"),
             "evidence": bound.value.evidence,
             "tight": tightness(bound.value.evidence, bound.source),
-            "notes": (f"{bound.source}; the lower end is what guessing reaches.",),
+            "notes": (f"{bound.source}; guessing attains the lower bound.",),
         }
         for bound in _bounds(parameters, question)
     ]

@@ -1,4 +1,8 @@
-"""Expected cost of a request from its questions or points, by the cost models of its plans."""
+"""Estimated cost of a request from its questions or points, by the cost models of its engines.
+
+Costs are in units of about 1 us of CPU time. A *plan* is the chosen engine with its grid. A *ceiling* is the work at
+which an evaluation ends. A *reading* is one evaluation of a curve.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ def quote(
     beside: float = 0.0,
     prepared: Planned | None = None,
 ) -> Quote:
-    """Return the joint quote of evaluations of these plans.
+    """Return the joint estimated cost of evaluations with these engines.
 
     The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
     evaluations end. Ground truths are useless without their digits, so that an estimate that certainly exceeds the
@@ -81,7 +85,7 @@ def quote(
 
 
 def is_for_a_job(quoted: Quote) -> bool:
-    """Whether a request with this quote has the allowance of a job."""
+    """Whether a request with this estimate is so expensive that only a job computes it, with more work allowed."""
     return quoted.minimum > SURELY_TOO_LONG
 
 
@@ -96,14 +100,20 @@ UNPRICED_BASE, UNPRICED_PART, UNPRICED_MOST = 300_000, 500, 15_000_000
 
 
 def unpriced(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec], readings: int) -> Quote | None:
-    """Return the quote of a description with more parts than `MOST_LOOKED_AT`, else None."""
+    """Return the estimated cost of a description with more than `MOST_LOOKED_AT` parts, from their number alone.
+
+    Return None for fewer parts, which are estimated one by one. `readings` is the number of evaluations.
+    """
     if is_one_step(mechanism) and all(type(each) is WorstCaseThreatModel for each in threat_models):
         return None  # the number of threat models is below the limit
     return _unpriced(parts_of(mechanism, threat_models), readings)
 
 
 def unpriced_together(described: Sequence[tuple[MechanismSpec, ThreatModelSpec]], readings: int) -> Quote | None:
-    """Return the quote of several descriptions, each evaluated `readings` times, or None if they have few parts."""
+    """Return the estimated cost of several descriptions from their number of parts, or None if they have few.
+
+    Each description is evaluated `readings` times.
+    """
     return _unpriced(sum(parts_of(mechanism, (model,)) for mechanism, model in described), readings)
 
 
@@ -115,7 +125,7 @@ def _unpriced(parts: int, readings: int) -> Quote | None:
 
 
 def parts_of(mechanism: MechanismSpec, threat_models: Sequence[ThreatModelSpec]) -> int:
-    """Return the number of parts of a description."""
+    """Return the number of parts (mechanisms, steps and attackers) of a description."""
     nodes = nodes_of(mechanism)
     exact = sum(isinstance(node, NoisySgdMechanism) for node in nodes)  # parameters are fractions
     return len(nodes) + phases_of(nodes) + EXACT_PARTS * exact + sum(map(_parts_of, threat_models))
@@ -132,7 +142,7 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
-    """Return the cost of all answers to these questions, without writing them.
+    """Return the estimated cost of all answers to these questions, without writing them.
 
     Equal questions are evaluated once. Limits of the likelihood ratio need no curve.
     """
@@ -156,7 +166,7 @@ def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling
 
 
 def curves_cost(directions: Sequence[Direction], points: int, model: CostModel | Ceiling) -> float:
-    """Return the cost of one curve per direction with this many points each."""
+    """Return the estimated cost of one trade-off curve per direction with this many points each."""
     costs = (model.readings(both=direction == "both") for direction in directions)
     return _build(model, directions) + sum(each.points(points) for each in costs)
 
@@ -180,9 +190,10 @@ MAY_READ_LIMITS: Final = frozenset(
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Whether the answer needs only extreme likelihood ratios.
+    """Whether the answer needs only the extreme likelihood ratios, and no point of the curve.
 
-    That is so without a rate, and at a rate where the test never gives the answer that the predictive value is about.
+    Predictive values need no curve without a false positive rate. The same holds at a rate at which the test never
+    gives the answer that the value is about.
     """
     if type(question) not in MAY_READ_LIMITS:
         return False
@@ -197,7 +208,7 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the cost of one question. Without a default case, a type checker reports a missing type."""
+    """Return the estimated cost of one question. Without a default case, a type checker reports a missing type."""
     match question:
         case TradeOffQuestion():
             return costs.points(len(question.false_positive_rates))

@@ -1,4 +1,4 @@
-"""`POST /v1/imports`: state of another library as a mechanism of this service."""
+"""Resource `POST /v1/imports`: the state of another library as a mechanism of this service."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -
 
 
 def imports_quote(request: ImportsRequest) -> Quote:
-    """Return the quote from the number of values of the state."""
+    """Return the estimated cost from the number of values of the state."""
     values = _values(request.content)
     return Quote(BASE_COST + VALUE_COST * values, inline=values <= MOST_INLINE)
 
@@ -53,8 +53,8 @@ def _values(content: Any) -> int:
 IMPORTS: Final = Computation(
     name="imports",
     path="/v1/imports",
-    description="Convert the state of another library to a mechanism. The response lists omitted information "
-    "and facts that the state cannot show.",
+    description="Convert the state of another library to a mechanism. The response lists omitted information and facts "
+    "that the state cannot show.",
     examples=IMPORTS_EXAMPLES,
     request_type=ImportsRequest,
     response_type=ImportsResponse,

@@ -1,4 +1,8 @@
-"""Answers of one response, each narrowed by the others if it is wider than the tolerance."""
+"""Answers of one response, each narrowed by the others if it is wider than the tolerance.
+
+`add` and `remove` are the directions of the test (null hypothesis without or with the record); `both` is the worse of
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +40,15 @@ ROUNDING: Final = 2.0**-50
 """Relative error of ln(1 - power)."""
 ROUNDS: Final = 3
 """Largest number of rounds. A narrowed answer may narrow others, with rapidly decreasing gain."""
-NARROWED: Final = "Narrowed by the other answers of this response: the profile is convex, and the power concave."
+NARROWED: Final = (
+    "Narrowed by the other answers of this response, because the profile is convex and the power is concave."
+)
 
 
 @final
 @dataclass(slots=True)
 class _Family:
-    """Numbers of both directions of a pair of curves, and of the worse of both.
+    """Known bounds of delta, epsilon and power for both directions of a test, and for the worse of both.
 
     delta and epsilon of `both` are the larger of those of `add` and `remove`. The power of `both` is at least theirs.
     """
@@ -58,7 +64,10 @@ class _Family:
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return lower and upper bound. `is_largest`: the number of `both` is the larger one of both directions."""
+        """Return (lower, upper) logarithms of a number.
+
+        `is_largest`: that of `both` is the larger one of both directions.
+        """
         lower, upper = read(self.of(direction))
         if self.curves.add is self.curves.remove:
             return lower, upper
@@ -72,7 +81,7 @@ class _Family:
 def joint_answers(
     curves: TradeOffPair, questions: Sequence[QuestionSpec], answers: Sequence[EngineAnswer], tolerance: float
 ) -> list[EngineAnswer]:
-    """Return the answers of these curves. Wide ones are narrowed by the implications of the others.
+    """Return the answers of these trade-off curves, with wide ones narrowed by what the other answers imply.
 
     Raises NumericalFailure if two certified enclosures contradict each other.
     """
@@ -125,7 +134,7 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 
 
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the bounds of a number, intersected with those from another question."""
+    """Record the log bounds `ends` of the number at `at`, intersected with those from another question."""
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
 
@@ -166,7 +175,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
 
 
 def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
-    """Return bounds of the logarithm of a delta or a power, or None for other questions."""
+    """Return (lower, upper) logarithm of the delta or power that a question is about, or None for other questions."""
     direction: Direction = question.direction
     if (eps := _eps_of(question)) is not None:
         return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)
@@ -178,7 +187,7 @@ def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
 def _narrowed_points(
     family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Narrow the powers of a short list, and the type II errors by 1 - power."""
+    """Return the points of a short list with powers narrowed by the family, and type II errors by 1 - power."""
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
     low, high = (end.copy() for end in log_ends(read.power))
@@ -214,12 +223,15 @@ def _narrowed_points(
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return narrowed numbers whose bounds, after the rounding of exp, are no wider than the evaluated ones."""
+    """Return narrowed numbers whose bounds are no wider than the evaluated ones, after the rounding of exp."""
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why a narrowed answer is still wide: the reason of its evaluation. `left` is None if it is narrow now."""
+    """Return why a narrowed answer is still wider than the tolerance, or None if it is narrow now.
+
+    `left` is the reason after narrowing; the reason of the evaluation itself is more specific.
+    """
     if left is None or left is WidthLimit.TOLERANCE_TOO_FINE:
         return left
     return left if answer.limit is WidthLimit.NO_FINITE_END else answer.limit
@@ -247,6 +259,6 @@ def _rate_of(question: QuestionSpec) -> float | None:
 
 
 def _logs(number: Enclosure) -> Logs:
-    """Return natural logarithms of both bounds of a number in [0, 1], rounded outwards."""
+    """Return the natural logarithms (lower, upper) of both bounds of a number in [0, 1], rounded outwards."""
     lower, upper = log_ends(EnclosureArray.of(number))
     return float(lower[0]), float(upper[0])

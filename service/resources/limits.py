@@ -17,30 +17,38 @@ from service.resources.abstract import ResponseFields
 from service.resources.numbers import UNPROVED, meets, narrow
 
 ADVICE: Final[dict[str, str]] = {
-    "no_bounds": "Send method `auto`: it answers with bounds, for milliseconds of CPU in most runs.",
-    "sampling_error": "Send four times as many `samples` for half the width, at four times the cost.",
-    "two_theorems": "No request makes this narrower: the ends come from two theorems, which a note names.",
-    "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost: rounding is part of the ends.",
-    "work_spent": "Send fewer questions in one request: together they share twice the work that a single one may take.",
-    "empty_range": "Send smaller minimal error rates, so that points of the curve lie in the range, at no cost.",
-    "no_finite_end": "Send a larger delta or error rate, for which a finite number may exist; it costs no more.",
-    "long_list": "Send at most 8 of these numbers in a question: a second engine evaluates them, for some seconds.",
-    "small_tail": "Send a smaller epsilon: the second engine evaluates deltas down to 1e-299, for some seconds.",
-    "many_different_steps": "Send at most 128 different steps: round their parameters towards less privacy.",
-    "small_loss": "No narrower enclosure is needed for a decision: the run reveals next to nothing.",
-    "one_engine": "Send method `auto`: it asks a second engine where this one is wide, for some seconds of CPU.",
-    "neighbour_not_served": "Send `bounds` that end before the numbers that are refused; it costs no more.",
-    "range_end": "Send `bounds` that reach further towards less privacy; every number that is looked at costs as "
-    "much as one request of `/v1/bounds`.",
-    "undecided_target": "Send a target further from the number beside it than that number is wide, at no cost.",
-    "engine_resolution": "Send method `ground_truth` with `digits`, as a job, where it serves the mechanism: it "
-    "costs seconds to minutes of CPU; `/v1/estimates` says how many.",
+    "no_bounds": "Send method `auto`. It answers with bounds, in milliseconds of CPU time for most runs.",
+    "sampling_error": "Send four times as many `samples`. That halves the width at four times the cost.",
+    "two_theorems": "No request makes this narrower. The lower and the upper bound come from two theorems, which a "
+    "note names.",
+    "tolerance_too_fine": "Send a relative_tolerance of 1e-6 or more, at no cost. Rounding is part of both bounds.",
+    "work_spent": (
+        "Send fewer questions in one request. All questions together share twice the work limit of a single question."
+    ),
+    "empty_range": "Send smaller minimal error rates, at no cost. Points of the curve then lie in the range.",
+    "no_finite_end": "Send a larger delta or error rate, at no cost. A finite bound may exist there.",
+    "long_list": (
+        "Send at most 8 of these numbers in a question. A second engine then evaluates them in some seconds of CPU "
+        "time."
+    ),
+    "small_tail": "Send a smaller epsilon. The second engine evaluates deltas down to 1e-299, in some seconds of CPU "
+    "time.",
+    "many_different_steps": "Send at most 128 different steps. Round their parameters towards less privacy.",
+    "small_loss": "No narrower enclosure is needed for a decision, because the run reveals almost nothing.",
+    "one_engine": "Send method `auto`. It also uses a second engine where this engine is wide, in some seconds of "
+    "CPU time.",
+    "neighbour_not_served": "Send `bounds` that exclude the unsupported numbers, at no cost.",
+    "range_end": "Send `bounds` that extend further towards less privacy. Every evaluated number costs as much as one "
+    "request to `/v1/bounds`.",
+    "undecided_target": "Send a target whose distance from the answer exceeds the width of the answer, at no cost.",
+    "engine_resolution": "Send method `ground_truth` with `digits` as a job, if it supports the mechanism. It takes "
+    "seconds to minutes of CPU time; `/v1/estimates` states the cost.",
 }
 """One sentence for each limit: what to send, and what it costs."""
 
 
 def begin_limits(curves: TradeOffPair) -> None:
-    """Forget the reasons recorded by earlier evaluations of these curves."""
+    """Forget the reasons for wide answers that earlier evaluations of these curves recorded."""
     if curves.second is not None:
         curves.second.declined = None
     begin_evaluation()
@@ -52,14 +60,14 @@ def limit_fields(limit: WidthLimit | None) -> ResponseFields:
 
 
 def advice(limit: WidthLimit) -> ResponseFields:
-    """Return a limit in the format of responses."""
+    """Return a reason for a wide answer, with advice, in the format of responses."""
     return {"code": limit, "advice": ADVICE[limit]}
 
 
 def limit_of_numbers(
     curves: TradeOffPair, numbers: Sequence[Enclosure], tolerance: float, notes: Iterable[str]
 ) -> WidthLimit | None:
-    """Return why one of these numbers is wider than the tolerance, or None if all are narrow.
+    """Return why one of these numbers is relatively wider than the tolerance, or None if none is.
 
     `notes` are the notes of their evaluation.
     """
@@ -74,7 +82,7 @@ def limit_of_numbers(
 
 
 def limit_of_points(curves: TradeOffPair, evidence: Evidence, read: CurvePoints, tolerance: float) -> WidthLimit | None:
-    """Return why a point of a curve is wider than the tolerance, or None if all are narrow."""
+    """Return why a point of a trade-off curve is wider than the tolerance, or None if none is."""
     if _are_narrow(read, evidence, tolerance):
         return None
     return _limit(curves, evidence, is_default_met=_are_narrow(read, evidence, DEFAULT_TOLERANCE), upper=1.0)

@@ -29,9 +29,9 @@ def evaluate_nested(
     Parameters
     ----------
     places : Mapping of str to str
-        Pointers in the outer request, by the pointers in this request.
+        JSON pointers in the outer request, by the pointers in this request.
     resolved : ResolvedRequest, optional
-        The resolved request, if the caller has it.
+        The request with its chosen engines, if the caller has it.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def evaluate_nested(
 def evaluate_with_curves(
     request: BoundsRequest, places: Mapping[str, str], resolved: ResolvedRequest | None = None
 ) -> tuple[ResponseFields, TradeOffPair]:
-    """Return the fields of `evaluate_nested`, and the evaluated curves. Raises like `evaluate_nested`."""
+    """Return the fields of `evaluate_nested`, and the evaluated trade-off curves. Raises like `evaluate_nested`."""
     try:
         return read_bounds(request, resolved)
     except PrivacyComputationError as error:
@@ -53,7 +53,7 @@ def evaluate_with_curves(
 
 
 def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the quote of one request for bounds. Raises like `evaluate_nested`."""
+    """Return the estimated cost of one request for bounds. Raises like `evaluate_nested`."""
     try:
         return bounds_quote(request)
     except PrivacyComputationError as error:
@@ -62,12 +62,12 @@ def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
 
 
 def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
-    """Return the resolved requests inside quotes. Requests without a plan are absent."""
+    """Return the requests with chosen engines that were made for these estimates. Requests without one are absent."""
     return {key: quote.prepared.plans for key, quote in quotes.items() if quote.prepared is not None}
 
 
 def combine_quotes(quotes: Sequence[Quote], beside: int = 0) -> Quote:
-    """Return the quote of requests for bounds within one allowance, plus the cost `beside`."""
+    """Return the joint estimated cost of requests for bounds, plus the cost `beside` in microseconds."""
     expected = sum(quote.cost for quote in quotes)
     most = math.ceil(min(sum(quote.ceiling for quote in quotes), MOST_WORK)) + beside
     cost = min(expected + beside, most)

@@ -1,4 +1,4 @@
-"""Enclosures of the core in the format of responses.
+"""Enclosures (lower and upper bound) of the numeric core in the format of responses.
 
 `value` is the safe bound. Numbers below the normal range of doubles also have decimal logarithms.
 """
@@ -42,7 +42,7 @@ def with_evidence_of(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure
 
 
 def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
-    """Return the field `tight`.
+    """Return the field `tight`: whether both bounds of a number rest on one attained case.
 
     True means that both bounds rest on the same attained pair or closed form. False means that they come from two
     theorems, which the note `bracket` names. None means that the bounds are not proved.
@@ -51,12 +51,12 @@ def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
 
 
 def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
-    """Return the notes on a number from these curves. Proved bounds from two theorems include the note `bracket`."""
+    """Return the notes on a number from these curves. If its bounds come from two theorems, one note says so."""
     return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 
 
 def enclosed_number(enclosure: Enclosure, safe_end: SafeEnd) -> EnclosedNumber:
-    """Return one number with its bounds. An approximation has null bounds."""
+    """Return one number with its bounds, and the bound `safe_end` as its value. An approximation has null bounds."""
     lower, upper = enclosure.lower, enclosure.upper
     value = lower if safe_end == "lower" else upper
     number = EnclosedNumber(value=value, lower=lower, upper=upper)

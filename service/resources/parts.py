@@ -1,4 +1,7 @@
-"""Parts of a request as values of the core, and errors of the core as errors of a part."""
+"""Conversion of the parts of a request (mechanism, threat model, options) to values of the numeric core.
+
+Errors of the core become errors with the JSON pointer of a part.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def _build(spec: MechanismSpec) -> AbstractMechanism:
 
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
-    """Return the core threat model of a specification."""
+    """Return the threat model of the numeric core that a request specifies."""
     if isinstance(spec, WorstCaseThreatModel):
         return _worst_case_of(spec.neighboring_relation, spec.records)
     model: AbstractThreatModel = _value(spec)
@@ -85,14 +88,14 @@ def _worst_case_of(relation: NeighboringRelation, records: int | None) -> WorstC
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
-    """Return the specification of the worst case that accompanies a relaxed threat model."""
+    """Return the specification of the worst case that accompanies the answers against a weaker attacker."""
     return WorstCaseThreatModel(
         type="worst_case", neighboring_relation=model.neighboring_relation, records=model.records
     )
 
 
 def assumptions_of(model: AbstractThreatModel, mechanism: AbstractMechanism) -> tuple[Assumption, ...]:
-    """Return the assumptions about an adversary, beside those about the mechanism."""
+    """Return the assumptions about an attacker, in addition to those about the mechanism."""
     return tuple(assumption_of(premise) for premise in model.premises(mechanism))
 
 
@@ -120,7 +123,7 @@ def echo_options(request: MethodOptions) -> dict[str, Any]:
 def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
-    """Return the error with the JSON pointer of its cause: `pointer`, the place of `parts`, or one of `places`.
+    """Return the error with the JSON pointer of its cause: `pointer`, that of a field of `parts`, or one of `places`.
 
     A value outside a domain is an error of the client only if `parts` have a field of that name. Otherwise the core
     caused the error, and it becomes a NumericalFailure.

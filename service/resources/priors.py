@@ -1,4 +1,4 @@
-"""Priors of questions under the context of a request."""
+"""Priors (probabilities of membership) of questions under the context of a request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from api_schemas.questions import QuestionSpec
 
 RECORDS_WERE_SAMPLED: Final = Assumption(
     code="records_were_sampled",
-    text="Every record of the larger data set was kept with the stated probability, independently of all others and of "
-    "what it says, before the mechanism was run; which were kept is secret.",
+    text="Every record of the larger data set was kept with the stated probability, independently of all other "
+    "records and of its content, before the mechanism was run. The kept records are secret.",
     holds="unknown",
 )
 RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
     code="record_is_in_independently",
-    text="The record is in the data with the stated prior, independently of which others are: records that are in "
-    "together reveal each other.",
+    text="The record is in the data with the stated prior, independently of all other records. Records that are in "
+    "the data only together reveal each other.",
     holds="unknown",
 )
 
@@ -25,7 +25,7 @@ RECORD_IS_IN_INDEPENDENTLY: Final = Assumption(
 def at_bounded_prior(
     question: QuestionSpec, subsampling: DatasetSubsampling | None
 ) -> tuple[QuestionSpec, tuple[str, ...]]:
-    """Return the question at its bounded prior, and a note if that prior differs from the requested one.
+    """Return the question at the largest prior that the subsampling allows, with a note if it was changed.
 
     Given the larger data set D, a record of D is in the sample with probability T, independently of all others. Any
     other record has probability 0. Therefore a posterior averaged over D is at most its bound at a prior of T, whatever
@@ -35,8 +35,8 @@ def at_bounded_prior(
     if subsampling is None or prior is None or prior <= subsampling.rate:
         return question, ()
     note = (
-        f"Read at a prior of {subsampling.rate!r}, the rate of dataset_subsampling: that of an attacker who knows that "
-        "the record is in the larger data set. Nobody's is larger."
+        f"The prior is {subsampling.rate}, the rate of dataset_subsampling. An attacker who knows that the record "
+        "is in the larger data set has this prior, and no prior is larger."
     )
     return question.model_copy(update={"prior": subsampling.rate}), (note,)
 
@@ -44,8 +44,8 @@ def at_bounded_prior(
 def assumptions_about_priors(request: BoundsRequest) -> tuple[Assumption, ...]:
     """Return the assumptions of answers at a prior, which Thudi et al. 2022 leave implicit.
 
-    Sampling a larger data set makes inclusion independent. The halves of the candidates of PMP are a premise of their
-    own.
+    Sampling a larger data set makes inclusion independent. PMP, where half of the candidates are members, has a premise
+    of its own.
     """
     if request.dataset_subsampling is not None:
         capped = all(

@@ -1,4 +1,4 @@
-"""Exact comparison of the numbers in answers with claims and with one another.
+"""Numbers of answers, and their exact comparison with claims and with one another.
 
 Bounds are doubles, and therefore rational: they are compared as fractions. Numbers below 1e-290 also have decimal
 logarithms of their bounds, rounded outwards. Those numbers are compared by their logarithms.

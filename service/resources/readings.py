@@ -34,7 +34,10 @@ def _gamma(curve: AbstractTradeOff, question: ReconstructionQuestion) -> Reading
 
 
 def _gamma_of_one_in(curve: AbstractTradeOff, candidates: int) -> Reading:
-    """Return gamma(1/n). Unless n is a power of two, the doubles next to 1/n enclose it, for gamma increases."""
+    """Return gamma(1/n), the reconstruction bound for n candidates.
+
+    Unless n is a power of two, the doubles next to 1/n enclose it, since gamma increases.
+    """
     nearest = 1 / candidates
     if candidates & (candidates - 1) == 0:
         return reconstruction.gamma(curve, nearest)

@@ -1,4 +1,7 @@
-"""Evaluation of the questions of a request in rounds: the first answers all, later ones narrow wide answers."""
+"""Evaluation of the questions of a request in rounds: the first answers all, later ones narrow wide answers.
+
+*Work* is counted in units of about 1 us of CPU time. An answer is *cut short* if its share of the work was spent first.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SHARED_TURNS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """Question of the request, the evaluated question, notes on the difference, and the pointer into the request."""
+    """Question of the request with the question that is evaluated, notes on the difference, and the JSON pointer."""
 
     sent: QuestionSpec
     read: QuestionSpec
@@ -64,7 +67,7 @@ def read_in_rounds(
 @final
 @dataclass(slots=True)
 class _Rounds:
-    """Answers so far, by the index of the question. `most` is the largest work of one question."""
+    """Answers so far, by the index of the question. `most` is the largest work that one question may use."""
 
     curves: TradeOffPair
     questions: Sequence[AskedQuestion]
@@ -73,12 +76,15 @@ class _Rounds:
     found: dict[int, EngineAnswer] = field(default_factory=dict[int, EngineAnswer])
 
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
-        """Evaluate these questions in turn within this share of the work. Later ones share what earlier ones leave."""
+        """Evaluate the questions with these indices in turn, within a share (0 to 1) of the work.
+
+        Later ones share what earlier ones leave.
+        """
         for place, at in enumerate(numbers):
             self._read(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate wide answers whose share was spent with more work, in rounds of alternating order.
+        """Evaluate answers that lacked work again with more work, in rounds of alternating order.
 
         The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
         the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
@@ -101,12 +107,12 @@ class _Rounds:
                         gaining.remove(other)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
-        """Return the answers to these questions, each narrowed by the others."""
+        """Return the answers to the questions with these indices, each narrowed by the others."""
         read = [self.questions[at].read for at in numbers]
         return joint_answers(self.curves, read, [self.found[at] for at in numbers], self.tolerance)
 
     def _cut_short(self, numbers: Sequence[int]) -> list[int]:
-        """Return which of these answers are wide, also after narrowing by the others, because their share was spent."""
+        """Return the indices of answers that stay wide, even narrowed by the others, because their work was spent."""
         if not any(self.found[at].cut_short for at in numbers):
             return []
         settled = zip(numbers, self.settled(numbers), strict=True)
@@ -127,7 +133,7 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these curves. The worst case, which caps the answer, has half of the allowance."""
+    """Return the answer of these trade-off curves. The worst case, which caps the answer, gets half of the work."""
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
@@ -137,7 +143,7 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 
 
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the narrower of the known answer and a new evaluation."""
+    """Return a new answer to a question or the known answer, whichever is narrower."""
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

@@ -34,7 +34,7 @@ def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
 
 @final
 class _Collector:
-    """Context manager as a class, not a generator. A generator would multiply the overhead of every closed form."""
+    """Context manager that collects violations. It is a class, because a generator costs more than a closed form."""
 
     __slots__ = ("_before",)
 

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from service.api import problem_responses
 from service.api.connections import Connections
+from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
 from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
@@ -28,6 +29,7 @@ from service.api.routes import (
     documentation_pages,
     explorer_page,
     operations,
+    problem_pages,
     results,
 )
 from service.engine_version import ENGINE_VERSION
@@ -52,9 +54,9 @@ DESCRIPTION = (
 
 
 def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
-    """Return the service as an ASGI application. Its resources start and stop with its lifespan.
+    """Return the service as an ASGI application. Its workers, caches and connections start and stop with its lifespan.
 
-    operators: socket on which operators are served while the application runs.
+    `operators` is the socket of the operator port, or None. The port is served while the application runs.
     """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
@@ -81,7 +83,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     app = build_framework(version, lifespan)
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
-    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE))
+    people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
     for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
@@ -92,6 +94,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
     app.enable_fast_path(by_address)
+    if settings.cors_origins:
+        app.wrap(cross_origin_access(settings.cors_origins))
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
@@ -119,7 +123,10 @@ def build_framework(
 
 
 def create_server(settings: Settings, host: str, port: int, operators: socket.socket | None = None) -> uvicorn.Server:
-    """Return the HTTP server of the application, with limits on connections."""
+    """Return the HTTP server of the application, with limits on connections.
+
+    `operators` is the socket of the operator port.
+    """
     app = create_app(settings, operators)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(

@@ -94,7 +94,7 @@ async def run_services(
 async def connect_redis(
     settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
 ) -> AsyncGenerator[tuple[RedisCircuitBreaker | None, SharedCache | None]]:
-    """Connect to Redis, and yield the connection and the shared cache, or None without Redis."""
+    """Connect to Redis. Yield the connection and the shared result cache, or None for both without Redis."""
     if settings.redis_url is None:
         yield None, None
         return
@@ -130,14 +130,15 @@ def build_runner(
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
-    """Return the sibling processes of a supervised process, or None."""
+    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor."""
     folder = supervised_folder()
     return None if folder is None else SiblingProcesses(folder, memory.lookup)
 
 
 async def preload(workers: Workers, readiness: Readiness) -> None:
-    """Load modules and evaluate the reference cases here, while the workers start. The first request does not wait for
-    them.
+    """Load modules and evaluate the reference cases in this process, while the workers start.
+
+    The first request then does not wait for the modules.
     """
     warming = asyncio.create_task(workers.start())
     await asyncio.to_thread(lambda: [import_module(name) for name in LOADED_FOR_PRICES])

@@ -53,7 +53,7 @@ class DrainingServer(uvicorn.Server):
 
 @final
 class _SecondaryServer(uvicorn.Server):
-    """Server that another server of the same process stops. is_listening: set once it accepts connections."""
+    """Server that another server of the same process stops. `is_listening` is set once it accepts connections."""
 
     def __init__(self, configuration: uvicorn.Config) -> None:
         super().__init__(configuration)
@@ -72,7 +72,10 @@ class _SecondaryServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serve_on_socket(app: ASGIApp, listener: socket.socket | None) -> AsyncGenerator[None]:
-    """Serve an application on a socket in the event loop of another server, while the block runs. None: do nothing."""
+    """Serve an application on a socket while the block runs, in the event loop of another server.
+
+    Without a socket do nothing.
+    """
     if listener is None:
         yield
         return

@@ -63,7 +63,7 @@ def run_jobs(
 
 
 def run_worker(settings: Settings) -> int:
-    """Compute chunks of the jobs of a cluster until a signal arrives."""
+    """Compute chunks (consecutive points) of the jobs of a cluster until a signal arrives. Return the exit code."""
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
@@ -88,7 +88,7 @@ def job_niceness(settings: Settings) -> int:
 
 
 def job_constraints(settings: Settings) -> JobConstraints:
-    """Return the constraints on jobs."""
+    """Return the limits on jobs that the settings define: size, lifetime, and number for each client."""
     return JobConstraints(
         points=settings.job_points,
         cost=settings.job_max_cost,

@@ -14,8 +14,9 @@ from service.telemetry.metrics import Metrics
 
 
 def pool_factory(settings: Settings, metrics: Metrics) -> Callable[..., WorkerPool]:
-    """Return a factory of worker pools with the limits of the settings. The caller chooses number and niceness of
-    workers.
+    """Return a factory of worker pools with the limits of the settings.
+
+    The caller of the factory chooses number and niceness of the workers.
     """
     return partial(
         WorkerPool,

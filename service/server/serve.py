@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,9 +22,9 @@ UNABLE_TO_LISTEN_EXIT_CODE: Final = 3
 
 
 def serve(host: str, port: int, listening: socket.socket | None = None, operators: socket.socket | None = None) -> int:
-    """Serve until a signal arrives.
+    """Serve until a signal arrives, and return the exit code.
 
-    listening, operators: sockets that are already open. Without them, the settings name the addresses.
+    `listening` and `operators` are sockets that are already open. Without them, the settings name the addresses.
     """
     settings = load_settings()
     if settings is None:
@@ -57,7 +58,7 @@ def _serve(
 
 
 def serve_processes(count: int, host: str, port: int) -> int:
-    """Serve with several processes until a signal arrives."""
+    """Serve with `count` processes until a signal arrives, and return the exit code."""
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -72,7 +73,10 @@ def serve_processes(count: int, host: str, port: int) -> int:
 
 
 def serve_shared_port(host: str, port: int) -> int:
-    """Serve on a port that other instances may share. The kernel distributes connections among the instances."""
+    """Serve on a port that other instances may share, and return the exit code.
+
+    The kernel distributes the connections.
+    """
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
@@ -89,7 +93,7 @@ def serve_shared_port(host: str, port: int) -> int:
 
 
 def serve_inherited_socket(descriptor: int, operators: int | None) -> int:
-    """Serve on sockets that a parent process opened, and exit with the parent."""
+    """Serve on sockets that a parent process opened, and exit with the parent. The numbers are file descriptors."""
     import socket
 
     from service.execution.worker import end_with_parent
@@ -125,10 +129,11 @@ def _report_listen_error(error: Exception) -> int:
 
 
 def run_job_worker(*, only_check: bool) -> int:
-    """Compute chunks of jobs until a signal arrives.
+    """Compute chunks (consecutive points) of jobs until a signal arrives, and return the exit code.
 
     With `only_check`, return 0 if a worker runs on this machine, otherwise 1.
     """
+    import_module("celery")  # the caller reports what is not installed
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE

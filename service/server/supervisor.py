@@ -45,7 +45,7 @@ SIGNAL_EXIT_CODE: Final = 128
 
 @final
 class Supervisor:
-    """Supervisor of `count` processes of one command. stop_seconds: time limit for their exit."""
+    """Supervisor of `count` processes of one command. After `stop_seconds` it kills processes that did not exit."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Supervisor:
 
 
 def run_supervised(count: int, listening: socket.socket, operators: socket.socket | None, settings: Settings) -> int:
-    """Serve with several processes on inherited sockets until a signal arrives."""
+    """Serve with several processes on inherited sockets until a signal arrives. Return the exit code."""
     from service.telemetry.logs import make_logger
 
     command = [sys.executable, "-m", "service.cli", "serve", "--socket", str(listening.fileno())]

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, structured logs as JSON lines, request ids, and listening sockets."""

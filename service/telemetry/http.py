@@ -28,7 +28,7 @@ ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about a request, which its route fills in and the middleware logs after the response."""
+    """Facts about one HTTP request, which its route fills in and the middleware logs after the response."""
 
     request_id: str
     requester: str

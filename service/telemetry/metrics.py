@@ -27,7 +27,7 @@ ChunkOutcome = Literal["done", "failed", "again"]
 
 @final
 class Metrics:
-    """Metrics of one application on its own registry, so that a process can hold several applications."""
+    """Metrics of one application in a registry of their own, so that a process can hold several applications."""
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -42,21 +42,21 @@ class Metrics:
         whole = "Time from the first byte of a request to the last of its response."
         self._request_seconds = histogram("http_request_duration_seconds", whole, ("route",), buckets=HTTP_BUCKETS)
 
-        by_origin = "Results given out, by computation and where they came from."
+        by_origin = "Results, by computation and source."
         self._results = counter("results_total", by_origin, ("computation", "cache"))
-        alone = "Time that a computation took, without waiting for a worker."
+        alone = "Duration of a computation, without the wait for a worker."
         where = "computation", "mechanism", "place"
         self._computation_seconds = histogram("computation_duration_seconds", alone, where, buckets=COMPUTATION_BUCKETS)
-        by_error = "Computations that raised, by kind of error."
+        by_error = "Failed computations, by kind of error."
         self._failures = counter("computation_failures_total", by_error, ("computation", "error"))
-        defects = "Invariants that did not hold in a computation; no number was given for any."
+        defects = "Violated invariants of computations. The response contains no number."
         self._violations = counter("invariant_violations_total", defects)
 
-        self._rejections = counter("rejected_total", "Requests refused before computing.", ("reason",))
-        unread = "Computations ended because no client waited for them any more."
+        self._rejections = counter("rejected_total", "Requests rejected before the computation.", ("reason",))
+        unread = "Computations cancelled because no client waits for them."
         self._abandoned = counter("abandoned_total", unread)
-        early = "Worker processes that ended before their time."
-        worth = "CPU that computations took over what was quoted, by engine: a mean that forgets, within 1/8 and 8."
+        early = "Worker processes that ended unexpectedly."
+        worth = "Ratio of CPU time to its estimate, by engine: an exponentially weighted mean, limited to 1/8 and 8."
         engines = "computation", "engine"
         self._price_ratios = gauge("price_ratio", worth, engines, multiprocess_mode="mostrecent")
         self._worker_losses = counter("worker_losses_total", early, ("reason",))
@@ -64,23 +64,23 @@ class Metrics:
             "queue_depth", "Computations that run in a worker process or wait for one.", multiprocess_mode="livesum"
         )
 
-        self._jobs = counter("jobs_total", "Jobs by resource and what became of them.", ("resource", "state"))
+        self._jobs = counter("jobs_total", "Jobs by resource and final state.", ("resource", "state"))
         self.jobs_active = gauge("jobs_active", "Jobs that wait or run.", multiprocess_mode="livemax")
-        by_end = "Points of jobs: done, with a problem in place of an answer, or begun once more."
+        by_end = "Points of jobs, by outcome: answered, with a problem, or restarted."
         self._points = counter("job_points_total", by_end, ("outcome",))
 
-        before = "Connections that the server refused or closed, by reason."
+        before = "Connections that the server rejected or closed, by reason."
         self._refusals = counter("server_refusals_total", before, ("reason",))
-        waited = "How late the event loop came back to a task that slept: what every request waits for."
+        waited = "Delay of the event loop, which delays every request."
         self._loop_lag = histogram("event_loop_lag_seconds", waited, buckets=LAG_BUCKETS)
 
-        late = "Redis operations that failed or came too late."
+        late = "Failed or late Redis operations."
         self._redis_failures = counter("redis_failures_total", late, ("operation",))
-        foreign = "Entries of Redis that were not the result they should be."
+        foreign = "Invalid entries in Redis."
         self._bad_entries = counter("redis_bad_entries_total", foreign)
         self.redis_available = gauge(
             "redis_available",
-            "1 while Redis answers, 0 while it does not or none is set.",
+            "1 if Redis responds, 0 if it does not respond or is not configured.",
             multiprocess_mode="livemin",
         )
 
@@ -99,7 +99,7 @@ class Metrics:
         children[1].observe(seconds)
 
     def count_result(self, computation: str, cache: CacheOutcome) -> None:
-        """Count one result by computation and origin."""
+        """Count one result by its resource and its origin (a cache or a computation)."""
         child = self._result_counters.get((computation, cache))
         if child is None:
             child = self._result_counters[computation, cache] = self._results.labels(computation, cache)
@@ -108,7 +108,10 @@ class Metrics:
     def observe_computation(
         self, computation: str, mechanism: str, place: Literal["inline", "worker"], seconds: float
     ) -> None:
-        """Record the seconds of one computation. `mechanism` is a tag of the request schema."""
+        """Record the seconds of one computation, in the event loop (inline) or in a worker.
+
+        `mechanism` is a tag of the request schema.
+        """
         child = self._computation_histograms.get((computation, mechanism, place))
         if child is None:
             child = self._computation_seconds.labels(computation, mechanism, place)
@@ -116,7 +119,7 @@ class Metrics:
         child.observe(seconds)
 
     def set_cost_ratio(self, computation: str, engine: str, ratio: float) -> None:
-        """Set the ratio of measured CPU time to quoted cost of an engine."""
+        """Set the ratio of measured to estimated CPU time of a composition engine."""
         self._price_ratios.labels(computation, engine).set(ratio)
 
     def count_failure(self, computation: str, error: Exception) -> None:
@@ -144,7 +147,7 @@ class Metrics:
         self._jobs.labels(resource, state).inc()
 
     def count_chunk(self, outcome: ChunkOutcome, points: int) -> None:
-        """Count the points of a chunk of a job by outcome."""
+        """Count the points of a chunk of a job by outcome. A chunk is a range of consecutive points."""
         self._points.labels(outcome).inc(points)
 
     def count_refused_connection(self, reason: str) -> None:

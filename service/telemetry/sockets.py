@@ -26,7 +26,7 @@ class CannotListen(Exception):
 
 @contextmanager
 def listen(address: Address, *, share_port: bool = False) -> Generator[socket.socket]:
-    """Open a socket that listens at an address while the block runs, and yield the socket. Raise CannotListen.
+    """Open a listening socket at an address, yield it, and close it at the end of the block. Raise CannotListen.
 
     A Unix socket has mode 0600 and is removed at the end. A stale Unix socket, on which no process listens, is
     replaced. With `share_port`, other processes may listen on the same port (SO_REUSEPORT).

@@ -1,4 +1,4 @@
-"""Bodies that tests send."""
+"""Request bodies and helpers that the tests of the HTTP API share."""
 
 from __future__ import annotations
 

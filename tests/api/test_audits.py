@@ -1,4 +1,4 @@
-"""POST /v1/audits/... over HTTP and on the command line: JSON and archives, and every bad input a clear 4xx."""
+"""POST /v1/audits/... over HTTP and on the command line: JSON, archives, and clear 4xx responses to bad input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def upload(client: TestClient, body: bytes, content_type: str = "application/x-n
 
 
 @pytest.mark.parametrize(("name", "body"), BODIES.items(), ids=BODIES)
-def test_answers_are_kept_under_their_digest(client: TestClient, name: str, body: dict[str, Any]) -> None:
+def test_audit_result_is_stored_under_its_digest(client: TestClient, name: str, body: dict[str, Any]) -> None:
     first = post(client, name, body)
     assert first.status_code == 200, first.text
     assert first.headers["etag"] == f'"{first.json()["digest"]}"'
@@ -54,7 +54,7 @@ def test_answers_are_kept_under_their_digest(client: TestClient, name: str, body
 
 
 @pytest.mark.parametrize(("name", "body"), BODIES.items(), ids=BODIES)
-def test_the_command_line_writes_the_same_bytes(
+def test_command_line_writes_same_bytes_as_http(
     client: TestClient, name: str, body: dict[str, Any], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "request.json"
@@ -63,14 +63,14 @@ def test_the_command_line_writes_the_same_bytes(
     assert capfdbinary.readouterr().out == post(client, name, body).content
 
 
-def test_a_json_audit_is_named_by_its_request(client: TestClient) -> None:
+def test_digest_of_json_audit_is_that_of_its_request(client: TestClient) -> None:
     answer = post(client, "glir", BODIES["glir"])
     request = GlirAuditRequest.model_validate(BODIES["glir"])
     assert answer.json()["digest"] == digest(GLIR_AUDIT.name, ENGINE_VERSION, request)
 
 
 @pytest.mark.parametrize("content_type", ["application/x-npz", "application/octet-stream", "Application/Zip; x=1"])
-def test_archives_are_answered_like_json(client: TestClient, content_type: str) -> None:
+def test_archive_gives_same_answer_as_json(client: TestClient, content_type: str) -> None:
     from_archive = upload(client, archived(gradients()), content_type)
     assert from_archive.status_code == 200, from_archive.text
     from_json = post(client, "glir", as_json(gradients()))
@@ -80,7 +80,7 @@ def test_archives_are_answered_like_json(client: TestClient, content_type: str) 
     assert client.get(from_archive.headers["content-location"]).content == from_archive.content
 
 
-def test_large_archives_are_computed_by_a_worker(client: TestClient) -> None:
+def test_large_archive_is_computed_by_worker(client: TestClient) -> None:
     arrays = gradients(dimension=60, queries=300, steps=2, background=120)
     answer = upload(client, archived(arrays, compressed=True))
     assert answer.status_code == 200, answer.text
@@ -89,7 +89,7 @@ def test_large_archives_are_computed_by_a_worker(client: TestClient) -> None:
     assert counted in client.get("/metrics").text
 
 
-def test_the_command_line_takes_archives(
+def test_command_line_accepts_archives(
     client: TestClient, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "gradients.npz"
@@ -154,7 +154,7 @@ BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
         "glir",
         GLIR_EXAMPLES["one_step"]["value"] | {"shrinkage": 0.1},
         "/shrinkage",
-        "taken as known",
+        "counts as known",
     ),
     "both sources": ("glir", as_json(gradients()) | {"simulate": {"dimension": 2}}, "", "exactly one"),
     "neither source": ("glir", {"batch_size": 5}, "", "exactly one"),
@@ -172,7 +172,9 @@ BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
 
 
 @pytest.mark.parametrize(("name", "body", "pointer", "sentence"), BAD.values(), ids=BAD)
-def test_bad_requests(client: TestClient, name: str, body: Any, pointer: str, sentence: str) -> None:
+def test_bad_request_returns_422_with_pointer(
+    client: TestClient, name: str, body: Any, pointer: str, sentence: str
+) -> None:
     answer = post(client, name, body)
     assert answer.status_code == 422
     found = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
@@ -204,7 +206,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "pointer", "sentence"), BAD_ARCHIVES.values(), ids=BAD_ARCHIVES)
-def test_bad_archives(client: TestClient, body: bytes, pointer: str, sentence: str) -> None:
+def test_bad_archive_returns_422_with_pointer(client: TestClient, body: bytes, pointer: str, sentence: str) -> None:
     answer = upload(client, body)
     assert answer.status_code == 422
     [error] = answer.json()["errors"]
@@ -212,11 +214,11 @@ def test_bad_archives(client: TestClient, body: bytes, pointer: str, sentence: s
     assert sentence in error["detail"]
 
 
-def test_two_gigabytes_are_refused_unread_and_unpacked(client: TestClient) -> None:
+def test_oversized_archive_returns_413_before_reading_or_unpacking(client: TestClient) -> None:
     declared = client.post("/v1/audits/glir", content=b"PK", headers={**ARCHIVE, "Content-Length": str(2 * 2**30)})
     assert (declared.status_code, declared.json()["type"]) == (413, "/problems/body-too-large")
     body = archived(gradients())
-    size = body.index(b"PK\x01\x02") + 24  # of the first array, as the directory has it
+    size = body.index(b"PK\x01\x02") + 24  # The size of the first array in the central directory.
     packed = upload(client, body[:size] + struct.pack("<L", 2**31) + body[size + 4 :])
     assert packed.status_code == 422
     assert "134217728 bytes" in packed.json()["errors"][0]["detail"]
@@ -228,13 +230,13 @@ def small_client() -> Iterator[TestClient]:
         yield client
 
 
-def test_the_limit_of_archives_is_a_setting(small_client: TestClient) -> None:
+def test_archive_size_limit_is_a_setting(small_client: TestClient) -> None:
     answer = upload(small_client, archived(gradients()))
     assert (answer.status_code, answer.json()["type"]) == (413, "/problems/body-too-large")
     assert small_client.get("/v1/limits").json()["upload_bytes"] == 1000
 
 
-def test_archives_are_taken_where_arrays_are(client: TestClient) -> None:
+def test_archive_to_resource_without_arrays_returns_415(client: TestClient) -> None:
     for name in ("attack-counts", "glrt"):
         answer = post(client, name, archived(gradients()), **ARCHIVE)
         assert (answer.status_code, answer.json()["type"]) == (415, "/problems/unsupported-media-type")

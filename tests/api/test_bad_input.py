@@ -1,4 +1,4 @@
-"""Whatever is sent: a problem with a pointer and a sentence that says what is allowed; never 500, never a hang."""
+"""Any bad input gets a problem with a pointer and a sentence that says what is allowed; never 500, never a hang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encode
 
 
 def raw(text: str) -> bytes:
-    """A request whose noise multiplier is `text`, letter by letter."""
+    """Return a request whose noise multiplier is `text`, character by character."""
     return encoded(bounds()).replace(b"1.0", text.encode())
 
 
@@ -45,7 +45,7 @@ def shifts(*values: float, **fields: Any) -> dict[str, Any]:
 
 NOISE = "/mechanism/noise_multiplier"
 BAD: list[tuple[str, bytes, int, str, str]] = [
-    # (what, body, status, pointer, a part of the sentence)
+    # (case, body, status, pointer, part of the sentence)
     ("NaN", raw("NaN"), 400, NOISE, "finite number"),
     ("Infinity", raw("Infinity"), 400, NOISE, "finite number"),
     ("-Infinity", raw("-Infinity"), 400, NOISE, "finite number"),
@@ -143,13 +143,15 @@ BAD: list[tuple[str, bytes, int, str, str]] = [
     ("a number in quotes", question(type="epsilon", delta="1e-5"), 422, "/questions/0/delta", "no quotes"),
     ("a percentage", question(type="epsilon", delta="1 %"), 422, "/questions/0/delta", "0.01 for 1 %"),
     ("shuffle", encoded(bounds(dpsgd(shuffle=True))), 422, "/mechanism/shuffle", "`sampling` of the mechanism"),
-    ("records beside", encoded(bounds(records=4)), 422, "/records", "field of the threat model worst_case"),
+    ("records beside", encoded(bounds(records=4)), 422, "/records", "in the threat model worst_case"),
     ("two spellings", encoded(bounds(dpsgd(sigma=2.0))), 422, "/mechanism/sigma", "only one"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "status", "pointer", "sentence"), [pytest.param(*row[1:], id=row[0]) for row in BAD])
-def test_bad_bodies(client: TestClient, body: bytes, status: int, pointer: str, sentence: str) -> None:
+def test_bad_body_returns_problem_with_pointer(
+    client: TestClient, body: bytes, status: int, pointer: str, sentence: str
+) -> None:
     answer = post(client, body, X_Request_ID="bad-1")
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -165,7 +167,7 @@ def test_bad_bodies(client: TestClient, body: bytes, status: int, pointer: str, 
     assert all(detail.endswith(".") for detail in pointers.values())
 
 
-def test_what_was_sent_is_not_repeated(client: TestClient) -> None:
+def test_problems_do_not_repeat_sent_values(client: TestClient) -> None:
     marks = ["sekrit-value", 0.123454321]
     for mark in marks:
         for body in (bounds(dpsgd(steps=mark)), bounds(method=mark), bounds(threat_model={"type": mark}), [mark]):
@@ -174,7 +176,7 @@ def test_what_was_sent_is_not_repeated(client: TestClient) -> None:
             assert str(mark) not in answer.text
 
 
-def test_a_large_body_is_refused_unread(client: TestClient) -> None:
+def test_oversized_body_is_rejected_before_it_is_read(client: TestClient) -> None:
     body = b'{"mechanism": "' + b"x" * 10_000_000 + b'"}'
     for content in (body, iter([body[:600_000], body[600_000:1_200_000]])):
         answer = client.post(ROUTE, content=content, headers={"Content-Type": "application/json"})
@@ -188,7 +190,7 @@ def test_a_large_body_is_refused_unread(client: TestClient) -> None:
     "content_type",
     [None, "", "text/plain", "application/x-www-form-urlencoded", "application/xml", "application/jsonl", "\xfc"],
 )
-def test_a_body_that_does_not_say_it_is_json(client: TestClient, content_type: str | None) -> None:
+def test_body_without_json_content_type_returns_415(client: TestClient, content_type: str | None) -> None:
     headers = {} if content_type is None else {b"Content-Type": content_type.encode("latin-1")}
     answer = client.post(ROUTE, content=encoded(bounds()), headers=headers)
     assert answer.status_code == 415
@@ -196,7 +198,7 @@ def test_a_body_that_does_not_say_it_is_json(client: TestClient, content_type: s
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
-def test_spellings_of_json(client: TestClient, content_type: str) -> None:
+def test_spelling_of_json_content_type_is_accepted(client: TestClient, content_type: str) -> None:
     assert client.post(ROUTE, content=encoded(bounds()), headers={"Content-Type": content_type}).status_code == 200
 
 
@@ -215,7 +217,9 @@ def test_spellings_of_json(client: TestClient, content_type: str) -> None:
         ("GET", "/v1/results/" + "%00" * 30, 422, "invalid-parameter"),
     ],
 )
-def test_wrong_places_are_problems_too(client: TestClient, method: str, path: str, status: int, kind: str) -> None:
+def test_wrong_path_or_method_returns_problem(
+    client: TestClient, method: str, path: str, status: int, kind: str
+) -> None:
     answer = client.request(method, path, follow_redirects=False)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     problem = answer.json()
@@ -224,7 +228,7 @@ def test_wrong_places_are_problems_too(client: TestClient, method: str, path: st
         assert answer.headers["allow"]
 
 
-def test_the_largest_requests_of_the_contract_are_not_too_large(client: TestClient) -> None:
+def test_largest_valid_requests_are_accepted(client: TestClient) -> None:
     deep = GAUSSIAN
     for _ in range(14):
         deep = {"type": "repeated", "steps": 1, "mechanism": deep}
@@ -237,8 +241,11 @@ def test_the_largest_requests_of_the_contract_are_not_too_large(client: TestClie
     assert len(request.questions) == 256
 
 
-def test_bodies_full_of_mistakes_do_not_hold_the_service_up(client: TestClient) -> None:
-    """Half a megabyte of wrong values costs less than a second; without a bound on errors it is many."""
+def test_body_full_of_errors_is_rejected_quickly(client: TestClient) -> None:
+    """Half a megabyte of wrong values costs less than a second.
+
+    Without a limit on listed errors it would take many seconds.
+    """
     bodies = [
         b'{"questions": [' + b"0," * 250_000 + b"0]}",
         b'{"questions": [{"type": "trade_off", "false_positive_rates": [' + b'"",' * 150_000 + b'""]}]}',

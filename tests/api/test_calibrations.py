@@ -1,4 +1,4 @@
-"""POST /v1/calibrations over HTTP and on the command line; what is refused, where, and why."""
+"""POST /v1/calibrations over HTTP and on the command line: rejected input, its pointer and its reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def post(client: TestClient, body: dict[str, Any], **headers: str) -> Any:
     return client.post(ROUTE, content=encoded(body), headers=JSON | headers)
 
 
-def test_the_answer_names_itself_and_is_kept(client: TestClient) -> None:
+def test_result_has_digest_and_is_stored(client: TestClient) -> None:
     first = post(client, BODY)
     assert first.status_code == 200
     response = CalibrationsResponse.model_validate_json(first.content)
@@ -43,7 +43,7 @@ def test_the_answer_names_itself_and_is_kept(client: TestClient) -> None:
     assert client.get(first.headers["content-location"]).content == first.content
 
 
-def test_bounds_are_part_of_the_name() -> None:
+def test_search_bounds_change_the_digest() -> None:
     named = [
         digest("calibrations", "1", CALIBRATIONS.request_type.model_validate_json(encoded(BODY | {"bounds": bounds})))
         for bounds in (None, {"from": 1.0}, {"to": 1.0}, {"from": 1.0, "to": 2.0}, {})
@@ -52,7 +52,7 @@ def test_bounds_are_part_of_the_name() -> None:
     assert named[0] == named[-1]
 
 
-def test_bounds_are_named_as_they_are_written() -> None:
+def test_search_bounds_are_canonical_in_the_digest() -> None:
     request = CALIBRATIONS.request_type.model_validate_json(encoded(BODY | {"bounds": {"to": 2.0, "from": 1.0}}))
     assert '"bounds":{"from":1,"to":2}' in canonical_text(request)
 
@@ -68,18 +68,18 @@ def free(pointer: Any, mechanism: Any = GAUSSIAN, **more: Any) -> dict[str, Any]
 POWERS = {"question": {"type": "trade_off", "false_positive_rates": [0.1, 0.2]}}
 GAMMA = {"question": {"type": "reconstruction", "baseline_success": 0.2}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
-    # (what, change of the request, pointer, a part of the sentence)
+    # (case, change of the request, pointer, part of the sentence)
     ("no free number", {"free": None}, "/free", ""),
     ("a number for a pointer", free(3), "/free", ""),
     ("an empty pointer", free(""), "/free", ""),
     ("no pointer", free("mechanism"), "/free", "starts with a slash"),
     ("a pointer to nothing", free("/mechanism/sekrit"), "/free", "these fields: noise_multiplier"),
     ("a pointer to nothing at all", free("/"), "/free", "these fields: mechanism"),
-    ("a pointer to an absent number", free("/mechanism/epochs", dpsgd()), "/free", "no epochs in the request"),
+    ("a pointer to an absent number", free("/mechanism/epochs", dpsgd()), "/free", "request has no epochs"),
     ("a pointer to an object", free("/mechanism"), "/free", "is an object"),
     ("a pointer to text", free("/mechanism/type"), "/free", "these fields"),
     ("a pointer to a word", free("/mechanism/sampling", dpsgd()), "/free", "is no number"),
-    ("a pointer into a number", free(NOISE + "/0"), "/free", "has no parts"),
+    ("a pointer into a number", free(NOISE + "/0"), "/free", "has no members"),
     ("a pointer to a list", free(NOISE, dpsgd(noise_multiplier=[1.0, 2.0])), "/free", "is a list"),
     ("beyond a list", free(NOISE + "/2", dpsgd(noise_multiplier=[1.0, 2.0])), "/free", "counted from 0"),
     ("no index", free(NOISE + "/-1", dpsgd(noise_multiplier=[1.0, 2.0])), "/free", "counted from 0"),
@@ -89,10 +89,10 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("a limit", free("/targets/0/at_most"), "/free", "or the question of a target"),
     ("the tolerance", free("/relative_tolerance"), "/free", "or the question of a target"),
     ("bounds", free("/bounds/from", bounds={"from": 1.0}), "/free", "or the question of a target"),
-    ("a weight", free("/mechanism/weights/0", MIXTURE), "/free", "sums to 1"),
+    ("a weight", free("/mechanism/weights/0", MIXTURE), "/free", "must sum to 1"),
     ("a rate that follows", free("/mechanism/sample_rate", SIZES), "/free", "follows from batch_size"),
     ("steps that follow", free("/mechanism/steps", EPOCHS), "/free", "follow from epochs"),
-    ("what is not read", free("/mechanism/dimension", SGD | {"max_grad_norm": 1.0}), "/free", "depends on"),
+    ("what is not read", free("/mechanism/dimension", SGD | {"max_grad_norm": 1.0}), "/free", "changes the answer"),
     ("an attacker of no target", free("/threat_model/records") | targets({"threat_model": {"type": "worst_case"}}),
      "/free", "of its own"),
     ("no targets", {"targets": []}, "/targets", "1 to 16"),
@@ -100,8 +100,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no limit", targets({"at_most": None}), "/targets/0/at_most", "exactly one"),
     ("two limits", targets({"at_least": 0.1}), "/targets/0/at_most", "exactly one"),
     ("a negative limit", targets({"at_most": -0.1}), "/targets/0/at_most", "[0, 1e+15]"),
-    ("less than a guess", targets(GAMMA), "/targets/0/at_most", "a guess reaches more"),
-    ("more than all", targets({"at_most": None, "at_least": 1.1}), "/targets/0/at_least", "is less, whatever"),
+    ("less than a guess", targets(GAMMA), "/targets/0/at_most", "guessing alone exceeds"),
+    ("more than all", targets({"at_most": None, "at_least": 1.1}), "/targets/0/at_least", "no mechanism reaches"),
     ("contradictory", targets({}, {"at_most": None, "at_least": 0.2}), "/targets/1/at_least", "Contradicts"),
     ("no single number", targets(POWERS), "/targets/0/question", "one false positive rate"),
     ("reads a slope", targets({"reads": "slope"}), "/targets/0/reads", "power"),
@@ -124,7 +124,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("change", "pointer", "sentence"), [pytest.param(*row[1:], id=row[0]) for row in BAD])
-def test_bad_calibrations(client: TestClient, change: dict[str, Any], pointer: str, sentence: str) -> None:
+def test_bad_calibration_returns_422_with_pointer(
+    client: TestClient, change: dict[str, Any], pointer: str, sentence: str
+) -> None:
     body = {name: value for name, value in (BODY | change).items() if value is not None}
     if isinstance(body["mechanism"], dict):
         body["mechanism"] = {name: value for name, value in body["mechanism"].items() if value is not None}
@@ -145,14 +147,14 @@ def test_bad_calibrations(client: TestClient, change: dict[str, Any], pointer: s
         (["targets", 0, "question", "baseline_success"], GAMMA | {"at_most": 0.1}),
     ],
 )
-def test_ranges_of_questions_with_a_free_number_are_those_of_all_its_values(
+def test_range_of_question_with_free_number_covers_all_its_values(
     client: TestClient, steps: list[Any], limit: dict[str, Any]
 ) -> None:
     answer = post(client, BODY | {"free": "/" + "/".join(map(str, steps)), "targets": [limit]})
     assert answer.status_code == 200
 
 
-def test_the_command_calibrates(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_command_line_calibrates(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     sent = tmp_path / "request.json"
     sent.write_bytes(encoded(BODY))
     assert cli.main(["calibrate", str(sent)]) == 0
@@ -161,7 +163,7 @@ def test_the_command_calibrates(tmp_path: Path, capsysbinary: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("bounds", "limit", "code"), [({}, 0.1, 0), ({}, 1.0, 0), ({"to": 1.0}, 0.1, 1)])
-def test_the_command_exits_with_0_where_every_target_is_met(
+def test_command_exits_with_0_if_every_target_is_met(
     tmp_path: Path, bounds: dict[str, float], limit: float, code: int
 ) -> None:
     sent = tmp_path / "request.json"

@@ -1,4 +1,4 @@
-"""POST /v1/claims and /v1/comparisons over HTTP and on the command line: forms, exit codes, and what is refused."""
+"""POST /v1/claims and /v1/comparisons over HTTP and on the command line: renderings, exit codes and rejected input."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def named(*names: str) -> list[dict[str, Any]]:
     return [{"name": name, "mechanism": GAUSSIAN} for name in names]
 
 
-def test_a_table_and_a_file_for_spreadsheets_are_other_forms(client: TestClient) -> None:
+def test_comparison_is_rendered_as_table_and_csv(client: TestClient) -> None:
     first = post(client, "/v1/comparisons", comparison())
     assert first.headers["content-type"] == "application/json"
     assert first.headers["vary"] == "Accept"
@@ -57,7 +57,9 @@ def test_a_table_and_a_file_for_spreadsheets_are_other_forms(client: TestClient)
         assert answer.headers["etag"] == f'"{first.json()["digest"]};{form}"'
 
 
-def test_a_command_stops_where_a_claim_is_unsafe(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_claims_command_exits_with_1_for_unsafe_claim(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     sent = tmp_path / "claims.json"
     for value, code in ((0.1, 1), (0.5, 0)):
         sent.write_bytes(encoded(claims(claim(value=value))))
@@ -65,14 +67,14 @@ def test_a_command_stops_where_a_claim_is_unsafe(tmp_path: Path, capsysbinary: p
         assert json.loads(capsysbinary.readouterr().out)["claims"][0]["verdict"] == ("unsafe" if code else "loose")
 
 
-def test_a_command_writes_the_table(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_compare_command_prints_the_table(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     sent = tmp_path / "runs.json"
     sent.write_bytes(encoded(comparison()))
     assert cli.main(["compare", str(sent), "--accept", "text/plain"]) == 0
     assert b"one / two: the curves cross between 0.2 and 0.3" in capsysbinary.readouterr().out
 
 
-def test_what_is_imported_is_claimed_about_and_compared(client: TestClient) -> None:
+def test_imported_mechanism_works_in_claims_and_comparisons(client: TestClient) -> None:
     state = {"type": "imported", "format": "opacus", "content": {"history": [[1.0, 0.01, 1000]], "mechanism": "prv"}}
     told = post(client, "/v1/claims", claims(claim({"type": "epsilon", "delta": 1e-5}, 1.83), mechanism=state)).json()
     assert told["claims"][0]["verdict"] == "loose"
@@ -142,14 +144,14 @@ BAD_COMPARISONS: list[tuple[str, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("body", "pointer", "sentence"), [pytest.param(*row[1:], id=row[0]) for row in BAD_CLAIMS])
-def test_claims_that_are_refused(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
+def test_bad_claims_are_rejected(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
     assert_refused(post(client, CLAIMS.path, body), pointer, sentence)
 
 
 @pytest.mark.parametrize(
     ("body", "pointer", "sentence"), [pytest.param(*row[1:], id=row[0]) for row in BAD_COMPARISONS]
 )
-def test_comparisons_that_are_refused(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
+def test_bad_comparisons_are_rejected(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
     assert_refused(post(client, COMPARISONS.path, body), pointer, sentence)
 
 

@@ -1,4 +1,4 @@
-"""Whose request it is: the peer of the connection, unless a proxy that is trusted says otherwise."""
+"""Client of a request: the peer of the connection, or the address that a trusted proxy forwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESSES = ("10.0.0.1", "10.9.9.9", "192.0.2.7", "192.0.2.8", "203.0.113.5", "2
 
 
 async def key_of(settings: Settings, peer: str, forwarded: list[str]) -> str:
-    """As the server of these settings sees a request."""
+    """Return the client key that a server with these settings assigns to a request."""
     configuration = create_server(settings, "127.0.0.1", 0).config
     configuration.load()
     keys: list[str] = []
@@ -38,8 +38,8 @@ async def key_of(settings: Settings, peer: str, forwarded: list[str]) -> str:
     return keys[0]
 
 
-async def test_only_trusted_proxies_say_who_the_client_is() -> None:
-    """Who is nearest of those that are no proxies; what stands before it in the header is hearsay."""
+async def test_client_is_nearest_address_that_is_no_trusted_proxy() -> None:
+    """The client is the nearest address that is not a trusted proxy. Earlier entries of the header are not trusted."""
     source = random.Random(SEED)
     networks = [ipaddress.ip_network(name) for name in PROXIES.split(",")]
     for _ in range(60):

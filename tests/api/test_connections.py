@@ -1,4 +1,4 @@
-"""What a connection waits for, over requests that come in any pieces and answers that come at any time."""
+"""Timeouts and limits of connections, for requests that arrive in any pieces and responses that come at any time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from service.telemetry.metrics import Metrics
 SEED = 20260
 CASES = 100
 LATER = 10_000.0
-"""Seconds, beyond every limit."""
+"""Seconds, longer than every time limit."""
 Receive = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written, and knows whether it is read."""
+    """A transport that keeps what is written and can pause reading."""
 
     def __init__(self, client: str) -> None:
         super().__init__({"peername": (client, 1)})
@@ -59,7 +59,7 @@ class Wire(asyncio.Transport):
 
 
 class Application:
-    """Answers when it is allowed to: `/early` without reading the body, `/late` when it has read it all."""
+    """An application that answers on demand: `/early` without reading the body, `/late` after the whole body."""
 
     def __init__(self) -> None:
         self.allowed = asyncio.Event()
@@ -105,7 +105,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_connection_waits_for_its_client_only_while_no_answer_is_due() -> None:
+async def test_connection_counts_as_waiting_only_while_no_answer_is_due() -> None:
     source = random.Random(SEED)
     for _ in range(CASES):
         application = Application()
@@ -128,7 +128,7 @@ async def test_a_connection_waits_for_its_client_only_while_no_answer_is_due() -
         protocol.connection_lost(None)
 
 
-async def test_whoever_keeps_a_connection_waiting_loses_it() -> None:
+async def test_client_that_keeps_connection_waiting_is_disconnected() -> None:
     source = random.Random(SEED)
     for _ in range(CASES):
         application = Application()
@@ -143,7 +143,7 @@ async def test_whoever_keeps_a_connection_waiting_loses_it() -> None:
         protocol.connection_lost(None)
 
 
-async def test_the_request_that_is_answered_learns_that_its_client_has_gone() -> None:
+async def test_answered_request_gets_disconnect_event() -> None:
     for behind in (0, 1, 3):
         application = Application()
         protocol, _ = opened(application)
@@ -157,8 +157,11 @@ async def test_the_request_that_is_answered_learns_that_its_client_has_gone() ->
         assert application.left == 1
 
 
-async def test_one_connection_too_many() -> None:
-    """It takes the place of one that waits for its client; where all clients wait, it is told so, and they go on."""
+async def test_connection_above_limit_replaces_a_waiting_one() -> None:
+    """A connection above the limit replaces one that waits for its client.
+
+    If every connection has a running request, the new connection gets 503 and the others continue.
+    """
     application = Application()
     connections = Connections(Settings(max_connections=3), Metrics(CollectorRegistry(), "1"))
     opens = [opened(application, connections, f"127.0.0.{number}") for number in range(3)]
@@ -172,9 +175,9 @@ async def test_one_connection_too_many() -> None:
         application.allowed.set()
         await settle()
         assert wire.written.startswith(b"HTTP/1.1 200")
-    opens[2][1].untaken = 1  # of an answer, by a client that does not read
+    opens[2][1].untaken = 1  # The client does not read the answer.
     opens[2][0].enforce_timeouts(asyncio.get_running_loop().time())
-    for displaced in opens:  # who has waited longest for its client
+    for displaced in opens:  # The connection that has waited longest for its client.
         assert displaced[1].is_open
         _, wire = opened(application, connections, f"127.0.1.{opens.index(displaced)}")
         assert wire.written == b""
@@ -192,7 +195,7 @@ async def test_one_connection_too_many() -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n",
     ],
 )
-async def test_other_versions_are_not_spoken(line: bytes) -> None:
+async def test_other_http_versions_are_rejected(line: bytes) -> None:
     for size in (len(line) + 2, 1):
         application = Application()
         protocol, wire = opened(application)
@@ -220,7 +223,7 @@ async def test_other_versions_are_not_spoken(line: bytes) -> None:
         b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
     ],
 )
-async def test_lengths_that_are_none_are_refused(head: bytes) -> None:
+async def test_invalid_content_length_returns_400(head: bytes) -> None:
     protocol, wire = opened(Application())
     protocol.data_received(b"POST /late HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n")
     assert wire.written.startswith(b"HTTP/1.1 400 ")
@@ -228,7 +231,7 @@ async def test_lengths_that_are_none_are_refused(head: bytes) -> None:
     protocol.connection_lost(None)
 
 
-async def test_an_idle_connection_is_kept_for_the_load_balancer_before_it() -> None:
+async def test_idle_connection_outlives_load_balancer_timeout() -> None:
     limits = Settings()
     assert limits.keep_alive_seconds > 60 > limits.receive_timeout_seconds
     application = Application()
@@ -238,7 +241,7 @@ async def test_an_idle_connection_is_kept_for_the_load_balancer_before_it() -> N
         application.allowed.set()
         await settle()
         now = asyncio.get_running_loop().time()
-        protocol.data_received(b"\r\n")  # which is no request, and stops the timer of uvicorn
+        protocol.data_received(b"\r\n")  # An incomplete request, which stops the timer of uvicorn.
         protocol.enforce_timeouts(now + limits.keep_alive_seconds - 1)
         assert wire.is_open, start
     written = wire.written
@@ -247,7 +250,7 @@ async def test_an_idle_connection_is_kept_for_the_load_balancer_before_it() -> N
     protocol.connection_lost(None)
 
 
-async def test_an_idle_connection_makes_room_first_and_without_a_word() -> None:
+async def test_idle_connection_is_closed_first_and_silently() -> None:
     application = Application()
     connections = Connections(Settings(max_connections=3), Metrics(CollectorRegistry(), "1"))
     opens = [opened(application, connections, "127.0.0.1") for _ in range(3)]
@@ -265,8 +268,11 @@ async def test_an_idle_connection_makes_room_first_and_without_a_word() -> None:
         protocol.connection_lost(None)
 
 
-async def test_connections_of_a_proxy_are_counted_by_whom_they_are_for() -> None:
-    """One client holds back requests behind a proxy, others too hold one each: room is made by the one with most."""
+async def test_connections_behind_proxy_are_counted_by_client() -> None:
+    """One client behind a proxy stalls many requests, other clients stall one each.
+
+    The client with most connections loses one.
+    """
     head = b"POST /late HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
     settings = Settings(max_connections=12, max_connections_per_client=3, trusted_proxies="10.0.0.0/8")
     connections = Connections(settings, Metrics(CollectorRegistry(), "1"))
@@ -288,8 +294,11 @@ async def test_connections_of_a_proxy_are_counted_by_whom_they_are_for() -> None
 
 
 @pytest.mark.parametrize(("rate", "is_kept"), [(1_000_000, True), (6_000, True), (500, False), (1 / 60, False)])
-async def test_a_response_may_take_as_long_as_it_is_taken(rate: float, is_kept: bool) -> None:
-    """The kernel takes 200 MB at this rate, and the application writes whenever it may; looked at as by the sweep."""
+async def test_slow_but_steady_reader_gets_whole_response(rate: float, is_kept: bool) -> None:
+    """The transport drains 200 MB at this rate, and the application writes whenever it may.
+
+    Timeouts are checked at the interval of the sweep.
+    """
     protocol, wire = opened(Application())
     protocol.data_received(request("/late", 1))
     await settle()
@@ -309,7 +318,7 @@ async def test_a_response_may_take_as_long_as_it_is_taken(rate: float, is_kept: 
     protocol.connection_lost(None)
 
 
-async def test_what_would_go_on_ends_when_the_server_does() -> None:
+async def test_open_response_is_told_of_shutdown() -> None:
     application = Application()
     protocol, _ = opened(application)
     protocol.data_received(request("/late", 1))

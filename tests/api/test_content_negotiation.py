@@ -1,4 +1,4 @@
-"""What a client accepts, on one line of a header or on several."""
+"""Accept headers of a client, on one header line or on several."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def request(name: str, *lines: str) -> Request:
         (["deflate", "br"], False),
     ],
 )
-def test_gzip_is_sent_to_who_takes_it(lines: list[str], expected: bool) -> None:
+def test_gzip_is_used_if_client_accepts_it(lines: list[str], expected: bool) -> None:
     assert accepts_gzip(request("accept-encoding", *lines)) == expected
 
 
-def test_how_a_list_is_cut_into_lines_does_not_matter() -> None:
+def test_split_of_header_into_lines_does_not_matter() -> None:
     source = random.Random(SEED)
     items = ["gzip", "gzip;q=0", "gzip;q=0.5", "br", "identity", "identity;q=0", "*", "*;q=0", "deflate;q=1"]
     for _ in range(500):
@@ -61,7 +61,7 @@ def test_how_a_list_is_cut_into_lines_does_not_matter() -> None:
         assert accepts_gzip(parts) == accepts_gzip(whole)
 
 
-def test_every_line_of_accept_is_read(client: TestClient) -> None:
+def test_all_lines_of_accept_are_considered(client: TestClient) -> None:
     body = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
     for lines in (("text/markdown", "application/pdf"), ("application/pdf", "text/markdown")):
         headers = [("Accept", line) for line in lines]

@@ -32,7 +32,7 @@ def post(client: TestClient, body: dict[str, Any], **headers: str) -> Any:
     return client.post(ROUTE, content=encoded(body), headers=JSON | headers)
 
 
-def answered(client: TestClient, body: dict[str, Any]) -> GdpGmipResponse:
+def converted(client: TestClient, body: dict[str, Any]) -> GdpGmipResponse:
     answer = post(client, body)
     assert answer.status_code == 200, answer.text
     response = GdpGmipResponse.model_validate_json(answer.content)
@@ -40,7 +40,7 @@ def answered(client: TestClient, body: dict[str, Any]) -> GdpGmipResponse:
     return response
 
 
-def test_the_answer_names_itself_and_is_kept(client: TestClient) -> None:
+def test_result_has_digest_and_is_stored(client: TestClient) -> None:
     first = post(client, RUN)
     response = GdpGmipResponse.model_validate_json(first.content)
     request = GDP_GMIP.request_type.model_validate_json(encoded(RUN))
@@ -53,9 +53,9 @@ def test_the_answer_names_itself_and_is_kept(client: TestClient) -> None:
     assert post(client, RUN, **asked_again).content == first.content
 
 
-def test_a_run_of_the_paper(client: TestClient) -> None:
-    """Table 5, first column of CIFAR-10: 2.84 both by GMIP and by GDP; the first by Corollary 5.1 alone is 26.1."""
-    response = answered(client, RUN)
+def test_published_run_matches_table_5(client: TestClient) -> None:
+    """Table 5, first column of CIFAR-10: 2.84 both by GMIP and by GDP. Corollary 5.1 alone gives 26.1."""
+    response = converted(client, RUN)
     noise = response.noise
     assert noise.tau_mip is not None
     assert noise.tau_dp is not None
@@ -66,38 +66,41 @@ def test_a_run_of_the_paper(client: TestClient) -> None:
     assert (response.noise_needed, response.conditional) == (True, True)
     assert [assumption.holds for assumption in response.assumptions] == ["unknown", "no", "unknown", "no", "no"]
     steps = {key: value for key, value in RUN.items() if key != "epochs"} | {"steps": 1200}
-    assert answered(client, steps).noise == noise
+    assert converted(client, steps).noise == noise
 
 
-def test_one_step_both_ways(client: TestClient) -> None:
-    forward = answered(client, STEP | {"mu_dp": 100.0})
+def test_one_step_conversion_round_trips(client: TestClient) -> None:
+    forward = converted(client, STEP | {"mu_dp": 100.0})
     assert forward.mu_dp is not None
     assert (forward.mu_dp.value, forward.mu_dp.evidence) == (100.0, "exact")
     assert forward.mu_mip.value == pytest.approx(1.1396053092097335277, rel=1e-15)
     assert (forward.mu_mip.lower, forward.mu_mip.evidence) == (None, "asymptotic")
-    back = answered(client, STEP | {"mu_mip": 1.0})
+    back = converted(client, STEP | {"mu_mip": 1.0})
     assert back.mu_dp is not None
     assert back.mu_dp.value == pytest.approx(0.16357216402190613724, rel=1e-15)
 
 
-def test_no_noise_is_needed_above_the_noise_free_level(client: TestClient) -> None:
-    response = answered(client, STEP | {"mu_mip": 1.2})
+def test_above_noise_free_level_no_noise_is_needed(client: TestClient) -> None:
+    response = converted(client, STEP | {"mu_mip": 1.2})
     assert (response.mu_dp, response.noise_needed) == (None, False)
     assert response.noise.noise_std is not None
     assert (response.noise.noise_std.value, response.noise.noise_std.evidence) == (0, "asymptotic")
     assert any("No noise is needed" in note for note in response.notes)
 
 
-def test_steps_without_noise_are_said_to_share_their_data(client: TestClient) -> None:
-    """That steps add up is an assumption, false where none has noise, and needless for one step."""
+def test_independence_of_steps_is_false_without_noise(client: TestClient) -> None:
+    """Composition of steps is an assumption.
+
+    It is false if the steps have no noise, and it is not needed for one step.
+    """
     for steps, mu, holds in ((1, 1.2, "yes"), (10, 9.0, "no"), (10, 0.5, "unknown")):
-        response = answered(client, STEP | {"mu_mip": mu, "steps": steps})
+        response = converted(client, STEP | {"mu_mip": mu, "steps": steps})
         [independent] = [each for each in response.assumptions if each.text.startswith("Given the outputs")]
         assert independent.holds == holds
 
 
-def test_without_clipping_there_is_no_noise_to_name(client: TestClient) -> None:
-    noise = answered(client, STEP | {"mu_mip": 0.5}).noise
+def test_without_clipping_norm_noise_is_null(client: TestClient) -> None:
+    noise = converted(client, STEP | {"mu_mip": 0.5}).noise
     assert (noise.tau_mip, noise.tau_dp, noise.noise_std) == (None, None, None)
 
 
@@ -116,13 +119,13 @@ def test_without_clipping_there_is_no_noise_to_name(client: TestClient) -> None:
         ({"mu_dp": 1.0, "noise_std": 1.0}, "/noise_std"),
     ],
 )
-def test_what_is_refused_says_where(client: TestClient, change: dict[str, Any], pointer: str) -> None:
+def test_bad_input_returns_422_with_pointer(client: TestClient, change: dict[str, Any], pointer: str) -> None:
     answer = post(client, STEP | change)
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
-def test_the_command_line_gives_the_same_bytes(
+def test_command_line_writes_same_bytes_as_http(
     client: TestClient, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "request.json"

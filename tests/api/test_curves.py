@@ -1,4 +1,4 @@
-"""POST /v1/curves over HTTP and on the command line: the same conventions as every other resource."""
+"""POST /v1/curves over HTTP and on the command line, with the conventions of all resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def first(client: TestClient) -> Any:
     return post(client, BODY)
 
 
-def test_the_answer_names_itself_and_is_kept(client: TestClient, first: Any) -> None:
+def test_result_has_digest_and_is_stored(client: TestClient, first: Any) -> None:
     assert first.status_code == 200
     response = CurvesResponse.model_validate_json(first.content)
     spelled_out = BODY | {"methods": ["auto"], "rtol": 1e-6, "threat_models": [{"type": "worst_case"}]}
@@ -46,7 +46,7 @@ def test_the_answer_names_itself_and_is_kept(client: TestClient, first: Any) -> 
     assert post(client, BODY, **asked_again).content == first.content
 
 
-def test_dear_curves_are_drawn_by_a_worker(client: TestClient) -> None:
+def test_expensive_curve_is_computed_by_worker(client: TestClient) -> None:
     answer = post(client, {"mechanism": dpsgd(), "directions": ["add", "remove"], "grid": {"count": 50}})
     assert answer.status_code == 200
     assert [curve["evidence"] for curve in answer.json()["curves"]] == ["certified", "certified"]
@@ -70,7 +70,7 @@ def test_dear_curves_are_drawn_by_a_worker(client: TestClient) -> None:
         ),
     ],
 )
-def test_problems_point_into_the_body(
+def test_problem_has_pointer_into_body(
     client: TestClient, change: dict[str, Any], kind: str, pointer: str, sentence: str
 ) -> None:
     answer = post(client, BODY | change)
@@ -80,7 +80,7 @@ def test_problems_point_into_the_body(
     assert {error["pointer"]: sentence in error["detail"] for error in problem["errors"]} == {pointer: True}
 
 
-def test_curves_beyond_the_budget_are_refused_before_they_are_drawn(client: TestClient) -> None:
+def test_curves_beyond_budget_are_rejected_before_computation(client: TestClient) -> None:
     answer = post(client, {"mechanism": dpsgd(), "methods": ["ground_truth"], "grid": {"count": 10_000}})
     assert answer.status_code == 422
     problem = answer.json()
@@ -88,12 +88,12 @@ def test_curves_beyond_the_budget_are_refused_before_they_are_drawn(client: Test
     assert problem["estimated_cost"] > problem["limit"]
 
 
-def test_the_limits_are_listed(client: TestClient) -> None:
+def test_limits_of_curves_are_listed(client: TestClient) -> None:
     limits = client.get("/v1/limits").json()["request"]
     assert (limits["curves"], limits["curve_points"]) == (64, 40_000)
 
 
-def test_the_command_line_writes_the_same_bytes(
+def test_command_line_writes_same_bytes_as_http(
     first: Any, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "request.json"

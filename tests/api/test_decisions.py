@@ -1,4 +1,4 @@
-"""`GET /v1/decisions/{id}`: the decision as it was stored, whichever way the assessment took."""
+"""`GET /v1/decisions/{id}`: the stored decision, whether the assessment came from a request or from a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRIVATE = "private, max-age=31536000, immutable"
 
 
 def run(**context: Any) -> dict[str, Any]:
-    """Return an assessment; an epsilon of approximate DP is the least that a worker computes."""
+    """Return an assessment. Epsilon of approximate DP is the least expensive request that runs in a worker."""
     mechanism = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}
     return {"mechanism": mechanism, "context": {"delta": 1e-5, **context}, "policy": GATE}
 
@@ -39,8 +39,8 @@ def assert_is_decision_of(told: Any, answer: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("context", [{}, {"subject": SUBJECT}, {"date": "2026-11-23"}])
-def test_a_decision_is_read_as_it_was_stored(client: TestClient, context: dict[str, Any]) -> None:
-    for _ in range(2):  # computed, then from the cache
+def test_decision_is_returned_as_stored(client: TestClient, context: dict[str, Any]) -> None:
+    for _ in range(2):  # First computed, then cached.
         answer = client.post("/v1/assessments", json=run(**context)).json()
         told = client.get(f"/v1/decisions/{answer['decision']['id']}")
         assert_is_decision_of(told, answer)
@@ -48,7 +48,7 @@ def test_a_decision_is_read_as_it_was_stored(client: TestClient, context: dict[s
         assert told.headers["content-type"] == "application/json"
 
 
-def test_a_decision_has_a_tag_of_its_own(client: TestClient) -> None:
+def test_decision_has_its_own_etag(client: TestClient) -> None:
     answer = client.post("/v1/assessments", json=run())
     place = f"/v1/decisions/{answer.json()['decision']['id']}"
     tag = client.get(place).headers["etag"]
@@ -59,7 +59,7 @@ def test_a_decision_has_a_tag_of_its_own(client: TestClient) -> None:
     assert client.head(place).headers["etag"] == tag
 
 
-def test_what_is_no_decision_is_not_found(client: TestClient) -> None:
+def test_id_of_other_result_returns_404(client: TestClient) -> None:
     without = run() | {"policy": None}
     del without["policy"]
     assessment = client.post("/v1/assessments", json=without).json()
@@ -72,7 +72,7 @@ def test_what_is_no_decision_is_not_found(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "%00" * 30, "sha256:" + "A" * 64, "0" * 64])
-def test_a_malformed_id_is_refused_as_that_of_a_result_is(client: TestClient, name: str) -> None:
+def test_malformed_decision_id_returns_422_like_result_id(client: TestClient, name: str) -> None:
     told, result = (client.get(f"/v1/{room}/{name}") for room in ("decisions", "results"))
     assert told.status_code == result.status_code == 422
     assert told.json()["type"] == result.json()["type"] == "/problems/invalid-parameter"
@@ -88,11 +88,11 @@ def ended(client: TestClient, job: str) -> dict[str, Any]:
     pytest.fail("the job did not end")
 
 
-def test_a_decision_that_was_made_as_a_job_is_found(client: TestClient) -> None:
+def test_decision_made_by_job_is_found(client: TestClient) -> None:
     body = run(date="2026-11-01")
     job = client.post("/v1/jobs", json={"resource": "assessments", "request": body}).json()
     name = ended(client, job["id"])["digest"]
-    told = client.get(f"/v1/decisions/{name}")  # before anybody asks for the assessment itself
+    told = client.get(f"/v1/decisions/{name}")  # Before any other request for the assessment itself.
     assert client.get(f"/v1/results/{name}").status_code == 200
     page = client.get(f"/v1/jobs/{job['id']}/results")
     assert page.status_code == 200
@@ -102,7 +102,7 @@ def test_a_decision_that_was_made_as_a_job_is_found(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("wait", ["", ", wait=20"])
-def test_a_decision_that_was_answered_later_is_found(client: TestClient, wait: str) -> None:
+def test_decision_answered_asynchronously_is_found(client: TestClient, wait: str) -> None:
     body = run(date="2026-11-02" if wait else "2026-11-03")
     answer = client.post("/v1/assessments", json=body, headers={"Prefer": f"respond-async{wait}"})
     name = answer.json()["digest"] if answer.status_code == 200 else ended(client, answer.json()["id"])["digest"]
@@ -116,14 +116,14 @@ def sharing(redis_url: str, **more: Any) -> Settings:
 
 @pytest.fixture
 def instances(redis_url: str) -> Iterator[tuple[TestClient, TestClient]]:
-    """Yield two instances that share a Redis. The second keeps nothing in its memory."""
+    """Yield two instances that share a Redis. The second instance has no memory cache."""
     second = sharing(redis_url, memory_cache_bytes=1)
     with TestClient(create_app(sharing(redis_url))) as one, TestClient(create_app(second)) as other:
         yield one, other
 
 
 @pytest.mark.parametrize("as_job", [False, True])
-def test_instances_share_decisions_and_believe_no_other(
+def test_instances_share_decisions_and_reject_forged_ones(
     instances: tuple[TestClient, TestClient], redis_url: str, as_job: bool
 ) -> None:
     one, other = instances
@@ -150,14 +150,14 @@ def test_instances_share_decisions_and_believe_no_other(
 
 
 def wait_until_found(client: TestClient, place: str) -> None:
-    """Wait until a result is in Redis, where it is written after it was answered."""
+    """Wait until a result is in Redis. The service writes it after the response."""
     deadline = time.monotonic() + TEST_TIMEOUT
     while client.get(place).status_code == 404:
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_decision_is_forgotten_with_its_result() -> None:
+def test_decision_is_evicted_with_its_result() -> None:
     settings = {"redis_url": None, "memory_cache_entries": 1, "worker_count": 1, "log_level": "error"}
     with TestClient(create_app(Settings.model_validate(settings))) as client:
         first = client.post("/v1/assessments", json=run()).json()

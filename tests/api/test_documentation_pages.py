@@ -1,4 +1,4 @@
-"""The guide is built from its files, its links lead somewhere, and it is served under the policy of pages."""
+"""The guide: its build, its links, and the security policy under which it is served."""
 
 from __future__ import annotations
 
@@ -30,39 +30,42 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(built: Path) -> TestClient:
+def guide_client(built: Path) -> TestClient:
     app = FastAPI()
     app.include_router(documentation_pages.router(str(built)))
     return TestClient(app)
 
 
-def test_every_page_is_served_and_loads_nothing_from_elsewhere(served: TestClient) -> None:
+def test_every_page_is_served_and_loads_only_own_files(guide_client: TestClient) -> None:
     for name in PAGES:
-        response = served.get(f"/guide/{name}.html")
+        response = guide_client.get(f"/guide/{name}.html")
         assert response.status_code == 200, name
         policy = response.headers["content-security-policy"]
         assert "unsafe" not in policy
         assert response.headers["x-content-type-options"] == "nosniff"
         assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\son\w+=|javascript:|\sstyle=", response.text), name
         for address in re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="([^"]+)"', response.text):
-            assert address.startswith("data:") or served.get(f"/guide/{address}").status_code == 200, (name, address)
+            assert address.startswith("data:") or guide_client.get(f"/guide/{address}").status_code == 200, (
+                name,
+                address,
+            )
 
 
-def test_the_search_knows_every_page(served: TestClient) -> None:
-    index = json.loads(served.get("/guide/search/search_index.json").text)
+def test_search_index_has_every_page(guide_client: TestClient) -> None:
+    index = json.loads(guide_client.get("/guide/search/search_index.json").text)
     assert {f"{name}.html" for name in PAGES} <= {each["location"].partition("#")[0] for each in index["docs"]}
-    assert len(served.get("/guide/search/lunr.js").text) > 50_000
+    assert len(guide_client.get("/guide/search/lunr.js").text) > 50_000
 
 
-def test_the_start_has_a_slash_and_what_is_not_there_is_not_found(served: TestClient) -> None:
-    moved = served.get("/guide", follow_redirects=False)
+def test_guide_redirects_to_slash_and_unknown_page_returns_404(guide_client: TestClient) -> None:
+    moved = guide_client.get("/guide", follow_redirects=False)
     assert (moved.status_code, moved.headers["location"]) == (308, "/guide/")
-    assert "<h1" in served.get("/guide/").text
+    assert "<h1" in guide_client.get("/guide/").text
     for path in ("nothing.html", "../reference/index.html", "..%2freference%2findex.html", "%00"):
-        assert served.get(f"/guide/{path}").status_code == 404
+        assert guide_client.get(f"/guide/{path}").status_code == 404
 
 
-def test_a_guide_that_was_not_built_says_so(tmp_path: Path) -> None:
+def test_guide_not_built_returns_404_with_remedy(tmp_path: Path) -> None:
     app = FastAPI()
     app.include_router(documentation_pages.router(str(tmp_path / "nothing")))
     response = TestClient(app).get("/guide/")

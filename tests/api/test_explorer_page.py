@@ -1,4 +1,4 @@
-"""Pages for people: where their files are, how long they are kept, and what a browser may do on them."""
+"""The explorer page: location of its files, cache lifetime, and its content security policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def linked(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_nothing_is_loaded_from_elsewhere_and_no_script_stands_in_a_page(client: TestClient, path: str) -> None:
+def test_pages_load_only_own_files_and_have_no_inline_script(client: TestClient, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/html; charset=utf-8"
@@ -45,7 +45,7 @@ def test_nothing_is_loaded_from_elsewhere_and_no_script_stands_in_a_page(client:
     assert all(address.startswith(("/explorer/", "/docs/", "data:")) for address in loaded)
 
 
-def test_what_the_page_loads_is_there_and_is_kept_for_good(client: TestClient) -> None:
+def test_linked_files_exist_and_are_immutable(client: TestClient) -> None:
     page = client.get("/").text
     assert len(linked(page)) > 3
     for address in linked(page):
@@ -62,14 +62,14 @@ def test_what_the_page_loads_is_there_and_is_kept_for_good(client: TestClient) -
         assert plain.headers["etag"] != response.headers["etag"]
 
 
-def test_the_page_itself_is_asked_for_again_and_sent_when_it_changed(client: TestClient) -> None:
+def test_page_is_revalidated_by_etag(client: TestClient) -> None:
     response = client.get("/")
     assert response.headers["cache-control"] == "no-cache"
     assert client.get("/", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
     assert client.head("/").headers["etag"] == response.headers["etag"]
 
 
-def test_modules_import_what_lies_beside_them(client: TestClient) -> None:
+def test_modules_import_existing_siblings(client: TestClient) -> None:
     build = linked(client.get("/").text)[0].rsplit("/", 1)[0].split("/explorer/")[1].split("/")[0]
     for source in (WEB / "explorer").glob("*.js"):
         for name in re.findall(r'from "([^"]+)"', source.read_text("utf-8")):
@@ -79,24 +79,24 @@ def test_modules_import_what_lies_beside_them(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["app.js", "../reference/index.html", "..%2freference%2findex.html", "vendor/", "", "%00", "index.html/"]
 )
-def test_other_addresses_lead_nowhere(client: TestClient, path: str) -> None:
+def test_unknown_explorer_path_returns_404(client: TestClient, path: str) -> None:
     response = client.get(f"/explorer/0000000000000000/{path}")
     assert response.status_code == 404
     assert response.headers["content-type"] == "application/problem+json"
 
 
-def test_the_first_view_is_small(client: TestClient) -> None:
+def test_first_view_is_below_size_limit(client: TestClient) -> None:
     compressed = sum(len(gzip.compress(path.read_bytes(), 9)) for path in (WEB / "explorer").rglob("*.*"))
     assert compressed <= FIRST_VIEW_BYTES
 
 
-def test_directives_can_be_added() -> None:
+def test_policy_directives_can_be_added() -> None:
     policy = page_headers("<style>a{}</style>", img_src="'self'")["Content-Security-Policy"]
     assert directives(policy)["img-src"] == "'self'"
     assert policy.count("img-src") == 1
 
 
-def test_the_published_document_is_sent_as_it_was_made(client: TestClient) -> None:
+def test_openapi_document_is_served_compressed_and_unchanged(client: TestClient) -> None:
     response = client.get("/openapi.json")
     assert response.json() == json.loads(PATH.read_text("utf-8"))
     assert response.headers["content-type"] == "application/json"
@@ -108,7 +108,7 @@ def test_the_published_document_is_sent_as_it_was_made(client: TestClient) -> No
     assert client.app.openapi_schema is None, "nothing was made for it"  # type: ignore[attr-defined]
 
 
-def test_looking_at_the_page_starts_no_process(client: TestClient) -> None:
+def test_page_view_starts_no_process(client: TestClient) -> None:
     assert client.get("/").status_code == 200
     board: Any = client.app_state["services"].renderings._board
     assert board._starting is None

@@ -1,4 +1,4 @@
-"""Requests for computations pass by the layers of the framework: nobody can tell it from what they are answered."""
+"""Fast path for computations: responses are indistinguishable from those of the full framework stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.main import create_app
 from service.settings import Settings
 
 PREFIX = "/behind/a/proxy"
-"""Under a prefix, requests go through all layers."""
+"""Under a prefix, requests pass through all layers of the framework."""
 PER_REQUEST = {"x-request-id", "server-timing", "cache-status"}
 JSON = {"Content-Type": "application/json"}
 RELEASE = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.5}, "questions": [{"type": "advantage"}]}
@@ -43,7 +43,7 @@ def client(app: FastPathApplication) -> Iterator[TestClient]:
 
 
 def requests() -> Iterator[dict[str, Any]]:
-    """Good ones, and each kind of what can be wrong with one, by every method."""
+    """Return valid requests and requests with each kind of error, by every method."""
     drawn = random.Random(20)
     paths = [route.path for route in create_app(Settings(redis_url=None)).router.routes if isinstance(route, APIRoute)]
     computed = [path for path in paths if path.startswith("/v1/") and "{" not in path and path != "/v1/jobs"]
@@ -67,8 +67,8 @@ def requests() -> Iterator[dict[str, Any]]:
         yield {"method": drawn.choice(METHODS), "path": path, **sent}
 
 
-def told(client: TestClient, prefix: str, sent: dict[str, Any]) -> tuple[int, dict[str, str], list[str], Any]:
-    """Status, headers, the names of headers of a request alone, and the body."""
+def exchange(client: TestClient, prefix: str, sent: dict[str, Any]) -> tuple[int, dict[str, str], list[str], Any]:
+    """Return status, headers, the names of headers that differ by request, and the body."""
     answer = client.request(sent["method"], prefix + sent["path"], content=sent["content"], headers=sent["headers"])
     apart = sorted(name for name in answer.headers if name in PER_REQUEST)
     kept = {name: value for name, value in answer.headers.items() if name not in PER_REQUEST | {"content-length"}}
@@ -80,16 +80,16 @@ def told(client: TestClient, prefix: str, sent: dict[str, Any]) -> tuple[int, di
     return answer.status_code, kept, apart, problem
 
 
-def test_direct_and_layered_answers_are_the_same(client: TestClient) -> None:
+def test_fast_path_and_full_stack_give_same_response(client: TestClient) -> None:
     statuses = set[int]()
     for sent in requests():
-        found = told(client, "", sent)
-        assert found == told(client, PREFIX, sent), sent
+        found = exchange(client, "", sent)
+        assert found == exchange(client, PREFIX, sent), sent
         statuses.add(found[0])
     assert statuses >= {200, 400, 404, 405, 413, 415, 422}
 
 
-def test_an_unknown_error_is_a_problem(
+def test_unexpected_error_on_fast_path_returns_problem(
     app: FastPathApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(_: Any) -> Any:

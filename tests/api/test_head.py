@@ -1,4 +1,4 @@
-"""HEAD works wherever GET does: every route of the published document, found and not found."""
+"""HEAD works on every route with GET: every route of the published document, found and not found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWN_TO_EACH = {"x-request-id", "server-timing", "date"}
 UNLISTED = ("/openapi.json", "/docs", "/nowhere")
 
 
-def test_head_is_get_without_a_body(client: TestClient) -> None:
+def test_head_returns_headers_of_get_without_body(client: TestClient) -> None:
     found = post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25})).headers["content-location"]
     document = client.get("/openapi.json").json()
     paths = [path for path, operations in document["paths"].items() if "get" in operations]
@@ -23,7 +23,7 @@ def test_head_is_get_without_a_body(client: TestClient) -> None:
             assert head.headers[name] == got.headers[name], (path, name)
 
 
-def test_head_is_counted_as_such(client: TestClient) -> None:
+def test_metrics_count_head_as_its_own_method(client: TestClient) -> None:
     client.head("/livez")
     assert (
         'privacy_bounds_http_requests_total{method="HEAD",route="/livez",status="200"}' in client.get("/metrics").text

@@ -1,4 +1,4 @@
-"""Bodies that are held back by one client, or by many, leave room for the bodies of others."""
+"""Stalled uploads of one client, or of many, leave room for the bodies of others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.timeouts import TEST_TIMEOUT
 
 BODY = 2**20
 HELD = b"{" + b" " * (BODY - 2)
-"""All of the largest body but one byte."""
+"""The largest body except for one byte."""
 ASKED = json.dumps({"mechanism": dpsgd(), "questions": [{"type": "advantage"}]}).encode()
 ARCHIVE = "application/x-npz"
 
 
 class Sender:
-    """A request whose body is sent piece by piece."""
+    """A request whose body is sent in pieces."""
 
     def __init__(self, application: Any, state: dict[str, Any], requester: str, media_type: str) -> None:
         path = "/v1/audits/glir" if media_type == ARCHIVE else "/v1/bounds"
@@ -70,7 +70,7 @@ async def settled() -> None:
     await asyncio.sleep(0.05)
 
 
-async def test_bodies_that_one_client_holds_back_give_way_to_others() -> None:
+async def test_stalled_bodies_of_one_client_give_way_to_others() -> None:
     async with application() as sender:
         hostile = [sender("192.0.2.1") for _ in range(request_reading.LARGEST_BODIES_AT_ONCE + 1)]
         for each in hostile:
@@ -92,7 +92,7 @@ async def test_bodies_that_one_client_holds_back_give_way_to_others() -> None:
             each.pieces.put_nowait({"type": "http.disconnect"})
 
 
-async def test_bodies_that_many_clients_hold_back_give_way_to_one_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stalled_bodies_of_many_clients_give_way_to_sending_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_reading, "GRACE_SECONDS", 0.01)
     async with application() as sender:
         hostile = [sender(f"192.0.2.{number}") for number in range(request_reading.LARGEST_BODIES_AT_ONCE + 1)]
@@ -109,7 +109,7 @@ async def test_bodies_that_many_clients_hold_back_give_way_to_one_that_sends(mon
             each.pieces.put_nowait({"type": "http.disconnect"})
 
 
-async def test_archives_that_one_client_holds_back_give_way_to_others() -> None:
+async def test_stalled_archives_of_one_client_give_way_to_others() -> None:
     async with application(max_upload_bytes=2 * BODY) as sender:
         hostile = [sender("192.0.2.1", ARCHIVE) for _ in range(request_reading.LARGEST_UPLOADS_AT_ONCE)]
         for each in hostile:

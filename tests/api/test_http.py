@@ -1,4 +1,4 @@
-"""Headers, caching and discovery: what HTTP promises about an answer, whatever its number."""
+"""HTTP semantics of responses: headers, caching and discovery."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def first(client: TestClient) -> Any:
     return post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}))
 
 
-def test_the_answer_names_itself(first: Any) -> None:
+def test_response_has_digest_in_headers(first: Any) -> None:
     assert first.status_code == 200
     assert first.headers["content-type"] == "application/json"
     name = BoundsResponse.model_validate_json(first.content).digest
@@ -40,14 +40,14 @@ def test_the_answer_names_itself(first: Any) -> None:
     assert re.fullmatch(r"total;dur=\d+\.\d{3}, compute;dur=\d+\.\d{3}", first.headers["server-timing"])
 
 
-def test_the_digest_is_that_of_the_canonical_request(first: Any) -> None:
+def test_digest_is_that_of_canonical_request(first: Any) -> None:
     request = BOUNDS.request_type.model_validate_json(
         b'{"questions": [{"type": "advantage"}], "mechanism": {"sigma": 3.25, "type": "gaussian"}, "method": "auto"}'
     )
     assert first.json()["digest"] == digest(BOUNDS.name, ENGINE_VERSION, request)
 
 
-def test_the_same_request_gives_the_same_bytes_from_the_cache(client: TestClient, first: Any) -> None:
+def test_repeated_request_returns_cached_bytes(client: TestClient, first: Any) -> None:
     again = post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}))
     spelled = post(client, b'{"questions":[{"type":"advantage"}],"mechanism":{"sigma":3.25,"type":"gaussian"}}')
     for answer in (again, spelled):
@@ -58,7 +58,7 @@ def test_the_same_request_gives_the_same_bytes_from_the_cache(client: TestClient
         assert "compute" not in answer.headers["server-timing"]
 
 
-def test_a_result_can_be_fetched_by_its_digest(client: TestClient, first: Any) -> None:
+def test_result_is_fetched_by_its_digest(client: TestClient, first: Any) -> None:
     answer = client.get(first.headers["content-location"])
     assert (answer.status_code, answer.content) == (200, first.content)
     assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
@@ -70,21 +70,19 @@ def test_a_result_can_be_fetched_by_its_digest(client: TestClient, first: Any) -
     ("template", "status"),
     [("{}", 304), ("W/{}", 304), ('"x", {}', 304), ("*", 304), ('"x"', 200), ("", 200), ("sha256", 200)],
 )
-def test_what_the_client_has_is_not_sent_again(
-    client: TestClient, first: Any, method: str, template: str, status: int
-) -> None:
+def test_matching_etag_returns_304(client: TestClient, first: Any, method: str, template: str, status: int) -> None:
     headers = {"If-None-Match": template.format(first.headers["etag"])}
     if method == "GET":
         answer = client.get(first.headers["content-location"], headers=headers)
     else:
         answer = post(client, bounds({"type": "gaussian", "noise_multiplier": 3.25}), **headers)
-    is_read = method == "GET" and status == 304  # a POST is answered, whatever the client has
+    is_read = method == "GET" and status == 304  # A POST is computed whatever the client has cached.
     assert answer.status_code == (304 if is_read else 200)
     assert answer.headers["etag"] == first.headers["etag"]
     assert answer.content == (b"" if is_read else first.content)
 
 
-def test_request_ids_come_back_or_are_made(client: TestClient) -> None:
+def test_request_id_is_echoed_or_generated(client: TestClient) -> None:
     assert client.get("/livez", headers={"X-Request-ID": "trace:4711/a"}).headers["x-request-id"] == "trace:4711/a"
     made = {client.get("/livez").headers["x-request-id"] for _ in range(3)}
     assert len(made) == 3
@@ -92,7 +90,7 @@ def test_request_ids_come_back_or_are_made(client: TestClient) -> None:
         assert client.get("/livez", headers={"X-Request-ID": bad}).headers["x-request-id"] != bad
 
 
-def test_discovery(client: TestClient) -> None:
+def test_discovery_lists_mechanisms_and_resources(client: TestClient) -> None:
     catalogue = client.get("/v1/catalogue").json()
     assert {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "poisson_sampled", "repeated", "composed"} < {
         entry["type"] for entry in catalogue["mechanisms"]
@@ -114,7 +112,7 @@ def test_discovery(client: TestClient) -> None:
     assert (version["service"], version["engine_version"]) == ("privacy-bounds", ENGINE_VERSION)
 
 
-def test_health(client: TestClient) -> None:
+def test_health_endpoints_report_ready(client: TestClient) -> None:
     assert client.get("/livez").json() == {"status": "live"}
     assert client.get("/readyz").json() == {"status": "ready", "checks": []}
     verbose = client.get("/readyz?verbose")
@@ -123,7 +121,7 @@ def test_health(client: TestClient) -> None:
     assert checks == {"known_answer": "ok", "worker_pool": "ok", "redis": "ok", "jobs": "ok"}
 
 
-def test_metrics_count_by_template(client: TestClient, first: Any) -> None:
+def test_metrics_are_labelled_by_route_template(client: TestClient, first: Any) -> None:
     client.get("/v1/results/sha256:" + "0" * 64)
     client.get("/somewhere/else")
     text = client.get("/metrics").text
@@ -138,13 +136,13 @@ def test_metrics_count_by_template(client: TestClient, first: Any) -> None:
     assert "process_resident_memory_bytes" in text
 
 
-def test_two_applications_in_one_process_do_not_meet(client: TestClient, first: Any) -> None:
+def test_two_applications_in_one_process_share_nothing(client: TestClient, first: Any) -> None:
     with TestClient(create_app(Settings(log_level="error"))) as other:
         assert 'route="/v1/bounds"' not in other.get("/metrics").text
         assert other.get(first.headers["content-location"]).status_code == 404
 
 
-def test_a_defect_is_a_fixed_text_and_a_traceback_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+def test_unexpected_error_returns_fixed_text_and_logs_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     app = create_app(Settings(log_level="error"))
 
     @app.get("/defect")
@@ -162,10 +160,10 @@ def test_a_defect_is_a_fixed_text_and_a_traceback_in_the_log(capfd: pytest.Captu
     assert "an inner secret" in event["exception"]
 
 
-def test_a_failure_in_the_event_loop_is_logged_with_its_traceback(
+def test_failure_in_event_loop_is_logged_with_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is the fault of a client is not logged."""
+    """Errors of the client are not logged."""
 
     def deep_in_the_core(*_: object) -> None:
         raise NumericalFailure("lower end above upper end")
@@ -194,7 +192,7 @@ def test_a_failure_in_the_event_loop_is_logged_with_its_traceback(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_every_error_has_its_answer(
+def test_every_error_has_its_status_and_problem(
     error: Exception, status: int, kind: str, logged: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     app = create_app(Settings(log_level="error"))
@@ -217,7 +215,7 @@ def test_every_error_has_its_answer(
     assert bool(capfd.readouterr().err) is logged
 
 
-def test_the_log_has_one_event_a_request_and_no_bodies(capfd: pytest.CaptureFixture[str]) -> None:
+def test_log_has_one_event_per_request_and_no_bodies(capfd: pytest.CaptureFixture[str]) -> None:
     with TestClient(create_app(Settings())) as client:
         answer = client.post(
             ROUTE,

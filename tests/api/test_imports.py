@@ -1,4 +1,4 @@
-"""Imports over HTTP and on the command line: the answer to a state is the answer to what it describes."""
+"""Imports over HTTP and on the command line. The answer to a state equals the answer to the mechanism it describes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ COUNTS = {"true_positives": 18, "members": 100, "false_positives": 1, "non_membe
 @pytest.mark.parametrize(
     ("path", "rest"), [("/v1/bounds", QUESTIONS), ("/v1/curves", RATES), ("/v1/audits/attack-counts", COUNTS)]
 )
-def test_a_state_is_answered_to_the_byte_as_what_it_describes(
-    client: TestClient, path: str, rest: dict[str, Any]
-) -> None:
+def test_imported_state_gives_same_bytes_as_its_mechanism(client: TestClient, path: str, rest: dict[str, Any]) -> None:
     imported = client.post(path, json={"mechanism": IMPORTED, **rest})
     direct = client.post(path, json={"mechanism": RUN, **rest})
     assert imported.status_code == 200
@@ -34,7 +32,7 @@ def test_a_state_is_answered_to_the_byte_as_what_it_describes(
 
 
 @pytest.mark.parametrize(("library", "name"), [(library, next(iter(states))) for library, states in MEANT.items()])
-def test_an_import_can_be_sent_as_it_came(client: TestClient, library: str, name: str) -> None:
+def test_mechanism_of_import_can_be_sent_unchanged(client: TestClient, library: str, name: str) -> None:
     found = client.post("/v1/imports", json={"format": library, "content": STATES[library][name]["content"]}).json()
     assert found["format"] == library
     answered = client.post("/v1/bounds", json={"mechanism": found["mechanism"], **QUESTIONS}).json()
@@ -45,7 +43,7 @@ def test_an_import_can_be_sent_as_it_came(client: TestClient, library: str, name
     assert client.get(f"/v1/results/{found['digest']}").json() == found
 
 
-def test_long_states_are_read_in_a_worker(client: TestClient) -> None:
+def test_long_state_is_read_in_worker(client: TestClient) -> None:
     rows = [[1.0 + place / 1e5, 0.01, 3] for place in range(10_000)]
     found = client.post("/v1/imports", json={"content": rows})
     assert found.status_code == 200
@@ -65,24 +63,26 @@ def test_long_states_are_read_in_a_worker(client: TestClient) -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_cannot_be_read_is_a_problem(client: TestClient, content: str, status: int, pointer: str | None) -> None:
+def test_unreadable_state_returns_problem(client: TestClient, content: str, status: int, pointer: str | None) -> None:
     body = f'{{"content":{content}}}'.encode()
     answer = client.post("/v1/imports", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status
     problem = answer.json()
     assert [each["pointer"] for each in problem["errors"]] == ([] if pointer is None else [pointer])
     if status == 413 or pointer == "":
-        assert "neighbours of a schedule or history as one" in json.dumps(problem)
+        assert "equal neighbours of a schedule or history" in json.dumps(problem)
 
 
-def test_keys_of_any_script_have_a_digest(client: TestClient) -> None:
-    """Only states that are read have one; of this one, members of an object that is dropped."""
+def test_state_with_keys_of_any_script_has_digest(client: TestClient) -> None:
+    """Only states that could be read have a digest. The keys here are members of an object that the importer drops."""
     content = {"mechanism": RUN, "hazards": [{"\U0001f511": 1, "\uffff": None, "ключ": True, "a": 2**60}]}
     assert client.post("/v1/imports", json={"content": content}).status_code == 200
 
 
 @pytest.mark.parametrize("bare", [True, False])
-def test_the_command_takes_a_bare_state(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], bare: bool) -> None:
+def test_import_command_accepts_bare_state(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], bare: bool
+) -> None:
     file = tmp_path / "state.json"
     file.write_text(json.dumps(STATE if bare else {"format": "opacus", "content": STATE}))
     assert main(["import", str(file)]) == 0
@@ -90,17 +90,17 @@ def test_the_command_takes_a_bare_state(tmp_path: Path, capfdbinary: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         (b"\x80\x04\x95\x1e", b"json.dumps(accountant.state_dict())"),
         (b'{"history": [', b"valid JSON"),
         (b"7", b"object"),
     ],
 )
-def test_the_command_says_what_it_reads(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], file: bytes, said: bytes
+def test_import_command_names_readable_formats_for_binary_file(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], file: bytes, message: bytes
 ) -> None:
     path = tmp_path / "state.pt"
     path.write_bytes(file)
     assert main(["import", str(path)]) == 2
-    assert said in capfdbinary.readouterr().err
+    assert message in capfdbinary.readouterr().err

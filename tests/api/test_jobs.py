@@ -1,4 +1,4 @@
-"""Jobs over HTTP: what is accepted, what is refused and where, and every form of what comes back."""
+"""Jobs over HTTP: accepted and rejected requests, and every rendering of the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def submit(client: TestClient, name: str, request: Any, **headers: str) -> Any:
 
 
 def events_of(client: TestClient, job: str, **headers: str) -> list[tuple[str, int, dict[str, Any]]]:
-    """Read to the end, as those who follow a job do."""
+    """Read all events of a job until it ends."""
     found: list[tuple[str, int, dict[str, Any]]] = []
     answer = client.get(f"{job}/events", headers=headers)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -41,15 +41,15 @@ def events_of(client: TestClient, job: str, **headers: str) -> list[tuple[str, i
 
 
 @pytest.fixture(scope="module")
-def swept(client: TestClient) -> str:
-    """A sweep that has ended."""
+def ended_sweep(client: TestClient) -> str:
+    """Return the path of a sweep job that has ended."""
     job: str = submit(client, "sweeps", SWEEP).headers["location"]
     name, _, last = events_of(client, job)[-1]
     assert (name, last["state"]) == ("ended", "succeeded")
     return job
 
 
-def test_a_job_is_accepted_and_told_of(client: TestClient) -> None:
+def test_job_is_accepted_with_location_and_progress(client: TestClient) -> None:
     answer = submit(client, "bounds", bounds())
     assert answer.status_code == 202
     told = answer.json()
@@ -60,7 +60,7 @@ def test_a_job_is_accepted_and_told_of(client: TestClient) -> None:
     assert all(len(each) == 32 for each in ids), "192 bits"
 
 
-def test_the_result_is_that_of_a_request_to_the_byte(client: TestClient) -> None:
+def test_job_result_has_same_bytes_as_direct_request(client: TestClient) -> None:
     job = submit(client, "bounds", TRUTH).headers["location"]
     [*_, (_, _, last)] = events_of(client, job)
     lines = client.get(f"{job}/results", headers={"accept": "application/x-ndjson"}).content
@@ -69,17 +69,17 @@ def test_the_result_is_that_of_a_request_to_the_byte(client: TestClient) -> None
     assert last["digest"] == direct.json()["digest"]
 
 
-def test_every_point_of_a_sweep_is_there_once_with_the_numbers_of_the_sweep(client: TestClient, swept: str) -> None:
+def test_sweep_job_streams_every_point_once(client: TestClient, ended_sweep: str) -> None:
     direct = client.post("/v1/sweeps", json=SWEEP, headers={"accept": "application/x-ndjson"}).text.splitlines()
-    lines = client.get(f"{swept}/results", headers={"accept": "application/x-ndjson"}).text.splitlines()
+    lines = client.get(f"{ended_sweep}/results", headers={"accept": "application/x-ndjson"}).text.splitlines()
     assert [json.loads(line)["point"] for line in lines] == list(range(POINTS))
     for mine, theirs in zip(map(json.loads, lines), map(json.loads, direct), strict=True):
         for row in (mine, theirs):
-            for answer in row["answers"]:  # a column of logarithms is there where any point of a response needs it
+            for answer in row["answers"]:  # Logarithm columns exist if any point of the response needs one.
                 for name in ("value_log10", "lower_log10", "upper_log10"):
                     answer.pop(name, None)
         assert mine == theirs
-    told = client.get(swept).json()["progress"]
+    told = client.get(ended_sweep).json()["progress"]
     assert told == {
         "done": POINTS,
         "failed": sum(json.loads(line)["problem"] is not None for line in direct),
@@ -89,34 +89,34 @@ def test_every_point_of_a_sweep_is_there_once_with_the_numbers_of_the_sweep(clie
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_pages_meet_and_end(client: TestClient, swept: str, size: int) -> None:
+def test_pages_of_results_cover_all_points(client: TestClient, ended_sweep: str, size: int) -> None:
     seen: list[int] = []
     start: int | None = 0
     while start is not None:
-        page = client.get(f"{swept}/results", params={"start": start, "limit": size}).json()
+        page = client.get(f"{ended_sweep}/results", params={"start": start, "limit": size}).json()
         seen += [row["point"] for row in page["points"]]
         start = page["next"]
     assert seen == list(range(POINTS))
 
 
-def test_a_table_has_a_row_for_every_point(client: TestClient, swept: str) -> None:
-    text = client.get(f"{swept}/results", headers={"accept": "text/csv"}).text
+def test_csv_has_one_row_per_point(client: TestClient, ended_sweep: str) -> None:
+    text = client.get(f"{ended_sweep}/results", headers={"accept": "text/csv"}).text
     head, *rows = text.splitlines()
     assert head.startswith("point,/mechanism/noise_multiplier,/questions/0/delta,")
     assert head.endswith(",problem")
     assert [int(row.partition(",")[0]) for row in rows] == list(range(POINTS))
-    part = client.get(f"{swept}/results?start=30", headers={"accept": "text/csv"}).text.splitlines()
+    part = client.get(f"{ended_sweep}/results?start=30", headers={"accept": "text/csv"}).text.splitlines()
     assert part == [head, *rows[30:]]
 
 
-def test_events_are_resumed(client: TestClient, swept: str) -> None:
-    [(name, revision, told)] = events_of(client, swept)
-    assert (name, told) == ("ended", client.get(swept).json())
-    assert len(events_of(client, swept, **{"Last-Event-ID": str(revision - 1)})) == 1
-    assert client.get(f"{swept}/events", headers={"Last-Event-ID": str(revision)}).status_code == 204
+def test_events_resume_after_last_event_id(client: TestClient, ended_sweep: str) -> None:
+    [(name, revision, told)] = events_of(client, ended_sweep)
+    assert (name, told) == ("ended", client.get(ended_sweep).json())
+    assert len(events_of(client, ended_sweep, **{"Last-Event-ID": str(revision - 1)})) == 1
+    assert client.get(f"{ended_sweep}/events", headers={"Last-Event-ID": str(revision)}).status_code == 204
 
 
-def test_headers_alone_do_not_wait(client: TestClient) -> None:
+def test_head_of_stream_does_not_wait(client: TestClient) -> None:
     job = submit(client, "bounds", LONG).headers["location"]
     for path in ("events", "results"):
         answer = client.head(f"{job}/{path}", headers={"accept": "*/*"})
@@ -124,9 +124,9 @@ def test_headers_alone_do_not_wait(client: TestClient) -> None:
     assert client.delete(job).json()["state"] == "cancelled"
 
 
-def test_the_end_of_a_job_is_the_end(client: TestClient, swept: str) -> None:
-    before = client.get(swept).json()
-    assert client.delete(swept).json() == before
+def test_ended_job_cannot_be_cancelled_or_changed(client: TestClient, ended_sweep: str) -> None:
+    before = client.get(ended_sweep).json()
+    assert client.delete(ended_sweep).json() == before
     job = submit(client, "bounds", LONG).headers["location"]
     for _ in range(2):
         assert client.delete(job).json()["state"] == "cancelled"
@@ -134,7 +134,7 @@ def test_the_end_of_a_job_is_the_end(client: TestClient, swept: str) -> None:
     assert (page["state"], page["points"], page["next"]) == ("cancelled", [], None)
 
 
-def test_one_key_is_one_job(client: TestClient) -> None:
+def test_repeated_idempotency_key_returns_same_job(client: TestClient) -> None:
     first = submit(client, "bounds", bounds(), **{"Idempotency-Key": "one"})
     spelled = {"questions": [ADVANTAGE], "mechanism": {"type": "gaussian", "sigma": 1}}
     for request in (bounds(), spelled):
@@ -147,7 +147,7 @@ def test_one_key_is_one_job(client: TestClient) -> None:
         assert "Idempotency-Key" in other.json()["errors"][0]["detail"]
 
 
-def test_a_client_that_does_not_wait_has_a_key_as_well(client: TestClient) -> None:
+def test_idempotency_key_applies_to_respond_async(client: TestClient) -> None:
     headers = {"Prefer": "respond-async", "Idempotency-Key": "later"}
     first = client.post("/v1/bounds", json=LONG, headers=headers)
     assert first.status_code == 202
@@ -163,7 +163,7 @@ def test_a_client_that_does_not_wait_has_a_key_as_well(client: TestClient) -> No
     assert client.delete(first.headers["location"]).json()["state"] == "cancelled"
 
 
-def test_a_job_whose_answer_is_stored_is_not_computed(client: TestClient) -> None:
+def test_job_with_stored_result_ends_at_once(client: TestClient) -> None:
     request = {**LONG, "digits": 48}
     services = client.app_state["services"]
     digest = client.post("/v1/estimates", json={"resource": "bounds", "request": request}).json()["digest"]
@@ -173,11 +173,11 @@ def test_a_job_whose_answer_is_stored_is_not_computed(client: TestClient) -> Non
     assert client.get(f"{job}/results").json()["points"] == [{"point": 0, "response": {"stored": True}}]
 
 
-def test_a_failure_is_told_by_the_problem_of_a_request(client: TestClient) -> None:
+def test_failed_job_has_problem_of_direct_request(client: TestClient) -> None:
     refused = bounds(method="ground_truth", mechanism={"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6})
     direct = client.post("/v1/bounds", json=refused).json()
     answer = submit(client, "bounds", refused).json()
-    if answer.get("status") == 422:  # told at once, by its description alone
+    if answer.get("status") == 422:  # Rejected at once, from the description alone.
         assert (answer["type"], answer["detail"]) == (direct["type"], direct["detail"])
         assert [each["pointer"] for each in answer["errors"]] == [f"/request{e['pointer']}" for e in direct["errors"]]
     else:
@@ -207,7 +207,7 @@ WRONG: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/estimates"])
 @pytest.mark.parametrize(("body", "pointer"), WRONG, ids=lambda value: value if isinstance(value, str) else None)
-def test_what_is_wrong_is_pointed_to(client: TestClient, path: str, body: Any, pointer: str) -> None:
+def test_bad_job_returns_422_with_pointer(client: TestClient, path: str, body: Any, pointer: str) -> None:
     answer = client.post(path, json=body)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
@@ -215,7 +215,7 @@ def test_what_is_wrong_is_pointed_to(client: TestClient, path: str, body: Any, p
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"resource": "bounds", "request": {"a": NaN}}', b"\xff"])
-def test_what_is_no_request_is_refused(client: TestClient, body: bytes) -> None:
+def test_invalid_job_body_is_rejected(client: TestClient, body: bytes) -> None:
     for path in ("/v1/jobs", "/v1/estimates"):
         answer = client.post(path, content=body, headers={"content-type": "application/json"})
         assert answer.status_code in (400, 422)
@@ -237,28 +237,28 @@ def test_what_is_no_request_is_refused(client: TestClient, body: bytes) -> None:
         ("/events", {"Last-Event-ID": "9" * 99}, 422, "Last-Event-ID"),
     ],
 )
-def test_parameters_that_are_wrong_are_named(
-    client: TestClient, swept: str, path: str, headers: dict[str, str], status: int, named: str
+def test_bad_query_parameter_is_named(
+    client: TestClient, ended_sweep: str, path: str, headers: dict[str, str], status: int, named: str
 ) -> None:
-    answer = client.get(swept + path, headers=headers)
+    answer = client.get(ended_sweep + path, headers=headers)
     assert answer.status_code == status
     assert named in answer.json()["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "x" * 1024])
-def test_keys_have_a_form(client: TestClient, key: str) -> None:
+def test_malformed_idempotency_key_returns_422(client: TestClient, key: str) -> None:
     answer = submit(client, "bounds", bounds(), **{"Idempotency-Key": key})
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-parameter")
 
 
 @pytest.mark.parametrize("name", ["x", "0" * 32, "..", "%00", "a" * 64])
-def test_nobody_has_a_job_that_is_none(client: TestClient, name: str) -> None:
+def test_get_unknown_job_returns_404(client: TestClient, name: str) -> None:
     for path in ("", "/events", "/results"):
         assert client.get(f"/v1/jobs/{name}{path}").status_code == 404
     assert client.delete(f"/v1/jobs/{name}").status_code == 404
 
 
-def test_a_client_that_does_not_wait_is_answered_where_the_answer_is_there(client: TestClient) -> None:
+def test_respond_async_returns_stored_result_at_once(client: TestClient) -> None:
     later = client.post("/v1/bounds", json=LONG, headers={"Prefer": "respond-async, wait=0"})
     assert later.status_code == 202
     assert later.headers["preference-applied"] == "respond-async"
@@ -276,12 +276,12 @@ def test_a_client_that_does_not_wait_is_answered_where_the_answer_is_there(clien
 
 
 @pytest.mark.parametrize("prefer", ["", "handling=lenient", "wait=10", "respond-sync"])
-def test_other_preferences_change_nothing(client: TestClient, prefer: str) -> None:
+def test_unknown_preference_is_ignored(client: TestClient, prefer: str) -> None:
     assert client.post("/v1/bounds", json=bounds(), headers={"Prefer": prefer}).status_code == 200
 
 
 @pytest.mark.parametrize("name", [each.name for each in resources()])
-def test_every_resource_is_quoted(client: TestClient, name: str) -> None:
+def test_every_resource_has_estimate(client: TestClient, name: str) -> None:
     computation = resource(name)
     example = next(iter(computation.examples.values()))["value"]
     path = computation.path.removeprefix("/v1/")
@@ -294,7 +294,7 @@ def test_every_resource_is_quoted(client: TestClient, name: str) -> None:
     assert isinstance(told["unknown"], list)
 
 
-def test_what_is_too_dear_says_what_it_costs_and_what_to_do(client: TestClient) -> None:
+def test_request_beyond_budget_names_cost_and_remedy(client: TestClient) -> None:
     dear = {"mechanism": dpsgd(), "methods": ["ground_truth"], "grid": {"count": 10_000}}
     refused = client.post("/v1/curves", json=dear)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
@@ -307,7 +307,7 @@ def test_what_is_too_dear_says_what_it_costs_and_what_to_do(client: TestClient) 
     assert client.delete(accepted.headers["location"]).json()["state"] == "cancelled"
 
 
-def test_the_limits_say_who_computes_jobs(client: TestClient) -> None:
+def test_limits_describe_job_backend(client: TestClient) -> None:
     told = client.get("/v1/limits").json()["jobs"]
     assert (told["backend"], told["points"]) == ("embedded", 1_000_000)
     assert all(sentence.endswith(".") for sentence in told["promises"])

@@ -1,4 +1,6 @@
-"""A service whose jobs cannot be kept: it says so, answers everything else, and takes jobs once they can be."""
+"""A service without a working job store: it reports the fault, answers other requests, and accepts jobs after
+repair.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def check_of_jobs(client: TestClient) -> dict[str, Any]:
     ("spoil", "sentence"),
     [(newer_file, "a newer version of the service wrote"), (folder_in_the_way, "Error"), (no_database, "NOTADB")],
 )
-def test_a_folder_that_does_not_work(
+def test_unusable_data_folder_disables_only_jobs(
     tmp_path: Path, spoil: Callable[[Path], Callable[[], None]], sentence: str
 ) -> None:
     repair = spoil(tmp_path / "data")

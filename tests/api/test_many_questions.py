@@ -1,4 +1,4 @@
-"""Requests for more than their allowance computes: answers with bounds, a limit on every wide one, and never a 504."""
+"""Requests that exceed their work allowance: answers with bounds, a limit for every wide answer, and never a 504."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def has_bounds(number: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", [*BODIES, *(pytest.param(name, marks=pytest.mark.thorough) for name in LONG)])
-def test_many_fine_numbers_have_bounds_and_limits_within_the_time_limit(client: TestClient, name: str) -> None:
+def test_many_accurate_questions_get_bounds_within_time_limit(client: TestClient, name: str) -> None:
     body = {**BODIES, **LONG}[name]
     found = post(client, body)
     assert found.status_code == 200, found.text

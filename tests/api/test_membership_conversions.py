@@ -1,4 +1,4 @@
-"""POST /v1/conversions/membership over HTTP and on the command line: the same conventions as every other resource."""
+"""POST /v1/conversions/membership over HTTP and on the command line, with the conventions of all resources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BODY: dict[str, Any] = {
 }
 
 
-def test_the_answer_names_itself_and_is_the_one_of_the_command_line(
+def test_result_has_digest_and_command_line_writes_same_bytes(
     client: TestClient, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     first = client.post(ROUTE, content=encoded(BODY), headers=JSON)
@@ -41,7 +41,7 @@ def test_the_answer_names_itself_and_is_the_one_of_the_command_line(
     assert capfdbinary.readouterr().out == first.content
 
 
-def test_problems_point_into_the_body(client: TestClient) -> None:
+def test_problem_has_pointer_into_body(client: TestClient) -> None:
     answer = client.post(ROUTE, content=encoded({"conversions": [{"type": "largest_epsilon"}]}), headers=JSON)
     assert answer.status_code == 422
     problem = answer.json()
@@ -52,7 +52,7 @@ def test_problems_point_into_the_body(client: TestClient) -> None:
     }
 
 
-def test_a_prior_that_the_practical_attacker_does_not_have_is_a_problem(client: TestClient) -> None:
+def test_prior_other_than_practical_attackers_is_rejected(client: TestClient) -> None:
     body = {
         "mechanism": {"type": "pure_dp", "epsilon": 1.0},
         "threat_model": {"type": "practical", "epsilon_pmp": 0.5},

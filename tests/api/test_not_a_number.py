@@ -1,4 +1,4 @@
-"""NaN and infinities, anywhere in the body of any route: no JSON, so 400, with a pointer to each."""
+"""NaN and infinities anywhere in the body of any route are invalid JSON: status 400, with a pointer to each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def replaced(value: Any, place: tuple[str | int, ...]) -> Any:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_no_number_is_no_json_wherever_it_stands(client: TestClient, route: str) -> None:
+def test_nan_or_infinity_anywhere_returns_400_with_pointer(client: TestClient, route: str) -> None:
     generator = np.random.default_rng(5)
     for example in ROUTES[route]:
         places = list(leaves(example))
@@ -59,7 +59,7 @@ def test_no_number_is_no_json_wherever_it_stands(client: TestClient, route: str)
             ]
 
 
-def test_the_words_in_texts_are_texts(client: TestClient) -> None:
-    """They are refused for what they are: texts where numbers should be."""
+def test_nan_as_string_returns_422(client: TestClient) -> None:
+    """The strings are rejected as strings in place of numbers."""
     body = {"mechanism": {"type": "gaussian", "noise_multiplier": "NaN"}, "questions": [{"type": "advantage"}]}
     assert client.post("/v1/bounds", content=json.dumps(body), headers=JSON).status_code == 422

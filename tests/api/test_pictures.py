@@ -1,4 +1,4 @@
-"""Pictures and reports over HTTP: their types, tags and headers; what draws them is limited as workers are."""
+"""Charts and reports over HTTP: media types, ETags and headers, and limits of the process that renders them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTS = {SVG: b"<svg ", PNG: b"\x89PNG", VEGA_LITE: b"{"}
 
 
 @pytest.mark.parametrize("form", STARTS)
-def test_a_curve_is_a_picture(form: str, client: TestClient) -> None:
+def test_curve_is_rendered_as_chart(form: str, client: TestClient) -> None:
     told = client.post("/v1/curves", json=CURVES, headers={"Accept": form})
     assert told.status_code == 200
     assert told.content.startswith(STARTS[form])
@@ -36,20 +36,20 @@ def test_a_curve_is_a_picture(form: str, client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("form", STARTS)
-def test_texts_are_compressed_for_who_takes_it(form: str, client: TestClient) -> None:
+def test_text_charts_are_compressed_on_request(form: str, client: TestClient) -> None:
     plain = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "identity"})
     packed = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "br;q=1, gzip;q=0.5"})
     refused = client.post("/v1/curves", json=CURVES, headers={"Accept": form, "Accept-Encoding": "gzip;q=0"})
     assert "content-encoding" not in plain.headers
     assert "content-encoding" not in refused.headers
     assert packed.headers.get("content-encoding") == (None if form == PNG else "gzip")
-    assert plain.content == packed.content == refused.content  # as the client unpacks it
+    assert plain.content == packed.content == refused.content  # Decompressed by the client.
     assert (packed.headers["etag"] == plain.headers["etag"]) == (form == PNG)
     if form != PNG:
         assert int(packed.headers["content-length"]) < len(packed.content) / 2
 
 
-def test_what_was_drawn_is_kept_beside_its_answer(client: TestClient) -> None:
+def test_chart_is_cached_with_its_result(client: TestClient) -> None:
     drawn = client.post("/v1/curves", json=CURVES, headers={"Accept": SVG})
     digest = client.post("/v1/curves", json=CURVES).json()["digest"]
     memory = client.app_state["services"].renderings.memory
@@ -59,7 +59,7 @@ def test_what_was_drawn_is_kept_beside_its_answer(client: TestClient) -> None:
     memory.put(f"curves;{SVG}", digest, drawn.content)
 
 
-def test_further_answers_that_are_asked_for_at_once_keep_their_places() -> None:
+def test_charts_requested_together_keep_order_of_runs() -> None:
     runs = [{"name": f"noise {noise}", "mechanism": dpsgd(noise_multiplier=noise)} for noise in (4.0, 0.8, 2.0, 1.0)]
     body = json.dumps({"runs": runs, "questions": [{"type": "advantage"}]}).encode()
     with TestClient(create_app(Settings(redis_url=None, worker_count=2))) as client:
@@ -68,7 +68,7 @@ def test_further_answers_that_are_asked_for_at_once_keep_their_places() -> None:
     assert len(told["usermeta"]["digests"]) == 5
 
 
-def test_a_picture_that_is_not_whole_has_no_tag_and_is_not_kept() -> None:
+def test_incomplete_chart_has_no_etag_and_is_not_cached() -> None:
     short = dpsgd(steps=20)
     run = {"mechanism": short, "context": {"delta": 1e-5, "dimension": 9, "unknown_direction": "fresh_each_step"}}
     glrt = {"type": "glrt", "dimension": 9, "unknown_direction": "fresh_each_step"}
@@ -84,7 +84,7 @@ def test_a_picture_that_is_not_whole_has_no_tag_and_is_not_kept() -> None:
     assert {row["series"] for row in roc["data"]["values"]} == {"Worst case"}
 
 
-def test_the_digests_in_a_spec_are_of_results_that_can_be_fetched(client: TestClient) -> None:
+def test_digests_in_spec_can_be_fetched(client: TestClient) -> None:
     spec = client.post("/v1/assessments", json=RUN, headers={"Accept": VEGA_LITE}).json()
     digests = spec["usermeta"]["digests"]
     assert len(digests) == 5
@@ -93,7 +93,7 @@ def test_the_digests_in_a_spec_are_of_results_that_can_be_fetched(client: TestCl
     assert [each.json()["digest"] for each in found] == digests
 
 
-def test_a_report_is_a_page_with_a_strict_policy(client: TestClient) -> None:
+def test_report_page_has_strict_policy(client: TestClient) -> None:
     policy = {"name": HOSTILE, "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
     told = client.post("/v1/assessments", json=RUN | {"policy": policy}, headers={"Accept": HTML})
     assert told.status_code == 200
@@ -105,13 +105,13 @@ def test_a_report_is_a_page_with_a_strict_policy(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("form", [SVG, HTML, VEGA_LITE])
-def test_problems_stay_json(form: str, client: TestClient) -> None:
+def test_problem_is_json_whatever_is_accepted(form: str, client: TestClient) -> None:
     told = client.post("/v1/assessments", content=json.dumps({"mechanism": dpsgd()}), headers={**JSON, "Accept": form})
     assert told.status_code == 422
     assert told.headers["content-type"] == "application/problem+json"
 
 
-def test_what_a_resource_is_not_drawn_as_is_refused(client: TestClient) -> None:
+def test_unsupported_chart_type_returns_406(client: TestClient) -> None:
     told = client.post("/v1/curves", json=CURVES, headers={"Accept": HTML})
     assert told.status_code == 406
     assert {SVG, PNG, VEGA_LITE} <= set(told.json()["supported"])

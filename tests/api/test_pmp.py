@@ -40,7 +40,7 @@ def crowd(half: int, objects: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("route", "computation", "body"), RESOURCES)
-def test_the_answer_names_itself_and_is_kept(
+def test_result_has_digest_and_is_stored(
     client: TestClient, route: str, computation: Computation[Any, Any], body: dict[str, Any]
 ) -> None:
     first = post(client, route, body)
@@ -61,12 +61,12 @@ def test_the_answer_names_itself_and_is_kept(
 @pytest.mark.parametrize(
     ("route", "examples"), [(EXPONENTIAL, PMP_EXPONENTIAL_EXAMPLES), (FINITE, PMP_FINITE_EXAMPLES)]
 )
-def test_the_examples_are_answered(client: TestClient, route: str, examples: dict[str, Any]) -> None:
+def test_published_examples_are_answered(client: TestClient, route: str, examples: dict[str, Any]) -> None:
     for example in examples.values():
         assert post(client, route, example["value"]).status_code == 200
 
 
-def test_dear_enumerations_are_made_by_a_worker(client: TestClient) -> None:
+def test_expensive_enumeration_is_computed_by_worker(client: TestClient) -> None:
     answer = post(client, EXPONENTIAL, crowd(12, 10))
     assert answer.status_code == 200
     assert answer.json()["method"] == "enumeration"
@@ -74,7 +74,7 @@ def test_dear_enumerations_are_made_by_a_worker(client: TestClient) -> None:
     assert counted in client.get("/metrics").text
 
 
-def test_what_costs_too_much_is_refused_with_the_estimate(client: TestClient) -> None:
+def test_request_beyond_budget_is_rejected_with_estimate(client: TestClient) -> None:
     for body in (crowd(17, 64) | {"exact": True}, crowd(3000, 40), crowd(100, 32) | {"samples": 100_000}):
         problem = post(client, EXPONENTIAL, body).json()
         assert (problem["type"], problem["status"]) == ("/problems/compute-budget-exceeded", 422)
@@ -99,7 +99,7 @@ def test_what_costs_too_much_is_refused_with_the_estimate(client: TestClient) ->
         (FINITE, TABLE | {"probabilities": [[1.0]] * 5}, "invalid-request", "/probabilities", "6 rows"),
     ],
 )
-def test_problems_point_into_the_body(
+def test_problem_has_pointer_into_body(
     client: TestClient, route: str, body: dict[str, Any], kind: str, pointer: str, sentence: str
 ) -> None:
     answer = post(client, route, body)
@@ -110,7 +110,7 @@ def test_problems_point_into_the_body(
 
 
 @pytest.mark.parametrize(("number", "status"), [(b"NaN", 400), (b"-Infinity", 400), (b"1e999", 422)])
-def test_numbers_that_are_none(client: TestClient, number: bytes, status: int) -> None:
+def test_invalid_number_is_rejected_with_pointer(client: TestClient, number: bytes, status: int) -> None:
     content = encoded(LINE | {"points": [[12345.0], [0.0]]}).replace(b"12345.0", number)
     answer = client.post(EXPONENTIAL, content=content, headers=JSON)
     assert answer.status_code == status
@@ -118,8 +118,8 @@ def test_numbers_that_are_none(client: TestClient, number: bytes, status: int) -
 
 
 @pytest.mark.parametrize(("points", "status"), [(10_002, 422), (100_000, 422), (1_000_000, 413)])
-def test_very_many_points_are_refused(client: TestClient, points: int, status: int) -> None:
-    """By their number, by the number of values, by the length of the body."""
+def test_too_many_points_are_rejected(client: TestClient, points: int, status: int) -> None:
+    """The limits are the number of points, the number of values and the length of the body."""
     answer = post(client, EXPONENTIAL, {"epsilon": 1.0, "losses": [[0] * points], "sensitivity": 1.0})
     assert answer.status_code == status
     if status == 422:
@@ -128,7 +128,7 @@ def test_very_many_points_are_refused(client: TestClient, points: int, status: i
 
 
 @pytest.mark.parametrize(("route", "computation", "body"), RESOURCES)
-def test_the_command_line_writes_the_same_bytes(
+def test_command_line_writes_same_bytes_as_http(
     client: TestClient,
     route: str,
     computation: Computation[Any, Any],

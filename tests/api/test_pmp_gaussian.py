@@ -47,7 +47,7 @@ def changed(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def test_the_reference_sum(client: TestClient) -> None:
+def test_reference_sum_matches_published_value(client: TestClient) -> None:
     answer = post(client, FOUR).json()
     assert answer["epsilon_pmp"]["value"] == pytest.approx(2.9531601476349785, abs=1e-9)
     assert answer["epsilon_pmp"]["lower"] == pytest.approx(2.074282722660703, abs=1e-7)
@@ -58,10 +58,10 @@ def test_the_reference_sum(client: TestClient) -> None:
     assert answer["worst_case"]["epsilon"]["value"] == "Infinity"
 
 
-def test_the_target_is_met_by_the_least_noise(client: TestClient) -> None:
+def test_least_noise_meets_the_target(client: TestClient) -> None:
     answer = post(client, changed(noise_std=None, delta=None, **TARGET)).json()
     assert answer["delta"] == 0.01
-    # r = 2 C/noise_std, whatever the query; reference row g_sigma_5_-4.61 with Delta = 4.
+    # r = 2 C/noise_std for every query; reference row g_sigma_5_-4.61 with Delta = 4.
     assert answer["noise_std"] == pytest.approx(4 * 0.5693793788250033, rel=1e-10)
     assert answer["worst_case"]["epsilon"]["value"] == pytest.approx(5.0, rel=1e-10)
     mean = post(client, changed(noise_std=None, delta=None, query="mean", **TARGET)).json()
@@ -69,14 +69,14 @@ def test_the_target_is_met_by_the_least_noise(client: TestClient) -> None:
     assert mean["epsilon_pmp"]["value"] == pytest.approx(answer["epsilon_pmp"]["value"], rel=1e-11)
 
 
-def test_without_delta_there_is_no_finite_epsilon(client: TestClient) -> None:
+def test_zero_delta_gives_infinite_epsilon(client: TestClient) -> None:
     answer = post(client, changed(delta=0.0)).json()
     assert answer["epsilon_pmp"] == {"value": "Infinity", "lower": "Infinity", "upper": "Infinity"}
     assert answer["success_bound"] == 1
     assert any("delta = 0" in note for note in answer["notes"])
 
 
-def test_other_shares_of_the_parent_set(client: TestClient) -> None:
+def test_other_parent_ratio_is_supported(client: TestClient) -> None:
     odd = {**FOUR, "points": [[0.0], [0.3], [0.7]], "parent_ratio": 3.0}
     answer = post(client, odd).json()
     assert answer["data_size"] == 1
@@ -85,7 +85,7 @@ def test_other_shares_of_the_parent_set(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["gaussian", "simulations"])
-def test_answers_are_kept_and_written_by_the_command_line(
+def test_result_is_cached_and_command_line_writes_same_bytes(
     client: TestClient, name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     body = FOUR if name == "gaussian" else SIMULATED
@@ -99,7 +99,7 @@ def test_answers_are_kept_and_written_by_the_command_line(
     assert capfdbinary.readouterr().out == first.content
 
 
-def test_archives_are_answered_like_json(client: TestClient) -> None:
+def test_archive_gives_same_answer_as_json(client: TestClient) -> None:
     arrays = {"points": np.array(FOUR["points"]), "query": np.array("sum"), "clip_radius": np.array(2.0)}
     from_archive = upload(client, archived(**arrays, **{"target.epsilon": 5.0, "target.delta": 0.01}))
     assert from_archive.status_code == 200, from_archive.text
@@ -108,7 +108,7 @@ def test_archives_are_answered_like_json(client: TestClient) -> None:
     assert client.get(from_archive.headers["content-location"]).content == from_archive.content
 
 
-def test_many_points_are_computed_by_a_worker(client: TestClient) -> None:
+def test_many_points_are_computed_by_worker(client: TestClient) -> None:
     points = np.random.default_rng(0).standard_normal((600, 5))
     answer = upload(client, archived(points=points, noise_std=1.0, delta=1e-3, query=np.array("sum")))
     assert answer.status_code == 200, answer.text
@@ -132,14 +132,14 @@ BAD: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
         "/target/delta",
         "[1e-300, 1)",
     ),
-    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "whole number"),
+    "no whole share": (changed(parent_ratio=3.0), "/parent_ratio", "an integer"),
     "everything": (changed(parent_ratio=1.0), "/parent_ratio", "(1, 1000000]"),
     "too many values": (changed(points=[[0.5]] * 40_000), "", "32000 values"),
 }
 
 
 @pytest.mark.parametrize(("body", "pointer", "sentence"), BAD.values(), ids=BAD)
-def test_bad_requests(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
+def test_bad_request_returns_422_with_pointer(client: TestClient, body: Any, pointer: str, sentence: str) -> None:
     answer = post(client, body)
     assert answer.status_code == 422
     found = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
@@ -155,7 +155,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "NaN": (archived(points=POINTS * np.nan, noise_std=1.0, delta=0.1), "/points", "finite"),
     "no points": (archived(noise_std=1.0, delta=0.1), "/points", "N x d"),
     "one dimension": (archived(points=np.zeros(4), noise_std=1.0, delta=0.1), "/points", "N x d"),
-    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Not an array here"),
+    "unknown": (archived(points=POINTS, labels=POINTS, noise_std=1.0, delta=0.1), "/labels", "Unknown array"),
     "pickled": (archived(points=np.array([[None, 1]] * 2, dtype=object)), "/points", "never unpickled"),
     "no noise": (archived(points=POINTS, delta=0.1), "", "exactly one"),
     "half a target": (archived(points=POINTS, clip_radius=1.0, **{"target.epsilon": 1.0}), "/target/delta", "Required"),
@@ -163,7 +163,7 @@ BAD_ARCHIVES: dict[str, tuple[bytes, str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "pointer", "sentence"), BAD_ARCHIVES.values(), ids=BAD_ARCHIVES)
-def test_bad_archives(client: TestClient, body: bytes, pointer: str, sentence: str) -> None:
+def test_bad_archive_returns_422_with_pointer(client: TestClient, body: bytes, pointer: str, sentence: str) -> None:
     answer = upload(client, body)
     assert answer.status_code == 422
     [error] = answer.json()["errors"]
@@ -171,7 +171,7 @@ def test_bad_archives(client: TestClient, body: bytes, pointer: str, sentence: s
     assert sentence in error["detail"]
 
 
-def test_what_is_too_dear_is_refused_with_the_estimate(client: TestClient) -> None:
+def test_request_beyond_budget_is_rejected_with_estimate(client: TestClient) -> None:
     dear = upload(client, archived(points=np.zeros((50_000, 1)), noise_std=1.0, delta=0.1))
     assert (dear.status_code, dear.json()["type"]) == (422, "/problems/compute-budget-exceeded")
     assert dear.json()["estimated_cost"] > dear.json()["limit"]
@@ -192,7 +192,9 @@ BAD_SIMULATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("body", "pointer", "sentence"), BAD_SIMULATIONS.values(), ids=BAD_SIMULATIONS)
-def test_bad_simulations(client: TestClient, body: dict[str, Any], pointer: str, sentence: str) -> None:
+def test_bad_simulation_returns_422_with_pointer(
+    client: TestClient, body: dict[str, Any], pointer: str, sentence: str
+) -> None:
     answer = post(client, body, "simulations")
     assert answer.status_code == 422
     found = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
@@ -200,7 +202,7 @@ def test_bad_simulations(client: TestClient, body: dict[str, Any], pointer: str,
     assert sentence in found[pointer]
 
 
-def test_simulations_sum_up_their_trials(client: TestClient) -> None:
+def test_simulation_summarises_its_trials(client: TestClient) -> None:
     answer = post(client, SIMULATED, "simulations").json()
     ratios = [trial["ratio"] for trial in answer["trials"]]
     assert len(ratios) == 3
@@ -211,8 +213,8 @@ def test_simulations_sum_up_their_trials(client: TestClient) -> None:
     assert answer["simulation"]["delta"] == 0.01
 
 
-def test_nothing_over_nothing_is_left_out(client: TestClient) -> None:
-    """With a single object nothing is told: ratios to an epsilon of 0 are null, and counted as missing."""
+def test_ratio_of_zeros_is_null_and_counted_as_missing(client: TestClient) -> None:
+    """A single object reveals nothing. Ratios to an epsilon of 0 are null, and counted as missing."""
     alone = {**SIMULATED, "experiment": "exponential", "objects": 1, "data_size": 3}
     answer = post(client, alone, "simulations").json()
     assert [trial["ratio_exact"] for trial in answer["trials"]] == [None] * 3

@@ -1,4 +1,4 @@
-"""Answers keep the published document: those to its examples, and those at the ends of the ranges."""
+"""Responses match the published document: responses to its examples, and responses at the limits of the ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCUMENT: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
 ASKED = [
     (path, name)
     for path, item in DOCUMENT["paths"].items()
-    if "200" in item.get("post", {}).get("responses", ())  # a job is 202, and another one each time
+    if "200" in item.get("post", {}).get("responses", ())  # A job returns 202 with a new id each time.
     for name in item["post"]["requestBody"]["content"]["application/json"]["examples"]
 ]
 EDGES = [
@@ -57,7 +57,7 @@ def misfits(content: dict[str, Any], answer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("path", "name"), ASKED)
-def test_examples_are_answered_as_published(client: TestClient, path: str, name: str) -> None:
+def test_examples_give_published_responses(client: TestClient, path: str, name: str) -> None:
     sent = DOCUMENT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"][name]["value"]
     answer = client.post(path, json=sent).json()
     assert not misfits(described(path), answer)
@@ -69,13 +69,13 @@ def test_examples_are_answered_as_published(client: TestClient, path: str, name:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=json.dumps)
-def test_answers_at_the_ends_of_the_ranges_keep_the_schema(client: TestClient, mechanism: dict[str, Any]) -> None:
+def test_responses_at_range_limits_match_schema(client: TestClient, mechanism: dict[str, Any]) -> None:
     answer = client.post("/v1/bounds", json={"mechanism": mechanism, "questions": EDGES}).json()
     assert not misfits(described("/v1/bounds"), answer)
     assert [each["type"] for each in answer["answers"]] == [question["type"] for question in EDGES]
 
 
-def test_a_refusal_keeps_the_schema_and_reads_like_its_example(client: TestClient) -> None:
+def test_problem_matches_schema_and_example(client: TestClient) -> None:
     content = described("/v1/bounds", "422", "application/problem+json")
     sent = {"mechanism": {"type": "dpsgd", "sigma": 1, "q": 0.1, "steps": 0}, "questions": [{"type": "advantage"}]}
     refused = client.post("/v1/bounds", json=sent).json()

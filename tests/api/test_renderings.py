@@ -1,4 +1,4 @@
-"""Answers in other forms than JSON: which one a client gets, under which tag; and what is logged of a decision."""
+"""Renderings other than JSON: content negotiation, ETags, and the log line of a decision."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ PLAIN = "application/json"
         ("text/markdown;q=0.5, text/plain;q=0.5", "text/markdown"),
     ],
 )
-def test_the_form_that_is_asked_for(accept: str, expected: str) -> None:
+def test_accept_header_selects_media_type(accept: str, expected: str) -> None:
     assert negotiate_media_type(accept, (PLAIN, *FORMS)) == expected
 
 
 @pytest.mark.parametrize("accept", ["image/png", "image/*", "text/html, application/xml;q=0.9"])
-def test_a_form_that_there_is_not(accept: str) -> None:
+def test_unsupported_accept_raises_not_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable):
         negotiate_media_type(accept, (PLAIN, *FORMS))
 
 
-def test_what_there_is_is_said_before_anything_is_read(client: TestClient) -> None:
+def test_unsupported_accept_returns_406_before_body_is_read(client: TestClient) -> None:
     told = client.post(ROUTE, content=b"no JSON", headers={**JSON, "Accept": "application/pdf"})
     assert told.status_code == 406
     assert told.headers["content-type"] == "application/problem+json"
     assert told.json()["supported"] == [PLAIN, *renderings_of("assessments")]
 
 
-def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:
+def test_every_media_type_has_its_own_etag(client: TestClient) -> None:
     plain = client.post(ROUTE, json=RUN)
     assert plain.headers["content-type"] == "application/json"
     assert plain.headers["vary"] == "Accept"
@@ -99,23 +99,23 @@ def test_every_form_has_a_tag_of_its_own(client: TestClient) -> None:
     assert client.get(f"/v1/results/{plain.json()['digest']}").json() == plain.json()
 
 
-def test_problems_stay_json(client: TestClient) -> None:
+def test_problem_is_json_whatever_is_accepted(client: TestClient) -> None:
     told = client.post(ROUTE, json={"mechanism": dpsgd()}, headers={"Accept": "text/markdown"})
     assert told.status_code == 422
     assert told.headers["content-type"] == "application/problem+json"
 
 
 @pytest.fixture
-def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
+def logging_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
     stream = io.BytesIO()
     monkeypatch.setattr("service.server.application.make_logger", lambda level: logs.make_logger(level, stream))
-    with TestClient(create_app(Settings(redis_url=None, log_level="critical"))) as client:  # decisions all the same
+    with TestClient(create_app(Settings(redis_url=None, log_level="critical"))) as client:  # Decisions all the same.
         yield client, stream
 
 
-def test_a_decision_is_one_line_of_the_log(logged: tuple[TestClient, io.BytesIO]) -> None:
-    client, stream = logged
-    for body in (RUN, RUN | {"policy": GATE}, RUN | {"policy": GATE}):  # the last one from the cache
+def test_decision_is_one_line_of_the_log(logging_client: tuple[TestClient, io.BytesIO]) -> None:
+    client, stream = logging_client
+    for body in (RUN, RUN | {"policy": GATE}, RUN | {"policy": GATE}):  # The last one comes from the cache.
         told = client.post(ROUTE, content=json.dumps(body), headers=JSON).json()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     decisions = [line for line in lines if line["event"] == "decision"]
@@ -131,8 +131,8 @@ def test_a_decision_is_one_line_of_the_log(logged: tuple[TestClient, io.BytesIO]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_texts_of_clients_stay_inside_their_strings(name: str, logged: tuple[TestClient, io.BytesIO]) -> None:
-    client, stream = logged
+def test_client_texts_stay_inside_json_strings_of_log(name: str, logging_client: tuple[TestClient, io.BytesIO]) -> None:
+    client, stream = logging_client
     context = {"delta": 1e-5, "date": "2026-11-23", "subject": {"name": name, "version": name}}
     policy = GATE | {"requires": [{"assumption": "noise_is_fresh"}]}
     told = client.post(ROUTE, json={**RUN, "context": context, "policy": policy}).json()
@@ -145,8 +145,10 @@ def test_texts_of_clients_stay_inside_their_strings(name: str, logged: tuple[Tes
 
 
 @pytest.mark.parametrize("text", ["line\nline", "\r", "\x1b[2J", "\x85", "\u2028", "", " ", "a" * 201])
-def test_texts_that_would_break_a_line_are_never_logged(text: str, logged: tuple[TestClient, io.BytesIO]) -> None:
-    client, stream = logged
+def test_texts_with_line_breaks_are_rejected_and_not_logged(
+    text: str, logging_client: tuple[TestClient, io.BytesIO]
+) -> None:
+    client, stream = logging_client
     for subject in ({"name": text}, {"name": "model", "version": text}):
         told = client.post(ROUTE, json={**RUN, "context": {"delta": 1e-5, "subject": subject}, "policy": GATE})
         assert told.status_code == 422

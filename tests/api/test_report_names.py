@@ -1,4 +1,4 @@
-"""File names of reports: in a header that browsers read, of letters and digits whatever the subject is called."""
+"""File names of reports: a header that browsers read, with letters and digits only, whatever the subject is called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUN = {"type": "gaussian", "noise_multiplier": 2.0}
         ({"name": '"; filename=evil.exe \\ <b>'}, "privacy-report-filename-evil-exe-b.html"),
     ],
 )
-def test_a_report_is_saved_under_its_subject(client: TestClient, subject: dict[str, str] | None, name: str) -> None:
+def test_report_file_name_is_that_of_subject(client: TestClient, subject: dict[str, str] | None, name: str) -> None:
     context = {"delta": 1e-5} | ({} if subject is None else {"subject": subject})
     sent = {"mechanism": RUN, "context": context}
     found = client.post("/v1/assessments", json=sent, headers={"Accept": "text/html"})

@@ -1,4 +1,4 @@
-"""POST /v1/sweeps over HTTP, on the command line and from Python: one answer in several forms."""
+"""POST /v1/sweeps over HTTP, on the command line and from Python: one answer in several renderings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOISE = "/mechanism/noise_multiplier"
 BODY: dict[str, Any] = {"mechanism": RUN, "vary": {NOISE: {"values": [1.0, -1.0, 2.0]}}, "questions": [EPSILON]}
 
 
-def test_the_answer_names_itself_and_has_several_forms(client: TestClient) -> None:
+def test_result_has_digest_and_several_renderings(client: TestClient) -> None:
     first = client.post(ROUTE, content=encoded(BODY), headers=JSON)
     assert first.status_code == 200
     told = first.json()
@@ -38,7 +38,7 @@ def test_the_answer_names_itself_and_has_several_forms(client: TestClient) -> No
     assert [row[NOISE] for row in csv.DictReader(io.StringIO(table.text))] == ["1.0", "-1.0", "2.0"]
 
 
-def test_bad_input_is_told_where_it_was_sent(client: TestClient) -> None:
+def test_bad_input_returns_422_with_pointer(client: TestClient) -> None:
     refused = client.post(
         ROUTE, content=encoded(BODY | {"vary": {NOISE: {"from": 0, "to": 1, "count": 10**9}}}), headers=JSON
     )
@@ -50,12 +50,12 @@ def test_bad_input_is_told_where_it_was_sent(client: TestClient) -> None:
     assert client.post(ROUTE, content=twice, headers=JSON).status_code == 422
 
 
-def test_limits_name_those_of_sweeps(client: TestClient) -> None:
+def test_limits_of_sweeps_are_listed(client: TestClient) -> None:
     limits = client.get("/v1/limits").json()["request"]
     assert (limits["sweep_points"], limits["sweep_numbers"]) == (10_000, 100_000)
 
 
-def test_the_command_writes_what_the_service_answers(
+def test_command_line_writes_same_bytes_as_http(
     client: TestClient, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     file = tmp_path / "sweep.json"
@@ -66,7 +66,7 @@ def test_the_command_writes_what_the_service_answers(
     assert capsysbinary.readouterr().out.count(b"\r\n") == 4
 
 
-def test_python_has_columns() -> None:
+def test_python_client_returns_columns() -> None:
     steps = {"from": 1, "to": 100, "count": 3, "spacing": "log"}
     run = {"type": "repeated", "mechanism": RUN, "steps": 1}
     found = Local().sweep(run, {"/mechanism/mechanism/sigma": (1.0, 2.0), "/mechanism/steps": steps}, [EPSILON])

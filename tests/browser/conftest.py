@@ -1,4 +1,4 @@
-"""A real Chromium on a real service. What it sees is kept in build/browser: pictures, and how long things took."""
+"""Chromium with a real service. Screenshots and timings are saved in build/browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOW_TO_INSTALL = (
     "fonts-dejavu-core; elsewhere name one by CHROMIUM=/path/to/it."
 )
 LONGEST_MS = 1000 * TEST_TIMEOUT
-"""For what has to come, beside whatever else the machine does."""
+"""Milliseconds within which an expected event must happen, whatever else the machine does."""
 expect.set_options(timeout=LONGEST_MS)
 DESKTOP: Any = {"width": 1440, "height": 1000}
 PHONE: Any = {"width": 390, "height": 844}
@@ -51,22 +51,22 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def kept() -> Path:
+def artifacts() -> Path:
     KEPT.mkdir(parents=True, exist_ok=True)
     return KEPT
 
 
 @pytest.fixture(scope="session")
-def took(kept: Path) -> Iterator[dict[str, Any]]:
-    """How long things took, in milliseconds; written down, not asserted."""
+def timings(artifacts: Path) -> Iterator[dict[str, Any]]:
+    """Collect timings in milliseconds. They are written to a file and not asserted."""
     times: dict[str, Any] = {}
     yield times
     if times:
-        (kept / "times.json").write_text(json.dumps(times, indent=2) + "\n", "utf-8")
+        (artifacts / "times.json").write_text(json.dumps(times, indent=2) + "\n", "utf-8")
 
 
 class Watched:
-    """What a page must never do: fail, break its policy, ask anybody else."""
+    """Checks that a page never fails, never breaks its policy, and contacts no other host."""
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
@@ -102,14 +102,14 @@ def watched(context: BrowserContext, address: str) -> Iterator[Watched]:
 
 @pytest.fixture
 def page(context: BrowserContext, watched: Watched, address: str) -> Page:
-    """The page with its first answer."""
+    """Yield the page with its first answer."""
     page = context.new_page()
     page.goto(address)
-    answered(page)
+    wait_for_answer(page)
     return page
 
 
-def answered(page: Page) -> str:
-    """The five sentences, once everything that was asked is answered."""
+def wait_for_answer(page: Page) -> str:
+    """Wait until all requests are answered, and return the five sentences."""
     page.wait_for_selector("html[data-state=settled]", state="attached", timeout=LONGEST_MS)
     return page.locator("#sentences").inner_text().replace("\u00a0", " ")

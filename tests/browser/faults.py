@@ -1,4 +1,4 @@
-"""Faults between the page and the service: answers that are held back, refused, or never come."""
+"""Faults between the page and the service: responses that are delayed, rejected, or never sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Final = {
     "calibration": ("/v1/calibrations", "application/json"),
     "what-if": ("/v1/sweeps", SPEC),
 }
-"""Path and Accept of every question that the page asks."""
+"""Path and Accept header of every request of the page."""
 PROBLEM: Final[dict[str, Any]] = {
     "type": "/problems/invalid-request",
     "title": "Invalid request",
@@ -30,7 +30,7 @@ PROBLEM: Final[dict[str, Any]] = {
 
 
 def kind_of(request: Request) -> str:
-    """Return which question of the page a request is."""
+    """Return the kind of request that the page sends."""
     accept = request.headers.get("accept", "")
     return next(
         (name for name, (path, form) in KINDS.items() if request.url.endswith(path) and accept.startswith(form)), ""
@@ -38,10 +38,10 @@ def kind_of(request: Request) -> str:
 
 
 class Faults:
-    """Faults by kind of question. `held`: requests that wait for `release`."""
+    """Faults by kind of request. `held` lists the requests that wait for `release`."""
 
     def __init__(self, page: Page) -> None:
-        """Stand between the page and the service."""
+        """Intercept the requests of the page."""
         self.page = page
         self.by_kind: dict[str, Fault] = {}
         self.held: list[Route] = []
@@ -64,7 +64,7 @@ class Faults:
             route.fulfill(status=int(fault), content_type="application/problem+json", body=body)
 
     def wait_for(self, kind: str) -> None:
-        """Wait until a question of a kind met its fault."""
+        """Wait until a request of a kind has met its fault."""
         for _ in range(int(TEST_TIMEOUT * 20)):
             if kind in self.met:
                 return
@@ -72,7 +72,7 @@ class Faults:
         raise AssertionError(f"{kind} was not asked")
 
     def release(self) -> None:
-        """Let pass what was held, and everything that comes."""
+        """Continue the delayed requests and all later ones."""
         held, self.held, self.by_kind, self.met = self.held, [], {}, []
         for route in held:
             route.continue_()

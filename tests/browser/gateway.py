@@ -1,4 +1,4 @@
-"""A gateway as it may stand before the service: it passes requests on, or answers by itself as it is told."""
+"""A gateway in front of the service: it forwards requests, or answers them with a given status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ KEPT_BACK = frozenset({"connection", "transfer-encoding", "content-length", "dat
 
 
 class Gateway:
-    """`status`: what POST is answered with, None: what the service says. `key`: what has to be sent, if anything."""
+    """A gateway with a configurable response.
+
+    `status` is the response to POST; None forwards the response of the service. `key` is the required API key, if any.
+    """
 
     def __init__(self, service: str) -> None:
         self.service = urlsplit(service)
@@ -46,7 +49,7 @@ def gateway(service: str) -> Generator[Gateway]:
         def _pass_on(self, method: str, body: bytes | None) -> None:
             connection = http.client.HTTPConnection(str(told.service.hostname), told.service.port, timeout=TEST_TIMEOUT)
             kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
-            with closing(connection), suppress(ConnectionError):  # the page gives requests up
+            with closing(connection), suppress(ConnectionError):  # The page aborts requests.
                 connection.request(method, self.path, body, kept)
                 response = connection.getresponse()
                 self._answer(response.status, dict(response.getheaders()), response.read())

@@ -1,4 +1,4 @@
-"""How the page looks: pictures of it for people to look at, and what axe finds wrong with it."""
+"""Appearance of the page: screenshots for review, and accessibility violations found by axe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import DESKTOP, PHONE, Watched, answered
+from tests.browser.conftest import DESKTOP, PHONE, Watched, wait_for_answer
 
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": DESKTOP},
@@ -52,69 +52,73 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.fixture(params=LOOKS)
-def look(request: pytest.FixtureRequest, browser: Browser, address: str, kept: Path) -> Any:
+def look(request: pytest.FixtureRequest, browser: Browser, address: str, artifacts: Path) -> Any:
     context = browser.new_context(**LOOKS[request.param])
     watched = Watched(context, address)
     page = context.new_page()
     page.goto(address)
-    answered(page)
+    wait_for_answer(page)
     yield request.param, page
     context.close()
     watched.check()
 
 
-def test_it_is_looked_at_and_has_no_serious_violation(look: tuple[str, Page], kept: Path) -> None:
+def test_page_has_no_serious_accessibility_violation(look: tuple[str, Page], artifacts: Path) -> None:
     name, page = look
-    page.screenshot(path=kept / f"{name}-first.png")
-    page.screenshot(path=kept / f"{name}.png", full_page=True)
+    page.screenshot(path=artifacts / f"{name}-first.png")
+    page.screenshot(path=artifacts / f"{name}.png", full_page=True)
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (
         "scrolls sideways"
     )
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-    page.screenshot(path=kept / f"{name}-opened.png", full_page=True)
+    page.screenshot(path=artifacts / f"{name}-opened.png", full_page=True)
     assert violations(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_comparison_and_a_refusal_too(browser: Browser, address: str, kept: Path, scheme: Any) -> None:
+def test_comparison_and_rejection_have_no_violation(
+    browser: Browser, address: str, artifacts: Path, scheme: Any
+) -> None:
     context = browser.new_context(viewport=DESKTOP, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{address}/{COMPARED}")
-    answered(page)
-    page.screenshot(path=kept / f"compared-{scheme}.png", full_page=True)
+    wait_for_answer(page)
+    page.screenshot(path=artifacts / f"compared-{scheme}.png", full_page=True)
     assert violations(page) == []
     page.fill("#noise", "0")
     page.get_by_role("button", name="Answer", exact=True).click()
-    answered(page)
-    page.screenshot(path=kept / f"refused-{scheme}.png")
+    wait_for_answer(page)
+    page.screenshot(path=artifacts / f"refused-{scheme}.png")
     assert violations(page) == []
     context.close()
 
 
-def test_it_is_printed(page: Page, kept: Path) -> None:
+def test_page_prints_to_pdf(page: Page, artifacts: Path) -> None:
     page.emulate_media(media="print")
-    page.screenshot(path=kept / "print.png", full_page=True)
-    page.pdf(path=kept / "print.pdf", format="A4")
-    assert (kept / "print.pdf").stat().st_size > 10_000
+    page.screenshot(path=artifacts / "print.png", full_page=True)
+    page.pdf(path=artifacts / "print.pdf", format="A4")
+    assert (artifacts / "print.pdf").stat().st_size > 10_000
 
 
-def test_how_long_it_takes_is_written_down(page: Page, browser: Browser, address: str, took: dict[str, Any]) -> None:
-    """The first view of a new visitor, and a slider that is drawn; `took` is for people to read."""
+def test_timings_are_recorded(page: Page, browser: Browser, address: str, timings: dict[str, Any]) -> None:
+    """Record the first view of a new visitor and the drag of a slider. People read `timings`."""
     other = browser.new_context(viewport=DESKTOP).new_page()
     other.goto(address)
-    answered(other)
+    wait_for_answer(other)
     marks = other.evaluate("performance.getEntriesByType('mark').map(each => [each.name, each.startTime])")
-    took["first_words_ms"], took["first_picture_ms"] = (
+    timings["first_words_ms"], timings["first_picture_ms"] = (
         round(next(at for name, at in marks if name == wanted)) for wanted in ("words", "picture")
     )
-    took["all_pictures_ms"] = round(marks[-1][1])
+    timings["all_pictures_ms"] = round(marks[-1][1])
     loaded = other.evaluate(
         "performance.getEntriesByType('resource').map(each => [each.responseEnd, each.encodedBodySize])"
     )
-    took["first_view_kilobytes"] = round(sum(size for at, size in loaded if at <= took["first_picture_ms"]) / 1000)
-    took["with_all_pictures_kilobytes"] = round(sum(size for _, size in loaded) / 1000)
+    timings["first_view_kilobytes"] = round(
+        sum(size for at, size in loaded if at <= timings["first_picture_ms"]) / 1000
+    )
+    timings["with_all_pictures_kilobytes"] = round(sum(size for _, size in loaded) / 1000)
     drags = sorted(page.evaluate(REDRAWN, 20))
-    took["redrawn_ms"] = {"median": round(drags[10]), "largest": round(drags[-1])}
+    timings["redrawn_ms"] = {"median": round(drags[10]), "largest": round(drags[-1])}
     other.context.close()
-    assert took["first_view_kilobytes"] <= 400
+    assert timings["first_view_kilobytes"] <= 400

@@ -1,4 +1,4 @@
-"""Whatever happens, nothing on the page that is of an earlier form looks as if it were of the form as it is."""
+"""The page never shows content of an earlier form as if it belonged to the current form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import DESKTOP, LONGEST_MS, Watched, answered
+from tests.browser.conftest import DESKTOP, LONGEST_MS, Watched, wait_for_answer
 from tests.browser.faults import KINDS, Fault, Faults
 
 OLD_NOTE = "Of the form before your last change"
@@ -21,7 +21,7 @@ RUNS: list[dict[str, str]] = [{"source": "paste", "paste": PASTED}, {"name": "ru
 
 
 def link(**changed: Any) -> str:
-    """Return the fragment of a page that holds something in every panel, but for what is changed."""
+    """Return the fragment of a page with content in every panel, with some changes."""
     state = {"runs": RUNS, "active": 0, "limit": {"value": "2"}, **changed}
     return "#2:" + quote(json.dumps(state))
 
@@ -82,12 +82,12 @@ Panels = dict[str, dict[str, Any]]
 
 
 def rest_of(page: Page) -> None:
-    """Wait until everything that the page asks has an answer, what-if pictures included."""
+    """Wait until every request of the page has a response, including what-if charts."""
     page.wait_for_selector("html[data-state=settled][data-rest=settled]", state="attached", timeout=LONGEST_MS)
 
 
 def panels(page: Page) -> Panels:
-    """Return what the panels of the page hold that can be seen."""
+    """Return the visible content of the panels of the page."""
     return page.evaluate("panels()")
 
 
@@ -101,7 +101,7 @@ def opened(page: Page, address: str, form: str) -> Panels:
 
 @pytest.fixture(scope="module")
 def contents(browser: Browser, address: str) -> dict[str, Panels]:
-    """What the panels hold for every form, when nothing goes wrong."""
+    """Return the content of the panels for every form without faults."""
     context = browser.new_context(viewport=DESKTOP)
     context.add_init_script(CONDITIONS + LOOK)
     page = context.new_page()
@@ -112,39 +112,39 @@ def contents(browser: Browser, address: str) -> dict[str, Panels]:
 
 @pytest.fixture
 def first(page: Page, watched: Watched, address: str) -> Page:
-    """The page with something in every panel."""
+    """Return the page with content in every panel."""
     watched.expected = ("Failed to load resource",)
     page.context.add_init_script(CONDITIONS + LOOK)
     opened(page, address, "first")
     return page
 
 
-def back(page: Page) -> None:
-    """Return to the first form."""
+def restore_first_form(page: Page) -> None:
+    """Restore the first form."""
     page.evaluate("fragment => { location.hash = fragment }", FORMS["first"])
     page.wait_for_function("text => document.getElementById('paste').value === text", arg=PASTED)
     rest_of(page)
 
 
-def typing(page: Page, /) -> str:
+def type_other_state(page: Page, /) -> str:
     """Type another state."""
     page.fill("#paste", OTHER)
     return "other"
 
 
-def linking(page: Page, /) -> str:
+def follow_link(page: Page, /) -> str:
     """Follow a link to another state."""
     page.evaluate("fragment => { location.hash = fragment }", FORMS["other"])
     return "other"
 
 
-def switching(page: Page, /) -> str:
+def switch_run(page: Page, /) -> str:
     """Choose the other run."""
     page.get_by_role("button", name="run 2", exact=True).click()
     return "switched"
 
 
-def starting_over(page: Page, /) -> str:
+def start_over(page: Page, /) -> str:
     """Start over."""
     page.get_by_role("button", name="Start over").click()
     return "fresh"
@@ -152,18 +152,18 @@ def starting_over(page: Page, /) -> str:
 
 Change: TypeAlias = Callable[[Page], str]
 TARGETS: Final[dict[Change, str]] = {
-    typing: "other",
-    linking: "other",
-    switching: "switched",
-    starting_over: "fresh",
+    type_other_state: "other",
+    follow_link: "other",
+    switch_run: "switched",
+    start_over: "fresh",
 }
 
 
 class Watching:
-    """Look at every frame whether content of the first form stands somewhere as if it were current."""
+    """Checks in every frame that no content of the first form looks current."""
 
     def __init__(self, page: Page, contents: dict[str, Panels], target: str) -> None:
-        """Start to look."""
+        """Start to watch the panels."""
         self.page, self.contents, self.target = page, contents, target
         then = contents[target]
         before = {
@@ -174,12 +174,12 @@ class Watching:
         page.evaluate("([before, target]) => watch(before, target)", [before, target])
 
     def stop(self) -> None:
-        """Stop to look, and check what was seen."""
+        """Stop watching, and assert that nothing was wrong."""
         assert self.page.evaluate("() => { watching = false; return [...new Set(wrong)] }") == []
 
 
 def check_final(page: Page, expected: Panels) -> None:
-    """Check that the page holds what it holds when nothing goes wrong, and that nothing is marked as old."""
+    """Check that the page shows the content of a run without faults, and that nothing is marked as outdated."""
     rest_of(page)
     found = panels(page)
     assert [name for name, each in found.items() if each["isMarked"]] == []
@@ -190,18 +190,18 @@ def check_final(page: Page, expected: Panels) -> None:
     expect(page.locator("#problem")).to_be_hidden()
 
 
-def test_every_panel_holds_something_that_the_other_form_changes(contents: dict[str, Panels]) -> None:
-    """Without this the walk below would look at nothing."""
+def test_every_panel_differs_between_the_forms(contents: dict[str, Panels]) -> None:
+    """Without differences the tests below would check nothing."""
     assert set(contents["first"]) >= ALL_PANELS
     same = {
         name
         for name in ALL_PANELS & set(contents["other"])
         if contents["first"][name]["content"] == contents["other"][name]["content"]
     }
-    assert same <= {"rests"}  # both runs rest on the same
+    assert same <= {"rests"}  # Both runs have the same assumptions.
 
 
-def test_every_part_of_the_answer_is_a_panel(first: Page) -> None:
+def test_every_part_of_answer_belongs_to_a_panel(first: Page) -> None:
     outside = first.evaluate(
         """() => [...document.querySelectorAll("main section, main figure, aside section, #short, #engine, #imported")]
         .filter((each) => !each.closest("[data-holds]") && !each.querySelector("#glossary")).map((each) => each.id)"""
@@ -211,7 +211,7 @@ def test_every_part_of_the_answer_is_a_panel(first: Page) -> None:
 
 @pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
 @pytest.mark.parametrize("slow", ["words", "pictures"])
-def test_slow_answers(first: Page, contents: dict[str, Panels], change: Change, slow: str) -> None:
+def test_slow_answer_never_looks_current(first: Page, contents: dict[str, Panels], change: Change, slow: str) -> None:
     faults = Faults(first)
     faults.by_kind[slow] = "held"
     watching = Watching(first, contents, TARGETS[change])
@@ -221,7 +221,7 @@ def test_slow_answers(first: Page, contents: dict[str, Panels], change: Change, 
     if slow == "words":
         expect(first.locator("#short .old-note")).to_have_text(OLD_NOTE)
     first.wait_for_timeout(300)
-    if change is typing:
+    if change is type_other_state:
         assert [name for name, each in marked.items() if not each["isMarked"]] == []
         assert "short" in marked
     faults.release()
@@ -230,11 +230,11 @@ def test_slow_answers(first: Page, contents: dict[str, Panels], change: Change, 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in {"words", "pictures", "claim"}])
-def test_slow_answers_beside_the_words(first: Page, contents: dict[str, Panels], kind: str) -> None:
+def test_slow_answer_beside_words_never_looks_current(first: Page, contents: dict[str, Panels], kind: str) -> None:
     faults = Faults(first)
     faults.by_kind[kind] = "held"
     watching = Watching(first, contents, "other")
-    typing(first)
+    type_other_state(first)
     faults.wait_for(kind)
     first.wait_for_timeout(300)
     faults.release()
@@ -243,15 +243,17 @@ def test_slow_answers_beside_the_words(first: Page, contents: dict[str, Panels],
 
 
 @pytest.mark.parametrize("fault", ["500", "422", "network"])
-def test_failures_beside_the_words(first: Page, contents: dict[str, Panels], fault: Fault) -> None:
-    """The words are there; what failed is empty or says why."""
+def test_failed_answer_beside_words_is_empty_or_explained(
+    first: Page, contents: dict[str, Panels], fault: Fault
+) -> None:
+    """The words are present. Failed panels are empty or say why."""
     faults = Faults(first)
     for kind in KINDS:
         if kind in {"words", "claim"}:
             continue
         faults.by_kind = {kind: fault}
         watching = Watching(first, contents, "other")
-        typing(first)
+        type_other_state(first)
         faults.wait_for(kind)
         rest_of(first)
         watching.stop()
@@ -260,12 +262,12 @@ def test_failures_beside_the_words(first: Page, contents: dict[str, Panels], fau
         assert [name for name, each in found.items() if each["isMarked"]] == [], kind
         assert "something_else" not in first.locator("body").inner_text(), kind
         faults.release()
-        back(first)
+        restore_first_form(first)
 
 
 @pytest.mark.parametrize("fault", ["500", "422", "network"])
 @pytest.mark.parametrize("change", TARGETS, ids=lambda each: str(each.__name__))
-def test_no_panel_survives_a_failure(first: Page, contents: dict[str, Panels], fault: Fault, change: Change) -> None:
+def test_failed_words_clear_every_panel(first: Page, contents: dict[str, Panels], fault: Fault, change: Change) -> None:
     faults = Faults(first)
     faults.by_kind["words"] = fault
     watching = Watching(first, contents, TARGETS[change])
@@ -274,7 +276,7 @@ def test_no_panel_survives_a_failure(first: Page, contents: dict[str, Panels], f
     rest_of(first)
     assert panels(first) == {}
     expect(first.locator("#problem")).to_be_visible()
-    expect(first.locator("#status")).to_contain_text("There is no answer to this form.")
+    expect(first.locator("#status")).to_contain_text("There is no answer for this form.")
     assert "something_else" not in first.locator("body").inner_text()
     watching.stop()
     faults.release()
@@ -282,7 +284,7 @@ def test_no_panel_survives_a_failure(first: Page, contents: dict[str, Panels], f
     check_final(first, contents[target])
 
 
-def test_a_late_answer_of_an_earlier_form_never_lands(first: Page, contents: dict[str, Panels]) -> None:
+def test_late_answer_of_earlier_form_is_dropped(first: Page, contents: dict[str, Panels]) -> None:
     faults = Faults(first)
     for kind in KINDS:
         if kind == "claim":
@@ -291,8 +293,8 @@ def test_a_late_answer_of_an_earlier_form_never_lands(first: Page, contents: dic
         first.fill("#paste", PASTED.replace("900", "700"))
         faults.wait_for(kind)
         late, faults.held, faults.by_kind, faults.met = faults.held, [], {}, []
-        typing(first)
-        first.wait_for_timeout(500)  # until the newer form is asked about
+        type_other_state(first)
+        first.wait_for_timeout(500)  # Until the newer form is requested.
         rest_of(first)
         for route in late:
             route.continue_()
@@ -301,7 +303,7 @@ def test_a_late_answer_of_an_earlier_form_never_lands(first: Page, contents: dic
 
 
 @pytest.mark.parametrize("source", ["paste", "epsilon"])
-def test_nothing_to_ask_about_is_no_error(page: Page, watched: Watched, source: str) -> None:
+def test_empty_form_is_no_error(page: Page, watched: Watched, source: str) -> None:
     page.evaluate(f"() => {{ {CONDITIONS} {LOOK} }}")
     page.select_option("#source", source)
     page.get_by_role("button", name="Answer", exact=True).click()
@@ -310,10 +312,10 @@ def test_nothing_to_ask_about_is_no_error(page: Page, watched: Watched, source: 
     assert panels(page) == {}
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator(".error")).to_have_count(0)
-    expect(page.locator("#status")).to_contain_text("and the answer follows")
+    expect(page.locator("#status")).to_contain_text("to get an answer")
 
 
-def test_from_the_first_key_on_nothing_old_can_be_taken_along(page: Page) -> None:
+def test_first_key_press_disables_copying_old_results(page: Page) -> None:
     Faults(page).by_kind["words"] = "held"
     page.press("#noise", "5")
     for button in page.locator("[data-current-only]").all():
@@ -321,8 +323,8 @@ def test_from_the_first_key_on_nothing_old_can_be_taken_along(page: Page) -> Non
     expect(page.get_by_role("button", name="Copy a link to this form")).to_be_enabled()
 
 
-def test_the_table_of_phases_is_whole(page: Page) -> None:
-    """From every phase every other one can be reached, and every event leads to a phase."""
+def test_phase_table_is_complete(page: Page) -> None:
+    """Every phase can be reached from every other phase, and every event leads to a phase."""
     table: dict[str, dict[str, str]] = page.evaluate(
         "async () => (await import(document.querySelector('link[href$=\"phase.js\"]').href)).PHASES"
     )
@@ -330,4 +332,4 @@ def test_the_table_of_phases_is_whole(page: Page) -> None:
     assert {target for row in table.values() for target in row.values()} == set(table)
     assert all({"edit", "blank", "ask"} <= set(row) for row in table.values())
     assert all(row["edit"] != "answered" for row in table.values())
-    assert answered(page)
+    assert wait_for_answer(page)

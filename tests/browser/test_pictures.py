@@ -1,4 +1,4 @@
-"""Pictures on the page: values in words, files, the own run; and pages that fit at every width."""
+"""Charts on the page: values in words, saved files, the current run, and layout at every width."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import LONGEST_MS, Watched, answered
+from tests.browser.conftest import LONGEST_MS, Watched, wait_for_answer
 from tests.browser.test_looks import violations
 from tests.rendering.pictures import DEAR, REQUESTS
 
@@ -34,11 +34,11 @@ SHOWN = """async ([spec, width]) => {
     made.node.scrollIntoView();
     await made.show(parts(spec)[0]);
 }"""
-"""A picture above the others of the page, drawn by the modules of the page under its policy."""
+"""A chart above the others on the page, drawn by the modules of the page under its policy."""
 
 
 def overflow(page: Page) -> int:
-    """How far the page is wider than the window, in pixels."""
+    """Return by how many pixels the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
@@ -49,8 +49,10 @@ def answer(address: str, path: str, body: Any, media_type: str) -> httpx2.Respon
 
 
 @pytest.fixture
-def shown(page: Page, address: str) -> Any:
-    """Draw the first picture of an answer on the page: shown(path, body, width) gives its figure and its spec."""
+def show_chart(page: Page, address: str) -> Any:
+    """Return a function that draws the first chart of an answer on the page: shown(path, body, width) returns its
+    figure and its spec.
+    """
 
     def show(path: str, body: Any, width: int = 560) -> tuple[Locator, dict[str, Any]]:
         spec = answer(address, path, body, SPEC).json()
@@ -65,13 +67,13 @@ def plain(text: str | None) -> str:
     return (text or "").replace("\u00a0", " ")
 
 
-def told_shares(figure: Locator) -> list[tuple[Decimal, Decimal]]:
+def spoken_percentages(figure: Locator) -> list[tuple[Decimal, Decimal]]:
     text = plain(figure.locator("output").inner_text())
     return [(Decimal(low), Decimal(high)) for low, high in SHARES.findall(text)]
 
 
-def test_values_at_the_pointer_are_bounds_of_the_answer(page: Page, shown: Any) -> None:
-    figure, spec = shown("/v1/curves", ATTACKERS)
+def test_values_at_pointer_are_bounds_of_the_answer(page: Page, show_chart: Any) -> None:
+    figure, spec = show_chart("/v1/curves", ATTACKERS)
     rows = spec["data"]["values"]
     box = figure.locator("svg").bounding_box()
     assert box
@@ -82,7 +84,7 @@ def test_values_at_the_pointer_are_bounds_of_the_answer(page: Page, shown: Any) 
         seen.add(head)
         rate = float(Decimal(head.removesuffix(" %:").split()[-1]) / 100)
         here = [row for row in rows if row["false_positive_rate"] == rate]
-        told = told_shares(figure)
+        told = spoken_percentages(figure)
         assert len(here) == len(told) == 2
         for row, (low, high) in zip(here, told, strict=True):
             assert low <= 100 * Decimal(row["lower"])
@@ -92,8 +94,8 @@ def test_values_at_the_pointer_are_bounds_of_the_answer(page: Page, shown: Any) 
     expect(figure.locator(".mark")).to_be_visible()
 
 
-def test_values_are_read_by_keys(page: Page, shown: Any) -> None:
-    figure, spec = shown("/v1/curves", ATTACKERS)
+def test_values_follow_arrow_keys(page: Page, show_chart: Any) -> None:
+    figure, spec = show_chart("/v1/curves", ATTACKERS)
     slider = figure.get_by_role("slider", name="Values at")
     assert "False positive rate 0.1 %" in plain(slider.get_attribute("aria-valuetext"))
     slider.press("ArrowRight")
@@ -109,14 +111,14 @@ def test_values_are_read_by_keys(page: Page, shown: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [280, 560])
-def test_names_in_legends_are_whole_at_every_width(shown: Any, width: int) -> None:
+def test_legend_names_are_complete_at_every_width(show_chart: Any, width: int) -> None:
     names = [
         "From epsilon 1.82824 at delta 1e-05 alone, and everything else that was known",
         "b" * 64,
         "60 000 of 1 000 000",
     ]
     runs = [{"name": name[:64], "mechanism": ATTACKERS["mechanism"]} for name in names]
-    figure, _ = shown("/v1/comparisons", {"runs": runs, "questions": [{"type": "advantage"}]}, width)
+    figure, _ = show_chart("/v1/comparisons", {"runs": runs, "questions": [{"type": "advantage"}]}, width)
     lines = figure.locator("svg .role-legend-label tspan, svg .role-legend-label text").all_text_contents()
     text = "".join(lines).replace(" ", "")
     assert "…" not in text
@@ -126,21 +128,21 @@ def test_names_in_legends_are_whole_at_every_width(shown: Any, width: int) -> No
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures_are_saved_on_white_ground(browser: Browser, address: str, kept: Path, scheme: Any) -> None:
+def test_charts_are_saved_on_white_background(browser: Browser, address: str, artifacts: Path, scheme: Any) -> None:
     context = browser.new_context(color_scheme=scheme, accept_downloads=True)
     context.set_default_timeout(LONGEST_MS)
     watched = Watched(context, address)
     page = context.new_page()
     page.goto(address)
-    answered(page)
+    wait_for_answer(page)
     page.evaluate(SHOWN, [answer(address, "/v1/curves", ATTACKERS, SPEC).json(), 560])
     files = {}
     for kind in ("svg", "png"):
         with page.expect_download() as download:
             page.locator("#tried").get_by_role("button", name=f"Save as {kind.upper()}").click()
         assert download.value.suggested_filename == f"how-often-an-attack-can-succeed.{kind}"
-        download.value.save_as(kept / f"saved-{scheme}.{kind}")
-        files[kind] = (kept / f"saved-{scheme}.{kind}").read_bytes()
+        download.value.save_as(artifacts / f"saved-{scheme}.{kind}")
+        files[kind] = (artifacts / f"saved-{scheme}.{kind}").read_bytes()
     svg = files["svg"].decode()
     assert 'fill="white"' in svg
     assert "currentColor" not in svg
@@ -163,7 +165,7 @@ def test_pictures_are_saved_on_white_ground(browser: Browser, address: str, kept
     context.close()
 
 
-def test_the_own_run_is_marked_where_the_axis_reaches_it(shown: Any) -> None:
+def test_current_run_is_marked_within_axis_range(show_chart: Any) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     for numbers, marked in (([0.5, 2.0, 4.0], True), ([2.0, 4.0], False)):
         body = {
@@ -171,12 +173,12 @@ def test_the_own_run_is_marked_where_the_axis_reaches_it(shown: Any) -> None:
             "vary": {"/mechanism/noise_multiplier": {"values": numbers}},
             "questions": [{"type": "epsilon", "delta": 1e-5}],
         }
-        figure, _ = shown("/v1/sweeps", body)
+        figure, _ = show_chart("/v1/sweeps", body)
         assert ("this run" in (figure.locator("svg").text_content() or "")) == marked
 
 
 @pytest.mark.parametrize("case", sorted(REQUESTS["assessments"].keys() - {DEAR}))
-def test_a_report_fits_at_every_width(browser: Browser, address: str, kept: Path, case: str) -> None:
+def test_report_fits_at_every_width(browser: Browser, address: str, artifacts: Path, case: str) -> None:
     found = answer(address, "/v1/assessments", REQUESTS["assessments"][case], "text/html")
     headers = {name: found.headers[name] for name in ("content-type", "content-security-policy")}
     for scheme in ("light", "dark"):
@@ -189,24 +191,24 @@ def test_a_report_fits_at_every_width(browser: Browser, address: str, kept: Path
             page.goto(f"{address}/report")
             assert overflow(page) <= 0, (case, width)
             if width in (320, 1280):
-                page.screenshot(path=kept / f"report-{case}-{scheme}-{width}.png", full_page=True)
+                page.screenshot(path=artifacts / f"report-{case}-{scheme}-{width}.png", full_page=True)
                 assert violations(page) == []
         watched.check()
         context.close()
 
 
-def test_a_report_is_printed(browser: Browser, address: str, kept: Path) -> None:
+def test_report_prints_to_pdf(browser: Browser, address: str, artifacts: Path) -> None:
     page = browser.new_page(viewport={"width": 700, "height": 1000})
     page.set_content(answer(address, "/v1/assessments", REQUESTS["assessments"]["everybody"], "text/html").text)
     page.emulate_media(media="print")
-    page.pdf(path=kept / "report.pdf", format="A4")
+    page.pdf(path=artifacts / "report.pdf", format="A4")
     assert overflow(page) <= 0
     assert page.locator(".wide").first.evaluate("each => getComputedStyle(each).overflowX") == "visible"
     page.close()
 
 
 @pytest.mark.parametrize("name", GUIDE)
-def test_the_guide_fits_at_every_width(browser: Browser, address: str, name: str) -> None:
+def test_guide_fits_at_every_width(browser: Browser, address: str, name: str) -> None:
     page = browser.new_page()
     page.goto(f"{address}/guide/{name}.html")
     for width in WIDTHS:
@@ -215,7 +217,7 @@ def test_the_guide_fits_at_every_width(browser: Browser, address: str, name: str
     page.close()
 
 
-def test_reading_values_asks_nothing(page: Page) -> None:
+def test_moving_slider_sends_no_request(page: Page) -> None:
     figure = page.locator("#what-if-0")
     figure.wait_for(timeout=LONGEST_MS)
     asked: list[str] = []
@@ -229,8 +231,8 @@ def test_reading_values_asks_nothing(page: Page) -> None:
     assert asked == []
 
 
-def test_a_picture_keeps_its_chosen_place(page: Page, shown: Any) -> None:
-    figure, _ = shown("/v1/curves", ATTACKERS)
+def test_resized_chart_keeps_chosen_position(page: Page, show_chart: Any) -> None:
+    figure, _ = show_chart("/v1/curves", ATTACKERS)
     figure.get_by_role("slider").press("End")
     page.evaluate("document.getElementById('tried').style.width = '400px'")
     expect(figure.locator("output span")).to_have_text("False positive rate 100 %:")

@@ -1,4 +1,4 @@
-"""The verdict: in the first view, only for a limit that was set, never without its sentence."""
+"""The verdict: in the first view, only for a limit that the user set, always with its sentence."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Watched, answered
+from tests.browser.conftest import Watched, wait_for_answer
 
 VIEWS = [(390, 844), (820, 1180), (1100, 800), (1280, 800)]
 RUN = {"noise": "1.1", "batch": "256", "dataset": "60000", "epochs": "15"}
 LIMITED: dict[str, Any] = {"runs": [RUN], "limit": {"value": "2"}}
 
 
-def at(address: str, state: dict[str, Any]) -> str:
+def page_url(address: str, state: dict[str, Any]) -> str:
     """Return the address of the page with a state."""
     return f"{address}/#2:{quote(json.dumps(state))}"
 
 
 def in_first_view(page: Page, selector: str) -> bool:
-    """Return whether an element lies wholly within the window, and nothing covers it."""
+    """Return whether an element lies within the window without being covered."""
     return page.locator(selector).evaluate(
         """each => {
             const { top, bottom, left, right } = each.getBoundingClientRect();
@@ -35,58 +35,58 @@ def in_first_view(page: Page, selector: str) -> bool:
 
 
 @pytest.mark.parametrize(("width", "height"), VIEWS)
-def test_the_verdict_is_in_the_first_view(browser: Browser, address: str, width: int, height: int) -> None:
+def test_verdict_is_in_first_view(browser: Browser, address: str, width: int, height: int) -> None:
     context = browser.new_context(viewport={"width": width, "height": height})
     page = context.new_page()
     page.goto(address)
-    answered(page)
-    assert in_first_view(page, "#short .main-sentence")  # of the example, which has no limit
+    wait_for_answer(page)
+    assert in_first_view(page, "#short .main-sentence")  # Of the example, which has no limit.
     page.goto("about:blank")
-    page.goto(at(address, LIMITED))
-    answered(page)
+    page.goto(page_url(address, LIMITED))
+    wait_for_answer(page)
     assert page.evaluate("scrollY") == 0
     assert in_first_view(page, "#short .verdict")
     assert in_first_view(page, "#short .aside-sentence")
     page.fill("#limit", "1")
     page.press("#limit", "Enter")
-    answered(page)
-    assert in_first_view(page, "#short .verdict.bad")  # wherever the form was scrolled to
+    wait_for_answer(page)
+    assert in_first_view(page, "#short .verdict.bad")  # Wherever the form is scrolled to.
     context.close()
 
 
 @pytest.mark.parametrize("width", [320, 390, 500, 640, 820, 1000, 1100, 1280, 1440, 1920])
-def test_nothing_overflows_sideways(browser: Browser, address: str, width: int) -> None:
+def test_page_has_no_horizontal_overflow(browser: Browser, address: str, width: int) -> None:
     context = browser.new_context(viewport={"width": width, "height": 900})
     page = context.new_page()
     runs = [{"name": "a rather long name of a run, of many words", "noise": "1.1"}, {"name": "b" * 64}]
     report = {"subject": "x" * 200, "microbatch": "4"}
-    page.goto(at(address, {"runs": runs, "limit": {"value": "2", "requires": "all"}, "context": report}))
-    answered(page)
+    page.goto(page_url(address, {"runs": runs, "limit": {"value": "2", "requires": "all"}, "context": report}))
+    wait_for_answer(page)
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
 
 
-def test_there_is_no_verdict_for_a_limit_that_nobody_set(page: Page) -> None:
+def test_without_limit_there_is_no_verdict(page: Page) -> None:
     expect(page.locator("#limit")).to_have_value("")
     expect(page.locator("#short")).to_contain_text("This is an example")
     expect(page.locator("#short")).to_contain_text("No limit was set")
     expect(page.locator(".verdict, .symbol")).to_have_count(0)
     page.fill("#limit", "2")
     page.press("#limit", "Enter")
-    answered(page)
+    wait_for_answer(page)
     expect(page.locator("#short .verdict")).to_have_count(1)
     page.select_option("#limit-kind", "trade_off")
     expect(page.locator("#limit")).to_have_value("")
     page.get_by_role("button", name="Answer", exact=True).click()
-    answered(page)
+    wait_for_answer(page)
     expect(page.locator(".verdict, .symbol")).to_have_count(0)
     page.get_by_role("button", name="Start over").click()
-    answered(page)
+    wait_for_answer(page)
     expect(page.locator("#limit")).to_have_value("")
 
 
-def test_a_new_kind_of_claim_clears_its_number(page: Page) -> None:
+def test_new_kind_of_claim_clears_its_number(page: Page) -> None:
     page.select_option("#source", "claim")
     page.fill("#claim", "1.2")
     page.select_option("#claim-kind", "trade_off")
@@ -103,15 +103,15 @@ def test_a_new_kind_of_claim_clears_its_number(page: Page) -> None:
         ({"context": {"unit": "user"}}, "undecided", "open"),
     ],
 )
-def test_every_verdict_has_its_look_and_its_sentence(
+def test_every_verdict_has_its_style_and_sentence(
     page: Page, address: str, state: dict[str, Any], verdict: str, look: str
 ) -> None:
     page.goto("about:blank")
     with page.expect_response(lambda each: each.url.endswith("/v1/assessments")) as found:
-        page.goto(at(address, {**LIMITED, **state}))
+        page.goto(page_url(address, {**LIMITED, **state}))
     decision = found.value.json()["decision"]
     assert decision["verdict"] == verdict
-    answered(page)
+    wait_for_answer(page)
     shown = page.locator(f"#short .verdict.{look}")
     expect(shown).to_contain_text(decision["sentence"])
     expect(page.locator("#short .symbol")).to_have_count(1)
@@ -119,27 +119,27 @@ def test_every_verdict_has_its_look_and_its_sentence(
         assert len(symbol.locator("..").inner_text()) > 10
 
 
-def test_a_missing_attestation_leads_to_its_control(page: Page, address: str) -> None:
+def test_missing_attestation_links_to_its_control(page: Page, address: str) -> None:
     page.goto("about:blank")
-    page.goto(at(address, {**LIMITED, "limit": {"value": "2", "requires": "all"}}))
-    answered(page)
+    page.goto(page_url(address, {**LIMITED, "limit": {"value": "2", "requires": "all"}}))
+    wait_for_answer(page)
     links = page.locator("#verdict .missing a")
     while links.count():
         before = links.count()
         links.first.click()
         assert str(page.evaluate("document.activeElement.id")).startswith("attest-")
         page.keyboard.press("Space")
-        answered(page)
+        wait_for_answer(page)
         expect(links).to_have_count(before - 1)
     expect(page.locator("#short .verdict.good")).to_be_visible()
 
 
-def test_a_void_run_claims_nothing_anywhere(page: Page, address: str) -> None:
+def test_void_run_claims_nothing(page: Page, address: str) -> None:
     void = {**LIMITED, "attested": {"noise_is_fresh": {"holds": "no"}}}
     void["runs"] = [{**RUN, "source": "claim", "claim": "3"}, {"name": "other"}]
     page.goto("about:blank")
-    page.goto(at(address, void))
-    answered(page)
+    page.goto(page_url(address, void))
+    wait_for_answer(page)
     for part in ("#strip", "#answer", "#comparison", "#charts-note"):
         text = page.locator(part).inner_text()
         assert "at most" not in text, part
@@ -157,49 +157,49 @@ def test_a_void_run_claims_nothing_anywhere(page: Page, address: str) -> None:
         ("1.1338747152", "The claim agrees", "good"),
     ],
 )
-def test_a_claim_is_checked(page: Page, address: str, claimed: str, words: str, look: str) -> None:
+def test_claim_is_checked(page: Page, address: str, claimed: str, words: str, look: str) -> None:
     run = {**RUN, "source": "claim", "claim": claimed}
     page.goto("about:blank")
-    page.goto(at(address, {"runs": [run]}))
-    answered(page)
+    page.goto(page_url(address, {"runs": [run]}))
+    wait_for_answer(page)
     expect(page.locator(f"#short .verdict.{look}")).to_contain_text(words)
 
 
-def test_a_claim_that_holds_names_what_it_rests_on(page: Page, address: str) -> None:
+def test_supported_claim_names_its_assumptions(page: Page, address: str) -> None:
     run = {**RUN, "source": "claim", "claim": "3"}
     page.goto("about:blank")
-    page.goto(at(address, {"runs": [run]}))
-    answered(page)
+    page.goto(page_url(address, {"runs": [run]}))
+    wait_for_answer(page)
     shown = page.locator("#short .verdict")
-    expect(shown).to_contain_text("This rests on 4 assumptions that nobody vouches for.")
+    expect(shown).to_contain_text("This rests on 4 assumptions that are not attested.")
     page.goto("about:blank")
-    page.goto(at(address, {"runs": [run], "context": {"unit": "user"}}))
-    answered(page)
+    page.goto(page_url(address, {"runs": [run], "context": {"unit": "user"}}))
+    wait_for_answer(page)
     expect(page.locator("#short .verdict.open")).to_contain_text("is undecided")
 
 
-def test_a_claim_without_a_number_is_asked_for(page: Page) -> None:
+def test_claim_without_number_asks_for_it(page: Page) -> None:
     page.select_option("#source", "claim")
-    expect(page.locator("#status")).to_contain_text("Put in the number that is claimed")
+    expect(page.locator("#status")).to_contain_text("Enter the claimed number")
     expect(page.locator("#short")).to_be_hidden()
 
 
-def test_nothing_is_claimed_of_a_person_whose_records_nobody_counted(page: Page, address: str) -> None:
+def test_unknown_record_count_gives_no_claim_per_person(page: Page, address: str) -> None:
     page.goto("about:blank")
-    page.goto(at(address, {**LIMITED, "context": {"unit": "user"}}))
-    assert "differentially private for each record of one user." in answered(page)
+    page.goto(page_url(address, {**LIMITED, "context": {"unit": "user"}}))
+    assert "differentially private for each record of one user." in wait_for_answer(page)
     page.wait_for_selector("html[data-rest=settled]", state="attached")
     expect(page.locator("#calibration")).to_be_hidden()
     expect(page.locator("#what-if")).not_to_contain_text("limit")
     page.goto("about:blank")
-    page.goto(at(address, {**LIMITED, "context": {"unit": "user", "records": "4"}}))
-    assert "differentially private for each user with up to 4 records." in answered(page)
+    page.goto(page_url(address, {**LIMITED, "context": {"unit": "user", "records": "4"}}))
+    assert "differentially private for each user with up to 4 records." in wait_for_answer(page)
 
 
-def test_the_least_noise_says_of_which_run_it_is(page: Page, address: str) -> None:
+def test_least_noise_names_its_run(page: Page, address: str) -> None:
     page.goto("about:blank")
-    page.goto(at(address, {**LIMITED, "context": {"microbatch": "4"}}))
-    answered(page)
+    page.goto(page_url(address, {**LIMITED, "context": {"microbatch": "4"}}))
+    wait_for_answer(page)
     page.wait_for_selector("html[data-rest=settled]", state="attached")
     for part in ("#calibration", "#what-if"):
         expect(page.locator(part)).to_contain_text("All numbers are of the run with half the noise multiplier")
@@ -207,33 +207,33 @@ def test_the_least_noise_says_of_which_run_it_is(page: Page, address: str) -> No
     assert "sensitivity.:" not in page.locator("#hazards").evaluate("each => each.textContent")
 
 
-def test_nobody_vouches_for_what_follows_from_the_numbers(page: Page, address: str) -> None:
+def test_derived_assumptions_have_no_attestation(page: Page, address: str) -> None:
     page.goto("about:blank")
-    page.goto(at(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
-    answered(page)
+    page.goto(page_url(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
+    wait_for_answer(page)
     said = page.locator("#assumptions .yes summary").all_inner_texts()
-    assert sorted(said) == ["Follows from the numbers of the run", "Vouched for"]
+    assert sorted(said) == ["Attested", "Follows from the numbers of the run"]
 
 
-def test_one_delta_is_written_in_one_way(page: Page, address: str) -> None:
+def test_delta_is_written_consistently(page: Page, address: str) -> None:
     page.goto("about:blank")
     page.goto(
-        at(
+        page_url(
             address,
             {"runs": [{"source": "epsilon", "statedEpsilon": "1", "statedDelta": "1e-5"}], "limit": {"value": "2"}},
         )
     )
-    told = answered(page)
-    assert "rest on 1 assumption, and nobody vouches for it yet" in told
+    told = wait_for_answer(page)
+    assert "rest on 1 assumption, which is not attested yet" in told
     for part in ("#short", "#answer", "#verdict"):
         assert "1e-05" not in page.locator(part).inner_text(), part
 
 
-def test_a_refusal_leads_to_its_field(page: Page, watched: Watched) -> None:
+def test_rejection_links_to_its_field(page: Page, watched: Watched) -> None:
     watched.expected = ("422",)
     page.fill("#limit", "abc")
     page.press("#limit", "Enter")
-    answered(page)
+    wait_for_answer(page)
     page.locator("#noise").focus()
     page.get_by_role("button", name="Go to “Our limit”").click()
     expect(page.locator("#limit")).to_be_focused()
@@ -247,14 +247,16 @@ def test_a_refusal_leads_to_its_field(page: Page, watched: Watched) -> None:
         ({"statedBy": "mu", "statedMu": "0.5"}, "-differentially private"),
     ],
 )
-def test_an_epsilon_alone_has_an_answer(page: Page, address: str, run: dict[str, str], words: str) -> None:
+def test_epsilon_alone_has_answer(page: Page, address: str, run: dict[str, str], words: str) -> None:
     page.goto("about:blank")
-    page.goto(at(address, {"runs": [{"source": "epsilon", **run}]}))
-    assert words in answered(page)
+    page.goto(page_url(address, {"runs": [{"source": "epsilon", **run}]}))
+    assert words in wait_for_answer(page)
 
 
-def test_from_numbers_to_a_copied_sentence(page: Page, watched: Watched, address: str, took: dict[str, Any]) -> None:
-    """At most eight things to do; the seconds are written down for people to read."""
+def test_copying_result_takes_at_most_eight_actions(
+    page: Page, watched: Watched, address: str, timings: dict[str, Any]
+) -> None:
+    """The limit is eight actions. The seconds are recorded for review."""
     actions = 0
 
     def done(*_: object) -> None:
@@ -262,15 +264,15 @@ def test_from_numbers_to_a_copied_sentence(page: Page, watched: Watched, address
         actions += 1
 
     page.goto(address)
-    answered(page)
+    wait_for_answer(page)
     since = time.perf_counter()
     for field, number in (("noise", "1.1"), ("batch", "256"), ("dataset", "60000"), ("epochs", "15"), ("limit", "2")):
         done(page.fill(f"#{field}", number))
     expect(page.locator("#short .verdict.good")).to_be_visible()
     done(page.get_by_role("button", name="Copy the sentence").click())
     expect(page.locator("#copied")).to_contain_text("Copied")
-    took["numbers_to_sentence_ms"] = round(1000 * (time.perf_counter() - since))
-    took["numbers_to_sentence_actions"] = actions
+    timings["numbers_to_sentence_ms"] = round(1000 * (time.perf_counter() - since))
+    timings["numbers_to_sentence_actions"] = actions
     sentence = page.evaluate("navigator.clipboard.readText()")
-    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the people outside the data")
+    assert sentence.startswith("An attacker who wrongly accuses 0.1\u00a0% of the records outside the data")
     assert actions <= 8

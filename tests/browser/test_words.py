@@ -1,4 +1,4 @@
-"""What the page says is in words of the form: no names of fields of the API, no JSON, nothing to send."""
+"""Messages of the page use words of the form: no field names of the API, no JSON, no instructions to send something."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import LONGEST_MS, Watched, answered
+from tests.browser.conftest import LONGEST_MS, Watched, wait_for_answer
 
 KNOWN: Final = {"make_private", "state_dict", "to_named_tuple", "dp_accounting"}
-"""Names of people's own libraries, which the page may say."""
+"""Names of libraries, which the page may mention."""
 VOCABULARY: Final = re.compile(r"\b[A-Za-z]+(?:_[a-z]+)+\b|\bJSON\b|\bSend\b|/v1/|\bpointer\b|`")
 
 
@@ -63,7 +63,7 @@ WRONG: Final[dict[str, tuple[str, str]]] = {
     "separators": ("60.000", "Write it without separators: 60000"),
     "percent": ("5 %", "0.05"),
 }
-"""By kind: what is typed, and words of what is said."""
+"""Typed text and words of the message, by kind of mistake."""
 
 
 def is_wrong(field: str, kind: str) -> bool:
@@ -83,16 +83,16 @@ def is_wrong(field: str, kind: str) -> bool:
             return True
 
 
-def opened(page: Page, address: str, state: dict[str, Any]) -> None:
-    """Open the page with a state and everything unfolded."""
+def open_page(page: Page, address: str, state: dict[str, Any]) -> None:
+    """Open the page with a state and unfold every section."""
     page.goto("about:blank")
     page.goto(f"{address}/#2:{quote(json.dumps(state))}")
-    answered(page)
+    wait_for_answer(page)
     page.evaluate("document.querySelectorAll('form details').forEach(each => { each.open = true })")
 
 
-def refused(page: Page, field: str, text: str, beside: str = "") -> str:
-    """Type a text, and return what is said beside the field, or beside another one."""
+def typed_message(page: Page, field: str, text: str, beside: str = "") -> str:
+    """Type a text, and return the message at the field or at another field."""
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)
@@ -104,16 +104,16 @@ def refused(page: Page, field: str, text: str, beside: str = "") -> str:
 
 
 @pytest.mark.parametrize("form", FIELDS)
-def test_every_kind_of_wrong_input_has_words(page: Page, watched: Watched, address: str, form: str) -> None:
+def test_every_kind_of_wrong_input_has_message(page: Page, watched: Watched, address: str, form: str) -> None:
     watched.expected = ("Failed to load resource",)
     context = {"unit": "user", "records": "2", "epsilonPmp": "0.5"} if form == "sizes" else {}
-    opened(page, address, {"runs": [RUN[form]], "context": context})
+    open_page(page, address, {"runs": [RUN[form]], "context": context})
     for field in FIELDS[form]:
         right = page.input_value(f"#{field}")
         for kind, (text, words) in WRONG.items():
             if not is_wrong(field, kind):
                 continue
-            said = refused(page, field, text)
+            said = typed_message(page, field, text)
             assert words in said or (kind == "comma" and field in WHOLE), (field, kind, said)
             assert vocabulary(page.locator("body").inner_text()) == set(), (field, kind)
         page.fill(f"#{field}", right)
@@ -122,10 +122,10 @@ def test_every_kind_of_wrong_input_has_words(page: Page, watched: Watched, addre
 @pytest.mark.parametrize(
     ("state", "field", "text", "words"),
     [
-        ({}, "batch", "50000", "cannot hold more records than the data"),
-        ({"context": {"unit": "user", "records": "1"}}, "records", "50000", "more records than the data hold"),
+        ({}, "batch", "50000", "cannot have more records than the data"),
+        ({"context": {"unit": "user", "records": "1"}}, "records", "50000", "cannot have more records than the data"),
         ({"context": {"unit": "user", "records": "1"}}, "records", "100", "At most 64 records"),
-        ({}, "delta-pmp", "0.1", "fill in both, or none"),
+        ({}, "delta-pmp", "0.1", "or neither"),
         ({}, "date", "tomorrow", "year, month, day"),
         ({}, "date", "2999-01-01", "not in the future"),
         ({}, "version", "2", "needs a name"),
@@ -134,52 +134,54 @@ def test_every_kind_of_wrong_input_has_words(page: Page, watched: Watched, addre
         ({"runs": [{"rateBy": "rate", "lengthBy": "steps"}, {"name": "two"}]}, "name", "two", "Another run"),
     ],
 )
-def test_contradictions_between_fields_have_words(
+def test_contradictions_between_fields_have_message(
     page: Page, watched: Watched, address: str, state: dict[str, Any], field: str, text: str, words: str
 ) -> None:
     watched.expected = ("Failed to load resource",)
-    opened(page, address, {"runs": [{}], **state})
-    if field == "name":  # the run itself has an answer, the comparison has none
+    open_page(page, address, {"runs": [{}], **state})
+    if field == "name":  # The run itself has an answer; the comparison has none.
         page.fill("#name", text)
         page.press("#name", "Enter")
-        answered(page)
+        wait_for_answer(page)
         said = page.locator("#comparison").inner_text()
     else:
-        said = refused(page, field, text, beside="subject" if field == "version" else "")
+        said = typed_message(page, field, text, beside="subject" if field == "version" else "")
     assert words in said
     assert vocabulary(page.locator("body").inner_text()) == set()
 
 
-def test_a_sampler_that_needs_both_sizes_says_so(page: Page, watched: Watched, address: str) -> None:
+def test_sampler_that_needs_both_sizes_says_so(page: Page, watched: Watched, address: str) -> None:
     watched.expected = ("Failed to load resource",)
-    opened(page, address, {"runs": [{"rateBy": "rate", "sampling": "fixed_with_replacement"}]})
+    open_page(page, address, {"runs": [{"rateBy": "rate", "sampling": "fixed_with_replacement"}]})
     assert "need both sizes" in page.locator("#rate-by-error").inner_text()
 
 
 @pytest.mark.parametrize(("kind", "typed"), [("trade_off", "5"), ("reconstruction", "5"), ("trade_off", "5 %")])
-def test_a_percentage_as_a_limit_is_asked_about(page: Page, watched: Watched, kind: str, typed: str) -> None:
+def test_percentage_as_limit_is_questioned(page: Page, watched: Watched, kind: str, typed: str) -> None:
     watched.expected = ("Failed to load resource",)
     page.select_option("#limit-kind", kind)
-    assert "0.05" in refused(page, "limit", typed)
+    assert "0.05" in typed_message(page, "limit", typed)
     assert vocabulary(page.locator("body").inner_text()) == set()
     page.get_by_role("button", name="Use 0.05").click()
-    answered(page)
+    wait_for_answer(page)
     expect(page.locator("#limit")).to_have_value("0.05")
     expect(page.locator("#short .verdict.good")).to_be_visible()
 
 
 @pytest.mark.parametrize(("kind", "typed"), [("trade_off", "1"), ("reconstruction", "1"), ("reconstruction", "0.0001")])
-def test_a_limit_that_decides_nothing_is_refused_beside_it(page: Page, watched: Watched, kind: str, typed: str) -> None:
+def test_limit_that_no_run_can_break_is_rejected_at_its_field(
+    page: Page, watched: Watched, kind: str, typed: str
+) -> None:
     watched.expected = ("Failed to load resource",)
     page.select_option("#limit-kind", kind)
-    assert "No run can" in refused(page, "limit", typed)
+    assert "No run can" in typed_message(page, "limit", typed)
 
 
-def test_what_was_meant_is_filled_in(page: Page, watched: Watched) -> None:
+def test_suggested_correction_is_filled_in(page: Page, watched: Watched) -> None:
     watched.expected = ("Failed to load resource",)
-    refused(page, "noise", "1,1")
+    typed_message(page, "noise", "1,1")
     page.get_by_role("button", name="Use 1.1").click()
-    answered(page)
+    wait_for_answer(page)
     expect(page.locator("#noise")).to_have_value("1.1")
     expect(page.locator(".error")).to_have_count(0)
 
@@ -198,7 +200,7 @@ SAMPLERS: Final = ("poisson", "fixed_without_replacement", "fixed_with_replaceme
 
 
 def forms() -> list[dict[str, Any]]:
-    """Return states of the form, drawn from everything that it offers."""
+    """Yield states of the form, drawn from all of its options."""
     draw = random.Random(28)
     runs = [{"sampling": each, "noise": "2"} for each in SAMPLERS] + [RUN["epsilon"], RUN["mu"], RUN["claim"]]
     states = ("yes", "no")
@@ -217,10 +219,10 @@ def forms() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_no_answer_speaks_the_language_of_the_api(page: Page, watched: Watched, address: str) -> None:
+def test_answers_contain_no_api_vocabulary(page: Page, watched: Watched, address: str) -> None:
     watched.expected = ("Failed to load resource",)
     for state in forms():
-        opened(page, address, state)
+        open_page(page, address, state)
         page.evaluate("document.querySelectorAll('aside details').forEach(each => { each.open = true })")
         phase = page.evaluate("document.documentElement.dataset.phase")
         shown = "\n".join(page.locator(f"#{part}").inner_text() for part in ("strip", "answer", "problem", "form"))

@@ -7,6 +7,7 @@ import json
 import math
 from collections import OrderedDict
 from contextlib import closing
+from enum import Enum
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -15,10 +16,23 @@ from typing_extensions import override
 
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.questions import AdvantageQuestion
-from privacy_bounds import Asking, AsyncClient, Client, Local, Number, Power, Refused, Unreachable, table
+from api_schemas.threat_models import WorstCaseThreatModel
+from privacy_bounds import (
+    Asking,
+    AsyncClient,
+    Client,
+    InvalidArgument,
+    Local,
+    Number,
+    Power,
+    PrivacyBoundsError,
+    Refused,
+    Unreachable,
+    table,
+)
 from service.resources.bounds import BOUNDS
 from tests.conftest import reserved_port
-from tests.importers.states import RUN, STATES, asked
+from tests.importers.states import RUN, STATES, parsed_request
 
 HISTORY = [(1.0, 0.01, 1000)]
 GAUSSIAN = GaussianMechanism(type="gaussian", noise_multiplier=2.0)
@@ -71,24 +85,111 @@ class Event:
         Accountant([(1.0, 0.01, 1)] * 1000),
         STATES["dp_accounting"]["run"]["content"],
         STATES["dp_accounting"]["run"]["listed"],
-        asked(RUN).mechanism,
+        parsed_request(RUN).mechanism,
     ],
     ids=lambda run: type(run).__name__,
 )
 def test_a_run_may_be_what_is_at_hand(run: Any) -> None:
     answer = Local().epsilon(run, delta=1e-5, relative_tolerance=1e-3)
-    assert answer.response.mechanism == asked(RUN).mechanism
+    assert answer.response.mechanism == parsed_request(RUN).mechanism
 
 
 def test_events_of_dp_accounting_are_runs() -> None:
     assert Local().advantage(Event()).response.mechanism == GAUSSIAN
 
 
+class Relation(Enum):
+    """Like the relations of dp_accounting."""
+
+    ADD_OR_REMOVE_ONE = 1
+    REPLACE_ONE = 2
+    REPLACE_SPECIAL = 3
+
+
+class Ledger:
+    """Like an accountant of dp_accounting: the events so far, and the neighbouring relation."""
+
+    ledger = Event()
+
+    def __init__(self, relation: Relation) -> None:
+        self.neighboring_relation = relation
+
+
+@pytest.mark.parametrize(
+    ("relation", "read"),
+    [
+        (Relation.ADD_OR_REMOVE_ONE, "add_or_remove_one"),
+        (Relation.REPLACE_ONE, "replace_one"),
+        (Relation.REPLACE_SPECIAL, "zero_out"),
+    ],
+)
+def test_accountants_of_dp_accounting_are_runs_with_their_relation(relation: Relation, read: str) -> None:
+    answer = Local().advantage(Ledger(relation))
+    assert answer.response.mechanism == GAUSSIAN
+    assert isinstance(answer.response.threat_model, WorstCaseThreatModel)
+    assert answer.response.threat_model.neighboring_relation == read
+    expected = Local().advantage(GAUSSIAN, threat_model={"type": "worst_case", "neighboring_relation": read})
+    assert answer.value == expected.value
+
+
+SHORT_FORMS: list[Any] = [
+    (1.0, 0.01, 1000),
+    [1.0, 0.01, 1000],
+    (np.float64(1.0), np.float32(0.01).astype(float).round(6), np.int64(1000)),
+    {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000},
+]
+
+
+@pytest.mark.parametrize("run", SHORT_FORMS)
+def test_a_short_form_is_read_as_dpsgd_and_a_note_says_so(run: Any) -> None:
+    local = Local()
+    sent = Sent()
+    answer = sent.epsilon(run, delta=1e-5)
+    assert sent.bodies[0]["mechanism"] == RUN  # with its type: nothing is guessed on the wire
+    assert answer == local.epsilon(RUN, delta=1e-5)
+    note = "The run was read as dpsgd (Poisson sampling): noise_multiplier 1.0, sample_rate 0.01, steps 1000."
+    assert answer.read_as == (note,)
+    assert note in answer.notes
+    question = {"type": "epsilon", "delta": 1e-5}
+    context = {"delta": 1e-5, "dataset_size": 48_000}
+    for value in (
+        local.bounds(run, [question]),
+        local.sweep(run, {"/mechanism/steps": [1, 2]}, [question]),
+        local.curves(run, [0.1]),
+        local.assess(run, context),
+        local.calibrate(run, [{"question": question, "at_most": 1.0}], relative_tolerance=1e-2),
+        local.check(run, [{"question": question, "value": 2.0}]),
+    ):
+        assert value.read_as == (note,)
+        assert note in repr(value)
+        assert note in value._repr_html_()
+    assert local.compare({"a": run, "b": RUN}, [question]).read_as == (f"a: {note}",)
+
+
+@pytest.mark.parametrize("run", [RUN, GAUSSIAN, HISTORY, RUN | {"noise_multiplier": [1.0, 2.0], "steps": [1, 2]}])
+def test_a_run_with_a_type_has_no_note(run: Any) -> None:
+    assert Local().epsilon(run, delta=1e-5).read_as == ()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "extra": 1},
+        {"noise_multiplier": 1.0, "steps": 1000},
+        (1.0, 0.01),
+        (1.0, 0.01, "1000"),
+    ],
+)
+def test_an_incomplete_short_form_is_refused(run: Any) -> None:
+    with pytest.raises(Refused):
+        Local().epsilon(run, delta=1e-5)
+
+
 def test_a_million_equal_rows_are_one() -> None:
     sent = Sent()
     answer = sent.advantage([(5.0, 0.001, 1)] * 1_000_000, relative_tolerance=1e-3)
     meant = RUN | {"noise_multiplier": 5.0, "sample_rate": 0.001, "steps": 1_000_000}
-    assert answer.response.mechanism == asked(meant).mechanism
+    assert answer.response.mechanism == parsed_request(meant).mechanism
     assert sent.bodies[0]["mechanism"]["content"] == [[5.0, 0.001, 1_000_000]]
 
 
@@ -108,7 +209,9 @@ def test_every_question_is_the_one_that_a_hand_would_write() -> None:
         assert answer.upper is not None
         assert answer.lower <= answer.value == answer.upper == float(answer)
         assert answer.response.digest.startswith("sha256:")
-        direct = json.loads(BOUNDS.body(asked(body["mechanism"], question), answer.response.digest, "1"))["answers"][0]
+        direct = json.loads(BOUNDS.body(parsed_request(body["mechanism"], question), answer.response.digest, "1"))[
+            "answers"
+        ][0]
         assert (direct["value"], direct["lower"]) == (answer.value, answer.lower)
 
 
@@ -180,11 +283,36 @@ def test_a_refusal_says_where_and_what_to_send(run: Any, delta: float, pointer: 
     assert caught.value.problem.status in (400, 422)
 
 
-def test_what_cannot_be_written_is_no_request() -> None:
-    with pytest.raises(TypeError):
-        Local().epsilon(object(), delta=1e-5)
-    with pytest.raises(ValueError, match="no resource"):
-        Local().send("/v1/nothing", b"{}")
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize("run", [object(), {"type": "gaussian", "noise_multiplier": object()}, CIRCLE, 1j])
+def test_a_run_that_cannot_be_written_is_an_invalid_argument(run: Any) -> None:
+    for kind in (PrivacyBoundsError, TypeError, ValueError):
+        with pytest.raises(kind, match="cannot be written as JSON"):
+            Local().epsilon(run, delta=1e-5)
+
+
+def test_a_path_without_a_resource_is_an_invalid_argument() -> None:
+    for kind in (PrivacyBoundsError, ValueError):
+        with pytest.raises(kind, match="no resource"):
+            Local().send("/v1/nothing", b"{}")
+
+
+def test_runs_without_names_are_an_invalid_argument() -> None:
+    unnamed: Any = [RUN, RUN]
+    with pytest.raises(InvalidArgument, match="mapping of names"):
+        Local().compare(unnamed, [{"type": "advantage"}])
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [("text/nothing", "text/markdown"), ("markdown", "media type"), ("image/png", "not a text"), ("", "media type")],
+)
+def test_an_unknown_form_of_a_report_is_an_error_of_the_package(form: str, sentence: str) -> None:
+    with pytest.raises(PrivacyBoundsError, match=sentence):
+        Local().report(RUN, {"delta": 1e-5, "dataset_size": 48_000}, form=form)
 
 
 def test_assessments_claims_and_imports() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,19 @@ import pytest
 from typing_extensions import override
 
 from api_schemas.jobs import JobResponse
-from privacy_bounds import Client, Refused, Unreachable
+from privacy_bounds import (
+    AsyncClient,
+    AsyncJob,
+    Client,
+    InvalidAnswer,
+    InvalidArgument,
+    Local,
+    PrivacyBoundsError,
+    Refused,
+    Unreachable,
+)
 from service.command import main as cli
+from tests.client.faulty_server import Script, always, answer, faulty_server, in_turn
 from tests.system.jobs import ADVANTAGE, sweep
 from tests.system.running_server import running_server
 
@@ -65,6 +78,119 @@ def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
         Client("http://127.0.0.1:9").job("nobody").state()
 
 
+def test_a_job_and_an_estimate_are_awaited(server: httpx2.Client) -> None:
+    async def work() -> None:
+        async with AsyncClient(str(server.base_url)) as client:
+            assert (await client.estimate("sweeps", sweep(40))).points == 40
+            job = await client.submit("sweeps", sweep(40), key="awaited")
+            assert (await client.submit("sweeps", sweep(40), key="awaited")).id == job.id
+            states = [each.state async for each in job.events()]
+            assert states[-1] == (await job.wait()).state == "succeeded"
+            assert [row["point"] async for row in job.rows()] == list(range(40))
+            assert [row["point"] async for row in job.rows(38)] == [38, 39]
+            assert job.id in [each.id async for each in client.jobs()]
+            assert job.id in [each.id for each in Client(str(server.base_url)).jobs()]
+            assert (await client.job(job.id).cancel()).state == "succeeded"
+            single = await client.submit("bounds", BOUNDS)
+            assert await single.response() == server.post("/v1/bounds", json=BOUNDS).json()
+            with pytest.raises(Refused, match="Job not found"):
+                await client.job("nobody").wait()
+
+    asyncio.run(work())
+
+
+def test_a_client_in_this_process_has_no_jobs() -> None:
+    with pytest.raises(InvalidArgument, match="need a service"):
+        asyncio.run(AsyncClient(Local()).submit("bounds", BOUNDS))
+
+
+def test_a_problem_of_a_job_is_a_refusal() -> None:
+    problem = {
+        "type": "/problems/out-of-time",
+        "title": "Time limit exceeded",
+        "status": 504,
+        "detail": "Ask less.",
+        "instance": "/v1/jobs",
+        "request_id": "",
+        "errors": [],
+    }
+    state = JobResponse.model_validate(JOB_STATE | {"state": "succeeded"}).json_bytes()
+    row = json.dumps({"point": 0, "problem": problem}).encode() + b"\n"
+    with (
+        faulty_server(in_turn(answer(200, state), answer(200, row, "application/x-ndjson"))) as service,
+        pytest.raises(Refused, match=r"Time limit exceeded \(504\)"),
+    ):
+        Client(service.url).job("j").response()
+    cancelled = JobResponse.model_validate(JOB_STATE | {"state": "cancelled"}).json_bytes()
+    with (
+        faulty_server(in_turn(answer(200, cancelled), answer(200, b"", "application/x-ndjson"))) as service,
+        pytest.raises(PrivacyBoundsError, match="cancelled, and has no response"),
+    ):
+        Client(service.url).job("j").response()
+
+
+def listed(found: Any) -> list[Any]:
+    return list(found if hasattr(found, "__iter__") else [found])
+
+
+async def collected(rows: AsyncIterator[Any]) -> list[Any]:
+    return [row async for row in rows]
+
+
+def awaited(url: str, what: Callable[[AsyncJob], Any], **settings: Any) -> Any:
+    async def work() -> Any:
+        async with AsyncClient(url, **settings) as client:
+            found = what(client.job("j"))
+            return await (collected(found) if hasattr(found, "__aiter__") else found)
+
+    return asyncio.run(work())
+
+
+ENDLESS: dict[str, tuple[Script, type[PrivacyBoundsError]]] = {
+    "breaks off": (always(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", close=True), Unreachable),
+    "restarts": (always(answer(502, b"bad gateway", "text/plain")), Unreachable),
+    "another server": (always(answer(200, b"<html></html>", "text/html")), InvalidAnswer),
+    "rows without points": (always(answer(200, b'{"x": 1}\n', "application/x-ndjson")), InvalidAnswer),
+    "events without jobs": (always(answer(200, b"data: {}\nid: 1\n", "text/event-stream")), InvalidAnswer),
+    "events that end": (always(answer(200, b"", "text/event-stream")), PrivacyBoundsError),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_waiting_for_a_job_of_an_absent_service_ends(name: str) -> None:
+    script, kind = ENDLESS[name]
+    methods: list[Callable[[Any], Any]] = [lambda job: job.events(), lambda job: job.rows(), lambda job: job.wait()]
+    if name.startswith("rows"):
+        methods = methods[1:2]
+    elif name.startswith("events"):
+        methods = methods[:1]
+    with faulty_server(script) as service:
+        started = time.monotonic()
+        for method in methods:
+            with Client(service.url, retry_seconds=0.2) as client, pytest.raises(kind):
+                listed(method(client.job("j")))
+            with pytest.raises(kind):
+                awaited(service.url, method, retry_seconds=0.2)
+        assert time.monotonic() - started < 15
+
+
+def test_waiting_endures_a_service_that_comes_back() -> None:
+    ended = JobResponse.model_validate(JOB_STATE | {"state": "succeeded"}).json_bytes()
+    away = answer(502, b"bad gateway", "text/plain")
+    for method in (lambda job: job.wait(), lambda job: job.wait(60)):
+        with faulty_server(in_turn(away, away, answer(200, ended))) as service:
+            assert method(Client(service.url).job("j")).state == "succeeded"
+        with faulty_server(in_turn(away, away, answer(200, ended))) as service:
+            assert awaited(service.url, method).state == "succeeded"
+
+
+def test_waiting_ends_after_its_time() -> None:
+    running = JobResponse.model_validate(JOB_STATE).json_bytes()
+    with faulty_server(always(answer(200, running))) as service:
+        assert Client(service.url).job("j").wait(0.1).state == "running"
+        assert awaited(service.url, lambda job: job.wait(0.1)).state == "running"
+
+
 def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     url = str(server.base_url)
     file = tmp_path / "job.json"
@@ -87,6 +213,16 @@ def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: 
     assert (code, json.loads(problem)["type"]) == (2, "/problems/job-not-found")
     file.write_text("[]")
     assert run("submit", str(file))[0] == run("submit", str(tmp_path / "nowhere"))[0] == 2
+
+
+def test_a_shell_sees_repeated_attempts_on_standard_error_only(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    busy = answer(503, b"busy", "text/plain", Retry_After="0")
+    state = JobResponse.model_validate(JOB_STATE).json_bytes()
+    with faulty_server(in_turn(busy, answer(200, state))) as service:
+        assert cli.main(["jobs", "state", "j", "--url", service.url]) == 0
+    written = capfdbinary.readouterr()
+    assert written.out == state + b"\n"
+    assert b"The service is busy. Next attempt in 0.1" in written.err
 
 
 def test_rows_go_on_where_a_connection_broke() -> None:
@@ -120,8 +256,9 @@ def test_rows_go_on_where_a_connection_broke() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Breaking) as service:
         threading.Thread(target=service.serve_forever).start()
         try:
-            job = Client(f"http://127.0.0.1:{service.server_port}").job("j")
-            assert [row["point"] for row in job.rows()] == list(range(9))
+            url = f"http://127.0.0.1:{service.server_port}"
+            assert [row["point"] for row in Client(url).job("j").rows()] == list(range(9))
+            assert [row["point"] for row in awaited(url, lambda job: job.rows())] == list(range(9))
         finally:
             service.shutdown()
     assert len([path for path in asked if "start=" in path]) > 2

@@ -23,7 +23,7 @@ def test_bytes_that_are_no_text_are_one_sentence(
         action=action, subject=odd, requester=odd, ended=action == "list", limit=5, cursor=None, as_json=False
     )
     assert run_operate(wanted) == 2
-    assert capsys.readouterr().err == "privacy-bounds: ids and requesters are ASCII.\n"
+    assert capsys.readouterr().err == "privacy-bounds: use only ASCII characters in ids and requesters.\n"
 
 
 def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,4 +31,4 @@ def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture
         action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False
     )
     assert run_operate(wanted) == 2
-    assert capsys.readouterr().err.startswith("privacy-bounds: --cursor needs --ended")
+    assert capsys.readouterr().err.startswith("privacy-bounds: use --cursor only with --ended")

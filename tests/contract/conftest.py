@@ -1,4 +1,4 @@
-"""One service for all tests of what is written about it."""
+"""One application for all tests of the documentation and the contract."""
 
 from __future__ import annotations
 

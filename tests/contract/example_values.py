@@ -1,4 +1,4 @@
-"""One object of every type of mechanism and question, read off the contract."""
+"""One object of every type of mechanism and question, built from the examples of the contract."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ INSIDE: dict[str, Any] = {
         {"weight": 0.75, "mechanism": {"type": "gdp", "mu": 1.0}},
     ],
 }
-"""What is inside a mechanism, by the name of the field."""
+"""Nested objects of a mechanism, by field name."""
 EITHER_OR = {"candidates", "prior_probabilities"}
-"""Fields that are sent in place of another one."""
+"""Fields that replace another field."""
 OTHERWISE = {"dpsgd": {"sampling", "batch_size", "dataset_size", "epochs", "reshuffled"}}
-"""The same, and those of another kind of run, of a mechanism."""
+"""Fields that replace another field of a mechanism, and fields of another kind of run."""
 
 
-def usual(model: type[Request]) -> dict[str, Any]:
-    """An object with all its fields, at the values that the contract gives as examples."""
+def example_object(model: type[Request]) -> dict[str, Any]:
+    """Build an object with all its fields at the example values of the contract."""
     examples = {name: field.examples[0] for name, field in model.model_fields.items() if field.examples}
     inside = {name: INSIDE[name] for name in model.model_fields if name in INSIDE}
     left_out = EITHER_OR | {"type", "direction"} | OTHERWISE.get(type_of(model), set())
     return {"type": type_of(model)} | {name: v for name, v in (examples | inside).items() if name not in left_out}
 
 
-MECHANISMS = {type_of(model): usual(model) for model in shape_of(MechanismSpec).models}
-QUESTIONS = {type_of(model): usual(model) for model in shape_of(QuestionSpec).models}
+MECHANISMS = {type_of(model): example_object(model) for model in shape_of(MechanismSpec).models}
+QUESTIONS = {type_of(model): example_object(model) for model in shape_of(QuestionSpec).models}

@@ -1,4 +1,4 @@
-"""The pages for people, taken apart: README.md and the guide, their sections, and the examples in them."""
+"""The documentation pages, parsed: README.md and the guide, their sections, and their examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES: Mapping[str, str] = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
     for path in (ROOT / "README.md", *sorted(GUIDE.glob("*.md")))
 }
-"""Texts by their paths."""
+"""Texts of the pages by path."""
 
 FENCE = re.compile(r"(?ms)^```(\w*)\n(.*?)^```$")
 CURL = re.compile(
@@ -26,7 +26,7 @@ OBJECT = re.compile(r"`(\{.*?\})`")
 
 
 class Call(NamedTuple):
-    """A request over HTTP as a page writes it for curl. A body that starts with `@` is the name of a file."""
+    """An HTTP request that a page shows as a curl command. A body that starts with `@` is the name of a file."""
 
     path: str
     headers: dict[str, str]
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A fenced block: the page, the line it begins at, its language and what is in it."""
+    """A fenced block: its page, the line where it begins, its language and its content."""
 
     page: str
     line: int
@@ -43,33 +43,33 @@ class Block(NamedTuple):
 
 
 def page(name: str) -> str:
-    """A page of the guide, or README.md."""
+    """Return the text of a page of the guide, or of README.md."""
     return PAGES["README.md" if name == "README" else f"docs/guide/{name}.md"]
 
 
 def section(heading: str, name: str) -> str:
-    """The text below a heading of the second level, up to the next one."""
+    """Return the text below a heading of the second level, up to the next one."""
     return page(name).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
 def blocks(name: str) -> list[Block]:
-    """The fenced blocks of a page in their order."""
+    """List the fenced blocks of a page in order."""
     text = PAGES[name]
     return [Block(name, text.count("\n", 0, found.start()) + 1, found[1], found[2]) for found in FENCE.finditer(text)]
 
 
 def calls(text: str) -> list[Call]:
-    """What a block, or a page, calls with curl."""
+    """List the curl requests in a block or a page."""
     return [Call(found[1], dict(HEADER.findall(found[2])), found[3] or found[4] or "") for found in CURL.finditer(text)]
 
 
 def commands(text: str) -> list[list[str]]:
-    """What is run with the command line, split at spaces."""
+    """List the shell commands of the command line, split at spaces."""
     return [found[1].split() for found in COMMAND.finditer(text)]
 
 
 def objects_of_tables(name: str) -> Iterator[dict[str, Any]]:
-    """JSON objects in the rows of tables, but for those that leave something out: what they say can be sent."""
+    """Yield the JSON objects in the rows of tables, except abbreviated ones. Every object must be valid input."""
     for row in PAGES[name].splitlines():
         if row.startswith("|"):
             yield from (json.loads(code) for code in OBJECT.findall(row) if "..." not in code)

@@ -1,6 +1,6 @@
-"""The OpenAPI document as the service publishes it.
+"""The OpenAPI document that the service publishes.
 
-`python -m tests.contract.published_document` writes it anew after a change that is meant.
+`python -m tests.contract.published_document` writes it again after an intended change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PATH = Path(__file__).parents[2] / "api_schemas" / "openapi.json"
 
 
 def published_text() -> str:
-    """The document with default settings; one line for each value, so that changes are easy to read."""
+    """Return the document with default settings, one value per line for readable diffs."""
     return json.dumps(create_app(Settings()).openapi(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Each public class at module level has a name of its own, so that a search for a name finds one class."""
+"""Each public class at module level has a unique name, so that a search for the name finds one class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of errata shows numbers that the service really answers."""
+"""The errata page shows numbers that the service computes."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def glrt_epsilon(noise: float, dimension: int, delta: float) -> float:
 
 def worst_epsilon(noise: float, delta: float) -> float:
     return WorstCase().curves(built(gaussian(noise))).both.epsilon(delta).upper
+
+
+def glrt_power(rate: float, *, swapped: bool = False) -> float:
+    curves = Glrt(dimension=1).curves(built(gaussian(1.0)))
+    return (curves.remove if swapped else curves.add).power_at(rate).upper
 
 
 def averaged_epsilon(direction: str) -> float:
@@ -86,6 +91,17 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
         (lambda: worst_epsilon(2.0, 1e-4), "1.6981"),
         (lambda: glrt_epsilon(2.0, 1, 1e-4), "1.0279"),
     ],
+    "glrt-figure-10": [
+        (lambda: worst_epsilon(3.5 / 50**0.5, 0.01), "6.083892"),
+        (lambda: glrt_epsilon(3.5 / 50**0.5, 1, 0.01), "5.390745"),
+    ],
+    "glrt-corollary-1": [(lambda: glrt_power(0.1), "0.2636")],
+    "glrt-symmetrisation": [
+        (lambda: glrt_power(0.1), "0.2636"),
+        (lambda: glrt_power(0.1, swapped=True), "0.1637"),
+        (lambda: glrt_power(0.5), "0.6746"),
+        (lambda: glrt_power(0.5, swapped=True), "0.7065"),
+    ],
     "glrt-algorithm-1": [
         (lambda: glrt_epsilon(1.0, 1, 1e-4), "3.111439"),
         (lambda: glrt_epsilon(1.0, 30, 1e-4), "0.461223"),
@@ -121,27 +137,34 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_numbers_of_the_page_are_those_of_the_service(name: str) -> None:
+def test_numbers_of_page_match_service(name: str) -> None:
     for computed, shown in CHECKS[name]:
         assert shown in ROWS[name]
         decimals = len(shown.partition(".")[2])
         assert round(computed(), decimals) == pytest.approx(float(shown), abs=0.51 * 10**-decimals)
 
 
-def test_every_entry_says_what_is_printed_and_what_is_served() -> None:
+def test_proposition_9_needs_both_directions(client: TestClient) -> None:
+    sent = {"epsilon": 8.0, "points": [[1.7], [-0.1], [0.0], [0.1]], "objects": [[1.0], [-1.0]], "clip_radius": 2.0}
+    answer = client.post("/v1/pmp/exponential", json=sent).json()
+    assert answer["maximiser"]["direction"] == "out_over_in"
+    assert f"served {answer['epsilon_pmp']['value']:.4f}" in ROWS["pmp-proposition-9"]
+
+
+def test_every_entry_has_printed_and_served_value() -> None:
     assert len(ROWS) == PAGE.count("<a id=") >= 51
     for row in ROWS.values():
-        assert row.count("**Printed:**") == row.count("**Served:**") == 1
+        assert row.count("**Printed:**") == row.count("**Served:**") == row.count("**Shown by:**") == 1
         assert not re.search(r"\^|[\w)]_\{", row), "superscripts and subscripts are written as such"
 
 
-def test_what_answers_name_is_an_entry() -> None:
+def test_errata_links_in_service_lead_to_entries() -> None:
     sources = (Path(__file__).parents[2] / "service").rglob("*.py")
     named = {name for path in sources for name in re.findall(r"/errata#([\w-]+)", path.read_text("utf-8"))}
     assert named <= set(ROWS)
     assert named
 
 
-def test_the_page_is_where_it_was(client: TestClient) -> None:
+def test_old_errata_address_redirects_to_guide(client: TestClient) -> None:
     response = client.get("/errata", follow_redirects=False)
     assert (response.status_code, response.headers["location"]) == (308, "/guide/errata.html")

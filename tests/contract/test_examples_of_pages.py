@@ -1,4 +1,4 @@
-"""Every example of README.md and of the guide is sent, run or computed; what is printed below it is what comes."""
+"""Every example of README.md and the guide runs, and the output below it is the real output."""
 
 from __future__ import annotations
 
@@ -21,21 +21,25 @@ from api_schemas.membership_conversions import MembershipConversion
 from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
+from service.command.parser import build_parser
+from service.command.questions import QUESTIONS as DIRECT_QUESTIONS
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from service.resources.abstract import command_of
 from service.resources.catalogue import RESOURCES, resource
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 from tests.system.running_server import running_server
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
 CORES = {"sh", "json", "text", "python", "csv", "markdown", "yaml"}
-NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|\.venv/bin/privacy-bounds serve)\b")
+NOT_RUN = re.compile(
+    r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|privacy-bounds mcp|\.venv/bin/privacy-bounds serve)\b"
+)
 ADDRESS = "http://127.0.0.1:8000"
 ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
-"""Outside comments."""
+"""Characters that do not occur in comments."""
 TEXTS = ("text/plain", "text/markdown", "text/csv", "application/yaml", "application/json")
 
 
@@ -62,7 +66,7 @@ ROUTES = {
 
 
 def requested(value: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """The request that an object stands for, by its fields; None for what is no request or part of one."""
+    """Return the request that an object with these fields stands for, or None if it is no request or part of one."""
     kind = value.get("type")
     if "question" in value and ("at_most" in value or "at_least" in value):
         return "/v1/calibrations", {"mechanism": DP_SGD, "free": "/mechanism/noise_multiplier", "targets": [value]}
@@ -71,7 +75,7 @@ def requested(value: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     attackers = value.get("components", [{}])[0].get("threat_model")
     if kind in MECHANISMS and attackers is None:
         return "/v1/bounds", {"mechanism": value, "questions": [EPSILON], "relative_tolerance": 1e-3}
-    if kind in ATTACKERS:  # a mixture may be one of mechanisms or of attackers
+    if kind in ATTACKERS:  # A mixture may be one of mechanisms or of attackers.
         run = {"type": "gaussian", "noise_multiplier": 2.0}
         return "/v1/bounds", {"mechanism": run, "threat_model": value, "questions": [{"type": "advantage"}]}
     if kind in CONVERSIONS:
@@ -94,8 +98,10 @@ def send(client: TestClient, call: Call) -> Any:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In their order: what is printed is compared with the answer to the last request before it."""
+def test_examples_of_page_run_and_match_output(
+    name: str, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the examples in order. A printed output is compared with the answer to the last request before it."""
     monkeypatch.chdir(tmp_path)
     last: Call | None = None
     held: dict[str, Any] = {}
@@ -112,13 +118,16 @@ def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monke
                     exec(compile(block.text.replace(ADDRESS, address), where, "exec"), held)
             case "python":
                 exec(compile(block.text, where, "exec"), held)
+            case "json" if "mcpServers" in block.text:
+                for server in json.loads(block.text)["mcpServers"].values():
+                    assert build_parser({}, ()).parse_args(server["args"]).command == "mcp", where
             case "json" if (asked := requested(json.loads(block.text))) is not None:
                 last = Call(asked[0], {"Content-Type": "application/json"}, json.dumps(asked[1]))
                 assert send(client, last).status_code == 200, (where, send(client, last).text)
             case "json":
                 assert last is not None, where
                 assert_printed(send(client, last).json(), json.loads(block.text), where)
-            case "":  # a drawing
+            case "":  # A drawing.
                 pass
             case _:
                 assert last is not None, where
@@ -126,17 +135,18 @@ def test_examples_of_a_page(name: str, client: TestClient, tmp_path: Path, monke
 
 
 def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
-    """Send what goes to curl, run what goes to the command line; the last call."""
+    """Send curl requests, run commands of the command line, and return the last request."""
     found = calls(block.text)
     for call in found:
         response = send(client, call)
         assert response.status_code in (200, 202), (block.page, block.line, response.text)
-    ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion")]
+    ran = [each for each in commands(block.text) if each[0] not in ("serve", "completion", "mcp")]
     for words in ran:
         if words[0] == "operate":
-            operated(words, folder)
+            run_operator_command(words, folder)
             continue
-        prepare(words, folder)
+        if words[0] not in DIRECT_QUESTIONS:
+            prepare(words, folder)
         assert main(words) in (0, 1), words
     lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]
     rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]
@@ -144,16 +154,16 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
     return found[-1] if found else None
 
 
-def operated(words: list[str], folder: Path) -> None:
-    """Run a command for operators on a data folder with a job, whose id stands where the page says ID."""
+def run_operator_command(words: list[str], folder: Path) -> None:
+    """Run a command for operators on a data folder with one job. Its id replaces the word ID of the page."""
     with closing(SqliteStore(folder)) as store, pytest.MonkeyPatch.context() as patch:
-        job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
+        job = store.add(replace(new_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
         patch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(folder))
         assert main([job.id if word == "ID" else word for word in words]) == 0, words
 
 
 def prepare(words: list[str], folder: Path) -> None:
-    """The files that a command names: the first example of its resource."""
+    """Write the files that a command names, with the first example of its resource."""
     options = dict(pairwise(words))
     drawn = options.get("--resource", "curves") if words[0] == "plot" else ""
     [computed] = [resource(name) for name in RESOURCES if command_of(name) == words[0] or name == drawn]
@@ -174,7 +184,7 @@ def prepare(words: list[str], folder: Path) -> None:
 
 
 def archive(file: Path) -> None:
-    """Arrays that a page calls gradients.npz or points.npz."""
+    """Write the arrays that a page calls gradients.npz or points.npz."""
     draw = np.random.default_rng(1)
     if file.name == "points.npz":
         np.savez(file, points=draw.normal(size=(8, 2)), query="sum", noise_std=1.0, delta=0.01)
@@ -194,7 +204,10 @@ def archive(file: Path) -> None:
 
 
 def assert_printed(answer: object, printed: object, where: str) -> None:
-    """What is printed is in the answer: fields may be left out, entries of lists not; a float may be rounded."""
+    """Check that the printed values are in the answer.
+
+    Fields may be left out, list entries may not; a float may be rounded.
+    """
     if isinstance(printed, dict):
         assert isinstance(answer, dict), where
         for key, value in cast("dict[str, object]", printed).items():
@@ -205,14 +218,14 @@ def assert_printed(answer: object, printed: object, where: str) -> None:
         for index, (left, right) in enumerate(zip(answer, cast("list[object]", printed), strict=True)):
             assert_printed(left, right, f"{where}/{index}")
     elif isinstance(printed, float) and isinstance(answer, float):
-        # Another platform's last digits may differ.
+        # The last digits may differ on another platform.
         assert math.isclose(answer, printed, rel_tol=1e-9), (where, answer)
     else:
         assert answer == printed, (where, answer)
 
 
 def assert_written(client: TestClient, call: Call, block: Block) -> None:
-    """A text is a part of one of the forms of the last answer, apart from its line breaks."""
+    """Check that a text is part of one of the renderings of the last answer, apart from line breaks."""
     wanted = " ".join(block.text.split())
     for form in TEXTS:
         text = send(client, call._replace(headers=call.headers | {"Accept": form})).text
@@ -225,7 +238,7 @@ ROWS = [(name, json.dumps(value)) for name in PAGES for value in objects_of_tabl
 
 
 @pytest.mark.parametrize(("name", "sent"), dict.fromkeys(ROWS), ids=lambda each: each[:70])
-def test_what_a_table_says_can_be_sent(name: str, sent: str, client: TestClient) -> None:
+def test_object_in_table_can_be_sent(name: str, sent: str, client: TestClient) -> None:
     asked = requested(json.loads(sent))
     assert asked is not None, "a table has an object that nothing takes"
     response = client.post(asked[0], json=asked[1])

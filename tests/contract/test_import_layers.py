@@ -1,4 +1,4 @@
-"""Rooms import only downward. Read from the source, so that imports inside functions count as well."""
+"""Packages import only downward. Imports are read from the source, so that imports inside functions count too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# What a room may import of the project, beside itself. The most specific room that a module lies in decides.
+# Packages that a package may import of the project, in addition to itself. The most specific entry decides.
 MAY_IMPORT: dict[str, set[str]] = {
     "api_schemas": set(),
     "service.privacy.numerics": set(),
@@ -83,11 +83,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "service"},
     "service.server": {"api_schemas", "service"},
+    "service.mcp": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.command.in_process"},
     "service": set(),
 }
 
-# What a room may import of the world, where that is less than everything.
+# Libraries that a package may import, if it may not import all of them.
 FOREIGN: dict[str, set[str]] = {
     "api_schemas": {"annotated_types", "pydantic", "pydantic_core", "typing_extensions"},
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
@@ -99,7 +100,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.rendering.documents": {"pydantic", "yaml"},
     "service.rendering.tables": {"rich"},
     "service.rendering": {"jinja2", "markupsafe", "pydantic", "vl_convert"},
-    "privacy_bounds": {"pydantic", "typing_extensions"},
+    "privacy_bounds": {"httpx2", "pydantic", "stamina", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {
     "__future__",
@@ -125,7 +126,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
 }
 
 
-# The rooms of the core, each of which imports only those above it, and its own. The most specific place decides.
+# The packages of the core. Each imports only itself and the packages above it. The most specific entry decides.
 _CORE = """
     errors limit numerics enclosure losses trade_off.enclosed trade_off.abstract trade_off.self_inverse
     trade_off.approximate_dp
@@ -141,7 +142,7 @@ _CORE = """
 CORE = _CORE.split()
 MOST_FILES = 20
 ROOMS_OF_LAWS = ("mechanisms", "questions", "composition/summands")
-"""Rooms with a file for each law or question: they are read by their catalogue, and grow with it."""
+"""Packages with a file for each law or question. A catalogue lists the files, and the package grows with it."""
 MOST_LAWS = 40
 
 
@@ -192,7 +193,7 @@ def test_imports_point_downward(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) in FOREIGN])
-def test_rooms_know_only_their_own_part_of_the_world(module: str) -> None:
+def test_packages_import_only_allowed_libraries(module: str) -> None:
     room = room_of(module)
     foreign = {name.split(".")[0] for name in imports(MODULES[module]) if not ours(name)}
     standard = set(sys.stdlib_module_names)
@@ -214,24 +215,24 @@ IMPORTS_OF_THE_CORE = {
 
 
 @pytest.mark.parametrize("module", IMPORTS_OF_THE_CORE)
-def test_rooms_of_the_core_import_only_those_above_them(module: str) -> None:
-    """Imports in functions and for typing included: they are rooms one has to have read as well."""
+def test_packages_of_core_import_only_earlier_ones(module: str) -> None:
+    """Imports in functions and for type checking count too, because a reader has to read those packages as well."""
     own = place_in_core(module)
     assert [name for name in IMPORTS_OF_THE_CORE[module] if place_in_core(name) > own] == []
 
 
-def test_no_module_of_the_core_imports_itself_by_way_of_others() -> None:
+def test_core_has_no_import_cycle() -> None:
     left = dict(IMPORTS_OF_THE_CORE)
     while free := {module for module, names in left.items() if not names & left.keys()}:
         left = {module: names for module, names in left.items() if module not in free}
     assert left == {}
 
 
-def test_every_place_in_the_order_of_the_core_exists() -> None:
+def test_every_listed_package_of_core_exists() -> None:
     assert [place for place in CORE if f"service.privacy.{place}" not in MODULES] == []
 
 
-def test_a_room_of_the_core_can_be_taken_in_at_a_glance() -> None:
+def test_packages_of_core_are_small() -> None:
     core = ROOT / "service" / "privacy"
     rooms = [folder for folder in (core, *core.rglob("*")) if folder.is_dir()]
     files = {room: len([file for file in room.glob("*.py") if file.name != "__init__.py"]) for room in rooms}
@@ -240,12 +241,12 @@ def test_a_room_of_the_core_can_be_taken_in_at_a_glance() -> None:
     assert crowded == {}, f"move files of these folders into folders inside: {crowded}"
 
 
-def test_every_package_of_the_tree_is_a_room() -> None:
+def test_every_package_has_a_layer() -> None:
     packages = {module for module, path in MODULES.items() if path.name == "__init__.py" and module.count(".") == 1}
     assert packages <= set(MAY_IMPORT)
 
 
-def test_nothing_is_unpickled() -> None:
+def test_no_module_imports_pickle() -> None:
     for module, path in MODULES.items():
         assert "pickle" not in set(imports(path)), module
 
@@ -267,7 +268,7 @@ def test_nothing_is_unpickled() -> None:
         ),
     ],
 )
-def test_what_an_import_does_not_load(statement: str, absent: set[str]) -> None:
+def test_import_does_not_load_expensive_modules(statement: str, absent: set[str]) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", f"{statement}; import sys; print(*sys.modules)"],
         cwd=ROOT,

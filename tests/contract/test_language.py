@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+
+from tests.contract.answer_texts import answer_texts, fixed_texts
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("service", "api_schemas", "privacy_bounds")
@@ -43,7 +45,12 @@ PRIVATE_WORDS: Final = re.compile(
 WORDS_OF_SPEECH: Final = re.compile(
     r"\b(said|told|asked|heard|somebody|held against|looked at|surely)\b", re.IGNORECASE
 )
-"""Words that the published document avoids."""
+"""Words that the published document and all texts of answers avoid."""
+EARLIER_WORDS: Final = re.compile(
+    r"\b((?:upper|lower|safe) ends?|vouch(?:es|ed)?|next to nothing|whoever|known here|asks?|tells?|knows? here)\b",
+    re.IGNORECASE,
+)
+"""Words of earlier texts of answers, which need an explanation."""
 VERBS: Final = frozenset(
     re.findall(
         r"\w+",
@@ -100,7 +107,7 @@ def docstrings(folder: Path) -> Iterator[Docstring]:
 
 
 def is_called(node: ast.AST) -> bool:
-    """Whether the node is a function and no property."""
+    """Return whether the node is a function and not a property."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
@@ -172,10 +179,30 @@ def descriptions(node: Any, place: str) -> Iterator[tuple[str, str]]:
             yield from descriptions(inner, f"{place}/{name}")
 
 
-def test_the_published_document_is_plain() -> None:
+def test_published_document_keeps_language_rules() -> None:
     found = list(descriptions(json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8")), ""))
     assert len(found) > 1000
     parts = [(place, sentence) for place, text in found for sentence in sentences(text)]
     assert [part for part in parts if len(part[1].split()) > LONGEST_SENTENCE] == []
     assert [part for part in parts if part[1].startswith(OPENINGS)] == []
     assert [part for part in parts if PRIVATE_WORDS.search(part[1]) or WORDS_OF_SPEECH.search(part[1])] == []
+
+
+def plain_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text. Parentheses with sources and formulas, and JSON in a sentence, are left out."""
+    for _ in range(3):
+        text = re.sub(r"\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\]", "", text)
+    yield from filter(None, re.split(r"(?<=[.!?:])\s+", " ".join(text.split())))
+
+
+@pytest.mark.parametrize("texts", [answer_texts, fixed_texts])
+def test_texts_of_answers_keep_language_rules(texts: Callable[[], Iterator[tuple[str, str]]]) -> None:
+    found = {text: place for place, text in texts()}
+    assert len(found) > 200
+    for pattern in (PRIVATE_WORDS, WORDS_OF_SPEECH, EARLIER_WORDS):
+        assert [(place, text) for text, place in found.items() if pattern.search(text)] == []
+    parts = [(place, sentence) for text, place in found.items() for sentence in plain_sentences(text)]
+    # The meaning of a rule is one sentence with all that the policy states.
+    limited = [part for part in parts if not part[0].endswith(": meaning")]
+    assert [part for part in limited if len(part[1].split()) > LONGEST_SENTENCE] == []
+    assert [part for part in parts if part[1].startswith("Of ")] == []

@@ -1,4 +1,4 @@
-"""The schemas and the core speak of the same mechanisms, with the same fields and the same ranges."""
+"""The schemas and the core have the same mechanisms, with the same fields and the same ranges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tests.privacy.cases import CASES, Case
 from tests.privacy.relaxed_cases import FAMILIES, relaxed_cases
 
 SPECS = {type_of(model): model for model in shape_of(MechanismSpec).models if model is not ImportedMechanism}
-"""All but what is imported: a description of another library, in whose place one of these stands before it is read."""
+"""All types except the import of another library's description, which is replaced by one of these types when it is
+read.
+"""
 ATTACKERS = {type_of(model): model for model in shape_of(ThreatModelSpec).models}
 
 
@@ -41,13 +43,13 @@ def both_files(kind: str) -> str:
     return f"edit {file_of(kind)} or {SPECS[kind].__name__} in api_schemas/mechanisms.py"
 
 
-def test_both_sides_know_the_same_types() -> None:
+def test_schemas_and_core_have_same_types() -> None:
     missing = "edit service/privacy/mechanisms/catalogue.py or api_schemas/mechanisms.py"
     assert set(SPECS) == set(MECHANISMS), missing
     assert all(mechanism.type == name for name, mechanism in MECHANISMS.items())
 
 
-def test_both_sides_know_the_same_threat_models() -> None:
+def test_schemas_and_core_have_same_threat_models() -> None:
     missing = "edit service/privacy/threat_models/catalogue.py or api_schemas/threat_models.py"
     assert set(ATTACKERS) == set(THREAT_MODELS), missing
     for name, model in THREAT_MODELS.items():
@@ -59,10 +61,10 @@ def test_both_sides_know_the_same_threat_models() -> None:
     ("room", "base", "listed"),
     [("mechanisms", AbstractMechanism, MECHANISMS), ("threat_models", AbstractThreatModel, THREAT_MODELS)],
 )
-def test_catalogues_list_what_their_rooms_define(
+def test_catalogue_lists_all_classes_of_its_package(
     room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, type]
 ) -> None:
-    """Steps that only the core makes have the type of the mechanism that they are steps of."""
+    """Steps that only the core builds have the type of the mechanism whose steps they are."""
     folder = Path(catalogue.__file__).parents[1] / room
     modules = [import_module(f"service.privacy.{room}.{path.stem}") for path in sorted(folder.glob("*.py"))]
     defined = {
@@ -76,7 +78,7 @@ def test_catalogues_list_what_their_rooms_define(
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
-def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
+def test_mechanism_states_its_assumptions(kind: str) -> None:
     mechanism = MECHANISMS[kind]
     file = file_of(kind)
     said = mechanism.type_premises or mechanism.premises is not AbstractMechanism.premises
@@ -85,7 +87,7 @@ def test_mechanisms_say_what_answers_rest_on(kind: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_rows_mean_the_same_on_both_sides(case: Case) -> None:
+def test_schema_and_core_build_same_mechanism(case: Case) -> None:
     adapter: TypeAdapter[MechanismSpec] = TypeAdapter(MechanismSpec)
     spec = adapter.validate_json(json.dumps(case.spec))
     assert mechanism_of(spec) == case.mechanism
@@ -98,14 +100,14 @@ def test_every_threat_model_has_cases() -> None:
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_fields_have_the_same_names(kind: str) -> None:
+def test_schemas_and_core_have_same_field_names(kind: str) -> None:
     assert sorted(domain.sent_fields(MECHANISMS[kind])) == sorted(set(SPECS[kind].model_fields) - {"type"}), both_files(
         kind
     )
 
 
 @pytest.mark.parametrize("kind", SPECS)
-def test_numbers_have_the_same_ranges(kind: str) -> None:
+def test_schemas_and_core_have_same_number_ranges(kind: str) -> None:
     ranges = {
         name: (shape.minimum, shape.maximum, shape.minimum_excluded, shape.maximum_excluded, shape.kind == "integer")
         for name, shape in ((name, shape_of_field(field)) for name, field in SPECS[kind].model_fields.items())
@@ -118,12 +120,12 @@ def test_numbers_have_the_same_ranges(kind: str) -> None:
     assert ranges == domains, both_files(kind)
 
 
-def test_limits_of_trees_are_the_same() -> None:
+def test_schemas_and_core_have_same_tree_limits() -> None:
     assert domain.TOTAL_STEPS.high == LARGEST_TOTAL_STEPS
     assert domain.COMPONENTS == LARGEST_COMPONENTS
 
 
-def test_components_of_mixtures_are_the_same() -> None:
+def test_schemas_and_core_have_same_mixture_components() -> None:
     ours = [field.name for field in dataclasses.fields(mixture.WeightedMechanism)]
     assert ours == list(MixtureComponent.model_fields)
     shape = shape_of_field(MixtureComponent.model_fields["weight"])

@@ -1,4 +1,4 @@
-"""The published document: it changes only on purpose, says what clients need, and a generated client works."""
+"""The published document: it changes only on purpose, describes what clients need, and a generated client works."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OPERATIONS = {
 CLIENT = "privacy_bounds_client"
 
 
-def test_the_committed_document_is_the_one_that_is_published() -> None:
+def test_committed_document_equals_published_document() -> None:
     changed = "the published document has changed; if that is meant, run python -m tests.contract.published_document"
     assert PATH.read_text("utf-8") == published_text(), changed
 
 
-def test_operations_are_named_after_what_they_compute() -> None:
+def test_operation_ids_are_those_of_resources() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
     discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
     jobs = {"submit_job", "list_jobs", "job", "cancel_job", "job_events", "job_results", "estimate"}
@@ -45,7 +45,7 @@ def test_operations_are_named_after_what_they_compute() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if "requestBody" in operation])
-def test_bodies_have_two_named_examples_that_are_valid(name: str) -> None:
+def test_request_bodies_have_two_valid_named_examples(name: str) -> None:
     content = OPERATIONS[name]["requestBody"]["content"]["application/json"]
     assert len(content["examples"]) >= 2
     validator = jsonschema_rs.validator_for(content["schema"] | {"components": DOCUMENT["components"]})
@@ -55,27 +55,27 @@ def test_bodies_have_two_named_examples_that_are_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_refusal_is_a_problem(name: str) -> None:
+def test_every_error_response_is_a_problem(name: str) -> None:
     for status, answer in OPERATIONS[name]["responses"].items():
-        if int(status) >= 400 and (name, status) != ("get /readyz", "503"):  # says what is wrong in its own words
+        if int(status) >= 400 and (name, status) != ("get /readyz", "503"):  # Describes the error in its own words.
             [(media_type, content)] = answer["content"].items()
             assert media_type == "application/problem+json", status
             assert content["schema"] == {"$ref": "#/components/schemas/Problem"}, status
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_answer_has_a_schema(name: str) -> None:
+def test_every_response_has_a_schema(name: str) -> None:
     responses = OPERATIONS[name]["responses"]
     forms = dict(responses["200" if "200" in responses else "202"]["content"])
     if "metrics" not in name and "events" not in name:
         content = forms.pop("application/json")
-        assert all(form["schema"]["type"] == "string" for form in forms.values())  # what else may be asked for
+        assert all(form["schema"]["type"] == "string" for form in forms.values())  # Further requested media types.
         for schema in content["schema"].get("anyOf", [content["schema"]]):
             assert schema["$ref"].startswith("#/components/schemas/")
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_headers_are_named(name: str) -> None:
+def test_response_headers_are_named_components(name: str) -> None:
     headers = DOCUMENT["components"]["headers"]
     for status, answer in OPERATIONS[name]["responses"].items():
         named = set(answer["headers"])
@@ -95,7 +95,7 @@ def test_servers_tags_and_security_are_published() -> None:
     assert described == {operation["tags"][0] for operation in OPERATIONS.values()}
 
 
-def test_archives_are_bodies_that_generators_send() -> None:
+def test_archives_are_octet_stream_bodies() -> None:
     taken = [
         name
         for name, it in OPERATIONS.items()
@@ -104,7 +104,7 @@ def test_archives_are_bodies_that_generators_send() -> None:
     assert taken == ["post /v1/audits/glir", "post /v1/pmp/gaussian"]
 
 
-def test_unions_are_told_apart_by_a_required_type() -> None:
+def test_unions_are_discriminated_by_required_type() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     discriminated = [node for node in _nodes(schemas) if "discriminator" in node]
     assert len(discriminated) >= 3
@@ -128,8 +128,8 @@ NAMED = (
 UNIONS = ("Mechanism", "Question", "ThreatModel", "PureThreatModel", "MembershipConversion")
 
 
-def test_what_repeats_has_a_name() -> None:
-    """Generators make a type of every inline enumeration and union: each comes once, under its name."""
+def test_repeated_schemas_are_named_components() -> None:
+    """Generators build a type for every inline enumeration and union, so each occurs once, under its name."""
     schemas = DOCUMENT["components"]["schemas"]
     assert set(NAMED) | set(UNIONS) <= set(schemas)
     assert all("enum" in schemas[name] for name in NAMED)
@@ -144,15 +144,15 @@ def test_what_repeats_has_a_name() -> None:
 
 @pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
 def test_every_property_is_described(name: str) -> None:
-    """In its place, or by the named schema that it refers to; a constant `type` says itself."""
+    """The description stands at the property or at the named schema it refers to. A constant `type` needs none."""
     schemas = DOCUMENT["components"]["schemas"]
     for field, schema in schemas[name].get("properties", {}).items():
         named = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
         assert schema.get("description") or named.get("description") or "const" in schema, f"{name}.{field}"
 
 
-def test_what_is_sent_and_what_is_answered_are_apart() -> None:
-    """A request may leave out what has a default; where a response says it again, it is always there."""
+def test_request_and_response_schemas_are_separate() -> None:
+    """A request may omit fields with defaults. A response that echoes them always contains them."""
     schemas = DOCUMENT["components"]["schemas"]
     assert "direction" not in schemas["EpsilonQuestion"]["required"]
     assert "direction" in schemas["EpsilonQuestionEcho"]["required"]
@@ -174,14 +174,14 @@ def test_only_numbers_that_may_be_infinite_are_strings() -> None:
         assert '"maximum": 1' in json.dumps(schemas["ProbabilityAnswer"]["properties"][field])
 
 
-def test_answers_narrow_on_the_type_of_their_question() -> None:
+def test_answers_are_discriminated_by_question_type() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     mapping = schemas["Answer"]["discriminator"]["mapping"]
     assert set(mapping) == set(schemas["Question"]["discriminator"]["mapping"])
 
 
-def test_no_schema_comes_twice() -> None:
-    """One name for what is sent and what is echoed: `-Input` and `-Output` twins confuse generated clients."""
+def test_no_schema_has_input_and_output_twins() -> None:
+    """Requests and echoes have distinct names, because `-Input` and `-Output` twins confuse generated clients."""
     assert not [name for name in DOCUMENT["components"]["schemas"] if name.endswith(("-Input", "-Output"))]
 
 
@@ -197,7 +197,7 @@ def _nodes(node: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python client, generated from the committed document."""
+    """Generate a Python client from the committed document."""
     folder = tmp_path_factory.mktemp("generated")
     scripts = Path(sys.executable).parent
     subprocess.run(
@@ -212,7 +212,7 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def live_address() -> Iterator[str]:
-    """The service, listening on a free port of this machine."""
+    """Yield the address of the service, listening on a free port of this machine."""
     server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -227,15 +227,15 @@ def live_address() -> Iterator[str]:
         thread.join()
 
 
-def test_a_generated_client_is_well_typed(client_folder: Path) -> None:
-    # The generator's own template passes `*args: object` on to `__exit__`: not a matter of our document.
+def test_generated_client_passes_mypy(client_folder: Path) -> None:
+    # The generator's template passes `*args: object` on to `__exit__`, which our document cannot change.
     (client_folder / "mypy.ini").write_text(f"[mypy]\n[mypy-{CLIENT}.client]\ndisable_error_code = arg-type\n")
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", CLIENT]
     checked = subprocess.run(command, cwd=client_folder, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
 
 
-def test_a_generated_client_asks_and_understands(
+def test_generated_client_sends_request_and_parses_response(
     client_folder: Path, live_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(client_folder)

@@ -1,4 +1,4 @@
-"""Options of the methods: ranges, who takes which, and one truth about names and defaults on both sides."""
+"""Options of methods: ranges, applicability, and equal names and defaults in the schemas and the core."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def errors(**more: Any) -> list[tuple[str, str]]:
     return [(error.pointer, error.detail) for error in field_errors(caught.value)]
 
 
-def test_both_sides_know_the_same_methods_evidence_and_verdicts() -> None:
+def test_schemas_and_core_have_same_methods_evidence_and_verdicts() -> None:
     missing = "edit ENGINES in service/privacy/composition/planning/engines.py or EngineUsed in api_schemas/choices.py"
     assert shape_of(Engine).choices == METHODS, missing
     assert shape_of(MethodUsed).choices == METHODS[1:], missing
@@ -50,7 +50,7 @@ def test_both_sides_know_the_same_methods_evidence_and_verdicts() -> None:
     assert set(shape_of_field(CurveComparison.model_fields["verdict"]).choices) == set(Verdict)
 
 
-def test_both_sides_know_the_same_options_and_defaults() -> None:
+def test_schemas_and_core_have_same_options_and_defaults() -> None:
     ours = dataclasses.asdict(DEFAULT_OPTIONS)
     assert ours.pop("relative_tolerance") == BoundsRequest.model_fields["relative_tolerance"].default
     assert ours == {name: option.default for name, option in OPTIONS.items()}
@@ -64,7 +64,7 @@ def test_both_sides_know_the_same_options_and_defaults() -> None:
 
 
 @pytest.mark.parametrize(("name", "method", "accepted", "refused"), RANGES)
-def test_ranges(name: str, method: str, accepted: list[Any], refused: list[Any]) -> None:
+def test_option_ranges_are_enforced(name: str, method: str, accepted: list[Any], refused: list[Any]) -> None:
     for chosen in (method, "all"):
         for value in accepted:
             assert getattr(bounds(method=chosen, **{name: value}), name) == value
@@ -74,23 +74,23 @@ def test_ranges(name: str, method: str, accepted: list[Any], refused: list[Any])
             assert "in [" in detail
 
 
-def test_every_option_has_its_ranges() -> None:
+def test_every_option_has_row_of_ranges() -> None:
     assert [row[:2] for row in RANGES] == [(name, option.method) for name, option in OPTIONS.items()]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("method", METHODS)
-def test_an_option_is_refused_by_the_methods_that_do_not_take_it(name: str, method: str) -> None:
+def test_option_is_rejected_for_other_methods(name: str, method: str) -> None:
     option = OPTIONS[name]
     if method == option.method:
         assert getattr(bounds(method=method, **{name: None}), name) == option.default
     else:
-        expected = [(f"/{name}", f"Only for the method {option.method} or all.")]
+        expected = [(f"/{name}", f"Send this option only with the method {option.method} or all.")]
         assert errors(method=method, **{name: option.default}) == expected
         assert getattr(bounds(method=method), name) is None
 
 
-def test_all_has_the_defaults_of_what_it_asks_unasked() -> None:
+def test_method_all_has_defaults_of_its_engines() -> None:
     held = bounds(method="all").model_dump()
     assert {name: held.get(name) for name in OPTIONS} == {
         "order": 4,
@@ -138,7 +138,7 @@ def curves(**more: Any) -> CurvesRequest:
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
-def test_curves_that_are_refused_say_where(sent: dict[str, Any], pointer: str) -> None:
+def test_bad_curves_are_rejected_with_pointer(sent: dict[str, Any], pointer: str) -> None:
     with pytest.raises(ValidationError) as caught:
         curves(**sent)
     [error] = field_errors(caught.value)
@@ -146,7 +146,7 @@ def test_curves_that_are_refused_say_where(sent: dict[str, Any], pointer: str) -
     assert error.detail.endswith(".")
 
 
-def test_the_largest_curves_are_accepted() -> None:
+def test_largest_curves_are_accepted() -> None:
     assert curves(methods=["auto"] * 4, grid={"count": 10_000}).curve_count == 4
     assert curves(threat_models=[{"type": "worst_case"}] * 8, methods=["auto"] * 8).curve_count == 64
     assert (

@@ -1,4 +1,4 @@
-"""What README.md and the guide say is so: numbers in sentences are those that come, tables are complete."""
+"""Statements of README.md and the guide are true: numbers in sentences are computed numbers, tables are complete."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from api_schemas.assumptions_and_hazards import AssumptionCode
 from api_schemas.fields import shape_of, shape_of_field, type_of
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.membership_conversions import MembershipConversion
@@ -29,22 +30,22 @@ DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps"
 
 
 def tags(union: object) -> set[str]:
-    """The values of `type` in a union of the contract."""
+    """Return the values of `type` in a union of the contract."""
     return {type_of(model) for model in shape_of(union).models}
 
 
 def table_objects(kind: str) -> list[dict[str, Any]]:
-    """The objects of one kind in the tables of the page of requests."""
+    """List the objects of one kind in the tables of the page of requests."""
     known = {"question": tags(QuestionSpec), "mechanism": tags(MechanismSpec), "conversion": tags(MembershipConversion)}
     return [value for value in objects_of_tables("docs/guide/requests.md") if value.get("type") in known[kind]]
 
 
 def first_column(heading: str, name: str) -> set[str]:
-    """The code spans that open the rows of a section's table."""
+    """Return the code spans in the first column of a section's table."""
     return set(re.findall(r"(?m)^\| `([^`]+)` \|", section(heading, name)))
 
 
-def test_what_the_same_run_means_under_each_sampler(client: TestClient) -> None:
+def test_samplers_table_matches_service(client: TestClient) -> None:
     text = page("samplers")
     rows = re.findall(r"(?m)^\| `(\w+)` \| .* \(`(\w+)`\) \| (?:between ([\d.]+) and )?([\d.]+)(?:, tight)? \|$", text)
     run = json.loads(re.findall(r"```json\n(.*?)```", text, re.DOTALL)[0])
@@ -66,13 +67,13 @@ def epsilon_of(client: TestClient, mechanism: dict[str, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", answer.json())
 
 
-def test_the_counts_are_above_the_bound_as_it_says(client: TestClient) -> None:
+def test_audit_example_is_above_the_bound(client: TestClient) -> None:
     [(route, sent), *_] = requests_of("audits")
     answer = client.post(route, content=sent, headers={"content-type": "application/json"})
     assert answer.json()["bound"]["verdict"] == "above_the_bound"
 
 
-def test_the_verdicts_are_as_it_says(client: TestClient) -> None:
+def test_assessment_example_has_stated_verdicts(client: TestClient) -> None:
     _, (route, sent), *_ = requests_of("assessments")
     decided = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
     assert decided["verdict"] == "met_if_attested"
@@ -80,12 +81,12 @@ def test_the_verdicts_are_as_it_says(client: TestClient) -> None:
 
 
 def requests_of(name: str) -> list[tuple[str, bytes]]:
-    """The routes and bodies of the curl commands of a page."""
+    """List the routes and bodies of the curl commands of a page."""
     return [(call.path, call.body.encode()) for call in calls(page(name))]
 
 
 def assert_rounded(printed: str, number: float | None, end: str) -> None:
-    """To the digits that are printed: an upper end upwards, a lower one downwards, `nearest` to either side."""
+    """Check a rounded number: an upper bound is rounded up, a lower bound down, `nearest` to either side."""
     if number is None:
         assert printed == "null"
         return
@@ -94,7 +95,7 @@ def assert_rounded(printed: str, number: float | None, end: str) -> None:
     assert -below * unit <= float(printed) - number <= above * unit, (printed, number)
 
 
-def test_what_the_engines_say_side_by_side(client: TestClient) -> None:
+def test_table_of_engines_matches_service(client: TestClient) -> None:
     table = re.findall(
         r"(?m)^\| `(\w+)` \| ([\d.]+) \| ([\d.]+|null) \| ([\d.]+|null) \| `(\w+)` \|$",
         page("requests"),
@@ -109,7 +110,7 @@ def test_what_the_engines_say_side_by_side(client: TestClient) -> None:
         assert_rounded(upper, entry["upper"], "upper")
 
 
-def test_what_relaxed_adversaries_gain(client: TestClient) -> None:
+def test_table_of_relaxed_adversaries_matches_service(client: TestClient) -> None:
     table = re.findall(r"(?m)^\| `(membership|glrt)`: .*? \| ([\d.]+) \| ([\d.]+) \|$", page("requests"))
     found: list[tuple[str, float, float]] = []
     for _, sent in requests_of("requests"):
@@ -126,12 +127,12 @@ def test_what_relaxed_adversaries_gain(client: TestClient) -> None:
             assert_rounded(text, number, "upper")
 
 
-def test_every_engine_is_named() -> None:
+def test_guide_names_every_engine() -> None:
     forgotten = [method for method in METHODS if f"`{method}`" not in page("answers")]
     assert forgotten == [], "edit `method` of a request in docs/guide/answers.md"
 
 
-def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
+def test_claims_and_comparisons_examples_match_service(client: TestClient) -> None:
     [(route, sent)] = requests_of("claims")
     [claim] = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["claims"]
     ratio, power = re.findall(r"`ratio` of at least (\d+)|power of ([\d.]+)\s+at", page("claims"))
@@ -140,7 +141,7 @@ def test_what_is_claimed_and_compared_is_so(client: TestClient) -> None:
     assert_rounded(power[1], claim["attack"]["power"]["value"], "lower")
 
 
-def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None:
+def test_calibration_example_matches_service(client: TestClient) -> None:
     [(route, sent)] = requests_of("calibrations")
     answer = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
     told = re.search(r"`value`, ([\d.]+), .*?`witness` at\s+([\d.]+),", page("calibrations"), re.DOTALL)
@@ -150,7 +151,7 @@ def test_the_calibration_is_the_one_that_it_tells_of(client: TestClient) -> None
     assert answer["monotone"]["proved"]
 
 
-def test_every_calibration_of_the_table_is_met(client: TestClient) -> None:
+def test_every_calibration_in_table_is_met(client: TestClient) -> None:
     rows = re.findall(r"(?m)^\| .* \| `(\".*?\")` \| `(\{.*\})` \|$", page("calibrations"))
     assert len(rows) == 5
     for free, target in rows:
@@ -163,33 +164,33 @@ def test_every_calibration_of_the_table_is_met(client: TestClient) -> None:
     assert f"{answer['value']} steps are met and {answer['witness']['value']} are not" in words
 
 
-def test_every_conversion_of_the_table_has_a_number(client: TestClient) -> None:
+def test_every_conversion_in_table_has_value(client: TestClient) -> None:
     response = client.post("/v1/conversions/membership", json={"conversions": table_objects("conversion")})
     assert response.status_code == 200, response.text
     assert all(answer["value"] is not None for answer in response.json()["answers"])
 
 
-def test_the_table_names_every_conversion() -> None:
+def test_table_of_conversions_is_complete() -> None:
     listed = {conversion["type"] for conversion in table_objects("conversion")}
     assert listed == tags(MembershipConversion), "edit the table of conversions in docs/guide/requests.md"
 
 
-def test_the_tables_name_every_question_and_mechanism() -> None:
+def test_tables_of_questions_and_mechanisms_are_complete() -> None:
     for kind, union in (("question", QuestionSpec), ("mechanism", MechanismSpec)):
         listed = {each["type"] for each in table_objects(kind)}
         assert listed == tags(union), f"edit the table of {kind}s in docs/guide/requests.md"
 
 
-def test_the_section_of_attackers_names_every_one() -> None:
+def test_section_of_attackers_is_complete() -> None:
     named = set(re.findall(r'`\{"type": "(\w+)"', section("Attackers", "requests")))
     assert named == tags(ThreatModelSpec), "edit the section Attackers in docs/guide/requests.md"
 
 
-def test_the_settings_table_is_complete() -> None:
+def test_table_of_settings_is_complete() -> None:
     assert first_column("Settings", "operating") == {f"PRIVACY_BOUNDS_{name.upper()}" for name in Settings.model_fields}
 
 
-def test_reasons_of_jobs_that_do_not_move_are_those_that_are_told() -> None:
+def test_table_of_job_diagnoses_is_complete() -> None:
     told = (ROOT / "service/jobs/diagnosis.py").read_text("utf-8")
     cells = re.findall(r"(?m)^\| (`.*?) \|", section("Why does a job not move?", "operating"))
     named = [part.strip() for cell in cells for code in re.findall(r"`(.*?)`", cell) for part in code.split("...")]
@@ -198,7 +199,26 @@ def test_reasons_of_jobs_that_do_not_move_are_those_that_are_told() -> None:
     assert [reason for reason in reasons if reason not in told] == []
 
 
-def test_the_metrics_table_is_complete() -> None:
+def test_both_mus_of_a_run_match_the_page(client: TestClient) -> None:
+    answer = client.post("/v1/bounds", json={"mechanism": DP_SGD, "questions": [{"type": "gdp_mu"}]}).json()
+    [found] = answer["answers"]
+    text = " ".join(page("requests").split())
+    assert f"is {found['value']:.2f}-GDP for error rates of {found['question']['false_positive_rate_min']:.0e}" in (
+        text.replace("1e-9", "1e-09")
+    )
+    assert f"its mu is {found['global_mu']['value']:.1f}:" in text
+
+
+def test_tables_of_assumptions_are_complete() -> None:
+    rows = re.findall(r"(?m)^\| (.*) \|$", section("Who attests what", "assessments"))
+    named = {code for row in rows for code in re.findall(r"`([a-z]+(?:_[a-z]+)+)`", row)}
+    codes = set(shape_of(AssumptionCode).choices)
+    assert codes <= named, "edit the tables of assumptions in docs/guide/assessments.md"
+    opening = {code for row in rows for code in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    assert opening <= codes
+
+
+def test_table_of_metrics_is_complete() -> None:
     metrics = Metrics(CollectorRegistry(), engine_version="any")
     families = text_string_to_metric_families(metrics.exposition().decode())
     names = {family.name + ("_total" if family.type == "counter" else "") for family in families}
@@ -206,7 +226,7 @@ def test_the_metrics_table_is_complete() -> None:
     assert ours == first_column("Metrics", "operating") - {"process_*"}
 
 
-def test_the_problems_table_is_complete() -> None:
+def test_table_of_problems_is_complete() -> None:
     kinds = {
         *ERROR_PROBLEMS.values(),
         *HTTP_PROBLEMS.values(),
@@ -223,7 +243,23 @@ def test_the_problems_table_is_complete() -> None:
     assert sorted(listed) == sorted({(kind.type, kind.status) for kind in kinds})
 
 
-def test_the_table_of_media_types_is_complete() -> None:
+def test_tables_of_routes_and_headers_are_complete(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    routes, headers = section("Routes", "reference"), section("Headers", "reference")
+    assert [path for path in document["paths"] if f"{path}`" not in routes] == []
+    sent = {
+        name
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        if "responses" in operation
+        for response in operation["responses"].values()
+        for name in response.get("headers", {})
+    }
+    assert len(sent) > 5
+    assert sorted(name for name in sent if f"`{name.lower()}`" not in headers.lower()) == []
+
+
+def test_table_of_media_types_is_complete() -> None:
     rows = re.findall(r"(?m)^\| (`.*?`) \| ([\w, ]+) \| .* \|$", section("Media types", "reference"))
     listed = {
         (form, name) for forms, names in rows for form in re.findall(r"`(.*?)`", forms) for name in names.split(", ")
@@ -231,7 +267,7 @@ def test_the_table_of_media_types_is_complete() -> None:
     assert listed == {(form, name) for name in RESOURCES for form in renderings_of(name)}
 
 
-def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client: TestClient) -> None:
+def test_practical_membership_privacy_numbers_match_service(client: TestClient) -> None:
     exponential, finite, gaussian = (
         client.post(route, content=body, headers={"content-type": "application/json"}).json()
         for route, body in requests_of("pmp")
@@ -244,7 +280,7 @@ def test_the_numbers_of_practical_membership_privacy_are_those_that_come(client:
     assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in said
 
 
-def test_what_a_pair_of_epsilon_and_delta_says(client: TestClient) -> None:
+def test_numbers_for_epsilon_delta_pair_match_service(client: TestClient) -> None:
     [(route, sent)] = requests_of("epsilon")
     answers = client.post(route, content=sent, headers={"content-type": "application/json"}).json()["answers"]
     power, gamma, trusted, right = (
@@ -255,19 +291,21 @@ def test_what_a_pair_of_epsilon_and_delta_says(client: TestClient) -> None:
         assert_rounded(text, number, "nearest")
 
 
-def test_the_lines_of_python_do_what_they_say() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", page("clients"), re.DOTALL)
+def test_python_example_does_what_its_comments_say() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", page("clients"), re.DOTALL)
     held: dict[str, Any] = {}
-    exec(code, held)
+    for code in blocks:
+        if "http://" not in re.sub(r"#.*", "", code):
+            exec(code, held)
     assert held["epsilon"].lower <= held["epsilon"].value == held["epsilon"].upper
     assert held["paragraph"].startswith("## Privacy")
     assert held["ask"].epsilon([(held["noise"], 0.004, 4000)], delta=1e-5).value <= 1
     assert held["side_by_side"].quantities[0].best == ("now",)
-    assert held["verdicts"][0].verdict == "unsafe"
-    assert held["table"]["power"] == list(held["power"].value)
+    assert held["verdicts"][0].verdict == "loose"
+    assert held["columns"]["power"] == list(held["power"].value)
 
 
-def test_the_readme_is_short_and_leads_to_every_page() -> None:
+def test_readme_is_short_and_links_every_page() -> None:
     readme = page("README")
     assert readme.count("\n") <= 150
     linked = set(re.findall(r"\]\((docs/guide/[\w-]+\.md)\)", readme))
@@ -278,7 +316,7 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
     assert "docs/guide/index.md" not in linked
 
 
-def test_the_two_commands_are_targets() -> None:
+def test_make_commands_of_pages_are_targets() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for name in re.findall(r"(?m)^make (\w+)", "".join(PAGES.values())):
         assert re.search(rf"(?m)^{name}:", makefile), name

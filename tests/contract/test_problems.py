@@ -1,4 +1,4 @@
-"""The tree of errors is whole: every class that rooms raise is drawn in it, and is answered with a problem."""
+"""The tree of errors is complete: every exception class of the service is listed and mapped to a problem."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from service.telemetry.sockets import CannotListen
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
 NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable}
-"""Said on standard error before anything runs (two); an unknown error of a library; caught in its room."""
+"""Printed on standard error before the service starts (two); an unknown error of a library; caught in its package."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
-"""And nobody is left to be answered."""
+"""The client has disconnected, so that nobody receives a response."""
 
 
 def raised() -> set[type[Exception]]:
-    """The public exceptions that the rooms define."""
+    """Return the public exceptions that the packages define."""
     found: set[type[Exception]] = set()
     for path in sorted((ROOT / "service").rglob("*.py")):
         if re.search(r"(?m)^class [A-Z]\w*\(\w*(Exception|Error)\):", path.read_text("utf-8")):
@@ -50,13 +50,13 @@ LEAVES = {error for error in ERRORS if not error.__subclasses__()} - UNANSWERED
 
 
 @pytest.mark.parametrize("error", sorted(LEAVES, key=str))
-def test_every_error_is_answered(error: type[Exception]) -> None:
+def test_every_exception_has_a_problem(error: type[Exception]) -> None:
     assert definition_of(error.__new__(error)) is not INTERNAL_ERROR, (
         f"edit ERROR_PROBLEMS in {FILE}: no row for {error.__name__}"
     )
 
 
-def test_the_tree_is_drawn_as_it_is() -> None:
+def test_documented_tree_matches_classes() -> None:
     drawn: dict[str, str] = {}
     above: list[str] = []
     for indent, name in re.findall(r"(?m)^( *)(?:- )?([A-Z]\w+)(?= {2,}|$)", problems.__doc__ or ""):
@@ -67,7 +67,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
     assert drawn == {"Exception": "", **bases}, f"edit the tree at the top of {FILE}"
 
 
-def test_every_kind_has_one_title_and_one_status() -> None:
+def test_every_problem_type_has_one_title_and_status() -> None:
     kinds = {
         *ERROR_PROBLEMS.values(),
         *HTTP_PROBLEMS.values(),

@@ -1,4 +1,4 @@
-"""What a question touches: each place that was forgotten is named."""
+"""Places to edit for a new question. Each failing test names the place that was forgotten."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def question_of(kind: str) -> QuestionSpec:
     return adapter.validate_json(json.dumps(QUESTIONS[kind]))
 
 
-def test_every_number_has_its_reading() -> None:
+def test_every_number_question_has_a_reading() -> None:
     missing = "edit READINGS in service/resources/readings.py or NumberQuestion in api_schemas/questions.py"
     assert set(READINGS) == set(shape_of(NumberQuestion).models), missing
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_every_question_has_its_answer(kind: str) -> None:
+def test_every_question_has_an_answer_type(kind: str) -> None:
     answers = [each.model_fields["type"].annotation for each in get_args(get_args(Answer)[0])]
     assert sum(kind in get_args(types) for types in answers) == 1, (
         "edit api_schemas/answers.py: `type` and `question` of one of the answers"
     )
 
 
-def test_every_question_has_its_range() -> None:
+def test_every_question_has_a_range() -> None:
     assert set(RANGES) == set(QUESTIONS), "edit RANGES in api_schemas/claims.py"
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_every_question_has_its_cost(kind: str) -> None:
+def test_every_question_has_a_cost(kind: str) -> None:
     try:
         found = questions_cost([question_of(kind)], MODEL)
     except TypeError:

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md rehearsed: a dummy of each kind is added by its recipe, and no place of it is left out unseen."""
+"""Rehearsal of CONTRIBUTING.md: a dummy of each kind is added by its recipe, and every omitted place is noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
-def test_leaving_out_any_place_is_red_and_names_the_file(tmp_path: Path) -> None:
+def test_omitted_place_fails_check_that_names_the_file(tmp_path: Path) -> None:
     """Check that every check passes with all places, and that without its place it fails and names the file."""
     command = [sys.executable, "-m", "tests.contract.rehearsal", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -31,7 +31,7 @@ def test_leaving_out_any_place_is_red_and_names_the_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.what)
-def test_the_recipes_are_those_of_the_guide(recipe: Recipe) -> None:
+def test_recipes_match_the_guide(recipe: Recipe) -> None:
     """Check that the paragraph of a kind names every file that the rehearsal changes."""
     [start] = [place for place in GUIDE.split("\nA") if f"**{recipe.what}**" in place.partition("\n")[0]]
     files = {place.file for place in recipe.places} | {file for file, _, _ in recipe.given}

@@ -1,4 +1,4 @@
-"""A resource is one value: what else has to know it says so here, with the file to edit."""
+"""A resource is one value. Each failing test names the file that has to list it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CATALOGUE = "service/resources/catalogue.py"
 
 
 def defined() -> dict[str, str]:
-    """Every resource that a module of the room defines, by its name: where it is, as the catalogue says it."""
+    """Return the module and name of every resource that the package defines, as the catalogue writes them."""
     found: dict[str, str] = {}
     for path in sorted(ROOM.rglob("*.py")):
         module = ".".join(path.relative_to(ROOM).with_suffix("").parts)
@@ -31,13 +31,13 @@ def defined() -> dict[str, str]:
     return found
 
 
-def test_the_catalogue_names_every_resource() -> None:
+def test_catalogue_lists_every_resource() -> None:
     different = sorted(set(defined().items()) ^ set(RESOURCES.items()))
     assert different == [], f"edit RESOURCES in {CATALOGUE}"
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_what_a_resource_says_of_itself(name: str) -> None:
+def test_resource_metadata_is_consistent(name: str) -> None:
     computation = resource(name)
     file = f"service/resources/{RESOURCES[name].partition(':')[0].replace('.', '/')}.py"
     assert computation.name == name, f"the name in {file} is not the one in {CATALOGUE}"
@@ -62,7 +62,7 @@ def test_examples_are_valid_requests(name: str) -> None:
         computation.request_type.model_validate_json(json.dumps(example["value"]))
 
 
-def test_no_two_resources_are_called_the_same() -> None:
+def test_names_of_resources_are_unique() -> None:
     for names in (
         [computation.path for computation in resources()],
         [computation.operation for computation in resources()],
@@ -72,7 +72,7 @@ def test_no_two_resources_are_called_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_the_guide_lists_every_resource(name: str) -> None:
+def test_guide_lists_every_resource(name: str) -> None:
     row = f"| `POST {resource(name).path}` |"
     assert row in (ROOT / "docs/guide/reference.md").read_text("utf-8"), f"docs/guide/reference.md has no row for {row}"
 

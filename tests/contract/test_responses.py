@@ -1,4 +1,4 @@
-"""Responses: the bytes are the contract's, and reading them back loses nothing."""
+"""Serialised responses: the bytes match the contract, and parsing them loses nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked(question: QuestionSpec) -> dict[str, Any]:
 
 
 def response() -> BoundsResponse:
-    """One answer of each kind, with infinities and numbers that are too small."""
+    """Return one answer of each kind, with infinities and subnormal numbers."""
     request = BoundsRequest.model_validate_json(
         json.dumps(
             {
@@ -107,18 +107,18 @@ def response() -> BoundsResponse:
     )
 
 
-def test_what_is_written_is_read_and_written_again_to_the_byte() -> None:
+def test_serialisation_round_trips_to_the_byte() -> None:
     written = response().json_bytes()
     assert BoundsResponse.model_validate_json(written) == response()
     assert BoundsResponse.model_validate_json(written).json_bytes() == written
 
 
-def test_the_body_keeps_the_published_schema() -> None:
+def test_body_matches_published_schema() -> None:
     schema = BoundsResponse.model_json_schema(mode="serialization")
     assert jsonschema_rs.validator_for(schema).is_valid(json.loads(response().json_bytes()))
 
 
-def test_infinity_is_a_string_and_no_number_is_null() -> None:
+def test_infinity_is_string_and_missing_number_is_null() -> None:
     written = json.loads(response().json_bytes())
     epsilon, delta, gdp_mu, trade_off, accuracy, reconstruction, guarantee = written["answers"]
     assert epsilon["value"] == "Infinity"
@@ -133,24 +133,24 @@ def test_infinity_is_a_string_and_no_number_is_null() -> None:
     assert written["worst_case"] is None
 
 
-def test_only_our_spellings_are_written() -> None:
+def test_response_uses_canonical_field_names() -> None:
     mechanism = json.loads(response().json_bytes())["mechanism"]
     inner = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 1e-7, "steps": 10}
     assert mechanism == {"type": "repeated", "mechanism": inner, "steps": 3}
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
-def test_a_truncated_body_is_not_a_response(cut: int) -> None:
+def test_truncated_body_is_rejected(cut: int) -> None:
     with pytest.raises(ValidationError):
         BoundsResponse.model_validate_json(response().json_bytes()[:cut])
 
 
-def test_a_problem_names_only_what_there_is() -> None:
+def test_problem_omits_absent_fields() -> None:
     problem = Problem(
         type="/problems/invalid-request",
         title="Invalid request",
         status=422,
-        detail="One place in the body is wrong.",
+        detail="One position in the body is invalid.",
         instance="/v1/bounds",
         request_id="an-id",
         errors=(FieldError(pointer="/mechanism", detail="Required."),),
@@ -159,7 +159,7 @@ def test_a_problem_names_only_what_there_is() -> None:
     assert set(written) == {"type", "title", "status", "detail", "instance", "request_id", "errors"}
 
 
-def test_the_catalogue_lists_everything() -> None:
+def test_catalogue_lists_every_type() -> None:
     listed = json.loads(catalogue("2026.01.01", ()).json_bytes())
     assert [entry["type"] for entry in listed["mechanisms"]] == [type_of(m) for m in shape_of(MechanismSpec).models]
     assert [entry["type"] for entry in listed["questions"]] == [type_of(m) for m in shape_of(QuestionSpec).models]

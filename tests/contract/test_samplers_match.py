@@ -1,4 +1,4 @@
-"""Samplers of DP-SGD: the test of each place that knows all of them names its file."""
+"""Samplers of DP-SGD: each failing test names the file that has to list the sampler."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CAVEATS = "service/privacy/mechanisms/dpsgd_caveats.py"
 CHOICES = shape_of_field(DpsgdMechanism.model_fields["sampling"]).choices
 
 
-def test_both_sides_know_the_same_samplers() -> None:
+def test_schemas_and_core_have_same_samplers() -> None:
     assert get_args(Sampling) == CHOICES, f"edit Sampling in {CAVEATS} or api_schemas/training_runs.py"
 
 
-def test_every_sampler_says_what_answers_rest_on() -> None:
+def test_every_sampler_states_its_assumptions() -> None:
     assert tuple(SAMPLERS) == get_args(Sampling), f"edit SAMPLERS in {CAVEATS}"
 
 
 @pytest.mark.parametrize("sampling", get_args(Sampling))
-def test_every_sampler_has_its_steps(sampling: Sampling) -> None:
+def test_every_sampler_has_elementary_steps(sampling: Sampling) -> None:
     run = DpSgd(noise_multiplier=1, sample_rate=0.5, steps=2, sampling=sampling, batch_size=1, dataset_size=2)
     try:
         assert run.elementary_steps()
@@ -45,7 +45,7 @@ def test_every_sampler_has_a_title(sampling: str) -> None:
         pytest.fail("edit _batches in service/rendering/sentences/title.py")
 
 
-def test_the_guide_names_every_sampler() -> None:
+def test_guide_names_every_sampler() -> None:
     first = page("samplers").partition("|---|")[2].partition("\n\n")[0]
     assert tuple(re.findall(r"(?m)^\| `(\w+)`", first)) == CHOICES, (
         "edit the table of samplers in docs/guide/samplers.md"
@@ -53,6 +53,6 @@ def test_the_guide_names_every_sampler() -> None:
 
 
 @pytest.mark.parametrize("file", ["index.html", "form.js"])
-def test_the_page_offers_every_sampler(file: str) -> None:
+def test_explorer_page_offers_every_sampler(file: str) -> None:
     words = set(re.findall(r"\w+", (ROOT / PAGE / file).read_text("utf-8")))
     assert set(CHOICES) <= words, f"edit {PAGE}/{file}"

@@ -1,4 +1,4 @@
-"""The request schemas: ranges, spellings, limits, and errors that point into the body as it was sent."""
+"""Request schemas: ranges, aliases, limits, and errors that point into the body as the client sent it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.contract.example_values import GAUSSIAN, MECHANISMS, QUESTIONS
 REQUEST = TypeAdapter(BoundsRequest)
 
 READ_BOTH_WAYS = {"epsilon", "delta", "gdp_mu"}
-"""The questions whose default is the worse of the two directions, as their definitions demand."""
+"""Questions whose default is the worse of the two directions, as their definitions require."""
 BELOW_ONE, ABOVE_ONE = 0.9999999, 1.0000001
 TINY = 5e-324
 
-# (object, field, accepted, refused): the ranges that the contract promises.
+# (object, field, accepted, rejected): the ranges of the contract.
 RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("gaussian", "noise_multiplier", [1e-4, 1, 1e15], [0, -1, 9.9e-5, TINY, 1.1e15, 1e16]),
     ("laplace", "noise_multiplier", [1e-4, 1, 1e15], [0, -1, 9.9e-5, TINY, 1.1e15, 1e16]),
@@ -70,7 +70,7 @@ def body(mechanism: Any = GAUSSIAN, question: Any = None, **more: Any) -> dict[s
 
 
 def body_with(kind: str, **fields: Any) -> dict[str, Any]:
-    """A request in which the object of this type has these fields."""
+    """Return a request in which the object of this type has these fields."""
     if kind in MECHANISMS:
         return body(MECHANISMS[kind] | fields)
     return body(question=QUESTIONS[kind] | fields)
@@ -95,13 +95,13 @@ def object_of(request: BoundsRequest, kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", [*MECHANISMS, *QUESTIONS])
-def test_every_type_is_accepted_and_written_as_it_was_sent(kind: str) -> None:
+def test_every_type_is_accepted_and_echoed(kind: str) -> None:
     sent = MECHANISMS.get(kind) or QUESTIONS[kind]
     assert json.loads(object_of(validate(body_with(kind)), kind).model_dump_json()).items() >= sent.items()
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_default_directions(kind: str) -> None:
+def test_direction_has_documented_default(kind: str) -> None:
     expected = "both" if kind in READ_BOTH_WAYS else "add"
     assert object_of(validate(body_with(kind)), kind).direction == expected
 
@@ -119,7 +119,7 @@ def test_defaults_are_filled_in() -> None:
 
 
 @pytest.mark.parametrize(("kind", "field", "accepted", "refused"), RANGES, ids=lambda value: str(value)[:30])
-def test_ranges(kind: str, field: str, accepted: list[Any], refused: list[Any]) -> None:
+def test_field_ranges_are_enforced(kind: str, field: str, accepted: list[Any], refused: list[Any]) -> None:
     for value in accepted:
         validate(body_with(kind, **{field: value}))
     for value in refused:
@@ -176,7 +176,7 @@ def all_spellings() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("kind", "field", "spelling"), all_spellings())
-def test_every_spelling_of_the_peers_is_understood(kind: str, field: str, spelling: str) -> None:
+def test_every_alias_is_understood(kind: str, field: str, spelling: str) -> None:
     ours = MECHANISMS.get(kind) or QUESTIONS[kind]
     if kind == "reconstruction":
         values = {"baseline_success": 0.5, "candidates": 3, "prior_probabilities": [0.5, 0.5]}
@@ -193,18 +193,18 @@ def test_every_spelling_of_the_peers_is_understood(kind: str, field: str, spelli
     assert f"`{field}`" in detail
 
 
-def test_the_promised_spellings_are_there() -> None:
+def test_documented_aliases_exist() -> None:
     found = {(field, spelling) for _, field, spelling in all_spellings()}
     assert found >= {(field, spelling) for field, promised in ALIASES.items() for spelling in promised}
     assert ("gaussian", "noise_multiplier", "sigma") in all_spellings()
 
 
-def test_sigma_is_no_spelling_of_a_laplace_scale() -> None:
-    """The standard deviation of Laplace noise is sqrt(2) times its scale: guessing would be wrong by that."""
+def test_sigma_is_no_alias_of_laplace_scale() -> None:
+    """The standard deviation of Laplace noise is sqrt(2) times its scale, so an alias would be wrong by that factor."""
     assert errors(body({"type": "laplace", "sigma": 1.0}))
 
 
-def test_british_spelling_of_the_neighbouring_relation() -> None:
+def test_british_spelling_of_neighbouring_relation_is_accepted() -> None:
     request = validate(body(threat_model={"type": "worst_case", "neighbouring_relation": "replace_one"}))
     assert isinstance(request.threat_model, WorstCaseThreatModel)
     assert request.threat_model.neighboring_relation == "replace_one"
@@ -257,7 +257,7 @@ def test_british_spelling_of_the_neighbouring_relation() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_pointers_lead_into_the_body_as_it_was_sent(sent: Any, pointer: str) -> None:
+def test_pointers_refer_to_body_as_sent(sent: Any, pointer: str) -> None:
     found = errors(sent)
     assert found[0][0] == pointer
     assert all(detail.endswith(".") and len(detail) > 10 for _, detail in found)
@@ -267,7 +267,7 @@ def test_pointers_lead_into_the_body_as_it_was_sent(sent: Any, pointer: str) -> 
     "sent",
     [b"", b"{", b"\xff", b'{"mechanism": "\xff"}', b"[" * 3000, b'{"a": ' * 3000, b"nonsense", b'{"mechanism": 1,}'],
 )
-def test_what_is_not_json_is_one_error_at_the_root(sent: bytes) -> None:
+def test_invalid_json_is_one_error_at_root(sent: bytes) -> None:
     [(pointer, detail)] = errors(sent)
     assert pointer == ""
     assert detail.startswith("The body must be valid JSON in UTF-8: ")
@@ -289,10 +289,10 @@ def test_offending_values_are_not_repeated() -> None:
 def test_many_errors_are_listed_in_part() -> None:
     found = errors(body(GAUSSIAN | {f"x{index}": index for index in range(100)}))
     assert [pointer for pointer, _ in found[:64]] == [f"/mechanism/x{index}" for index in range(64)]
-    assert found[64:] == [("", "36 more places in the body are wrong.")]
+    assert found[64:] == [("", "36 more positions in the body are invalid.")]
 
 
-def test_very_many_errors_are_one() -> None:
+def test_too_many_errors_are_one_error_at_root() -> None:
     [(pointer, _)] = errors(body(GAUSSIAN | {f"x{index}": index for index in range(2000)}))
     assert pointer == ""
 
@@ -312,7 +312,7 @@ def test_depth_is_limited() -> None:
         assert "16 levels" in detail
 
 
-def test_components_are_limited_in_the_whole_tree() -> None:
+def test_components_are_limited_over_whole_tree() -> None:
     half = {"type": "composed", "mechanisms": [GAUSSIAN] * 128}
     sampled = {"type": "poisson_sampled", "sample_rate": 0.1, "mechanism": GAUSSIAN}
     validate(body({"type": "composed", "mechanisms": [half, half]}))
@@ -351,7 +351,7 @@ def test_weights_sum_to_one() -> None:
         assert "1e-12" in detail
 
 
-def test_spellings_inside_a_mixture() -> None:
+def test_aliases_inside_mixture_are_understood() -> None:
     ours = mixture((0.5, GAUSSIAN), (0.5, {"type": "gdp", "mu": 1.0}))
     theirs = {
         "type": "mixture",
@@ -360,7 +360,7 @@ def test_spellings_inside_a_mixture() -> None:
     assert validate(body(ours)) == validate(body(theirs))
 
 
-def test_a_mixture_counts_its_leaves_its_depth_and_its_longest_part() -> None:
+def test_mixture_counts_leaves_depth_and_longest_part() -> None:
     half = mixture(*((1 / 128, GAUSSIAN) for _ in range(128)))
     validate(body(mixture((0.5, half), (0.5, half))))
     [(pointer, detail)] = errors(body(mixture((0.25, half), (0.25, half), (0.5, GAUSSIAN))))
@@ -378,7 +378,7 @@ def test_a_mixture_counts_its_leaves_its_depth_and_its_longest_part() -> None:
     assert "1e+15" in detail
 
 
-def test_steps_multiply_along_a_path_and_add_up_across_parts() -> None:
+def test_steps_multiply_along_path_and_add_across_parts() -> None:
     million_millions = repeated(GAUSSIAN, 10**12)
     validate(body(repeated(million_millions, 1000)))
     validate(
@@ -405,7 +405,7 @@ def test_listed_numbers_are_limited_in_all_questions_together() -> None:
 
 
 @pytest.mark.parametrize("union", [MechanismSpec, QuestionSpec, ThreatModelSpec])
-def test_tags_are_required_and_every_field_is_documented(union: Any) -> None:
+def test_type_is_required_and_every_field_is_documented(union: Any) -> None:
     for model in shape_of(union).models:
         assert model.model_fields["type"].is_required()
         assert model.__doc__

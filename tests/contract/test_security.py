@@ -1,4 +1,4 @@
-"""What SECURITY.md says of defaults and of the container. Its other promises have tests where they are kept."""
+"""Defaults and container settings that SECURITY.md describes. Its other promises are tested with their modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.settings import Settings
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text("utf-8")
 SERVER_MEGABYTES = 900
-"""With as many of the longest uploads as it takes at once, and everything that it keeps."""
+"""Megabytes of the service with as many of the longest uploads as it accepts at once, and full caches."""
 
 
 def stated(pattern: str) -> int:
@@ -23,24 +23,24 @@ def stated(pattern: str) -> int:
     return int(found[0])
 
 
-def test_jobs_leave_room_in_redis() -> None:
-    """Old jobs are removed by the quota of bytes before Redis is full."""
+def test_stored_jobs_leave_room_in_redis() -> None:
+    """The byte quota removes old jobs before Redis is full."""
     [megabytes] = re.findall(r"(?m)^maxmemory (\d+)mb$", (ROOT / "deploy" / "redis" / "redis.conf").read_text("utf-8"))
     assert 2 * stated(r'PRIVACY_BOUNDS_JOB_STORED_BYTES: "(\d+)"') <= int(megabytes) * 2**20
 
 
-def test_it_listens_to_this_machine_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_listens_on_loopback_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts: list[str] = []
     monkeypatch.setattr(cli, "serve", lambda host, _: hosts.append(host) or 0)
     assert cli.main(["serve"]) == cli.main(["serve", "--host", "0.0.0.0"]) == 0
     assert hosts == ["127.0.0.1", "0.0.0.0"]
 
 
-def test_nobody_is_believed_about_addresses_unless_named() -> None:
+def test_no_proxy_is_trusted_by_default() -> None:
     assert Settings.model_fields["trusted_proxies"].default == ""
 
 
-def test_the_container_has_a_user_of_its_own_and_no_rights() -> None:
+def test_container_has_own_user_without_rights() -> None:
     final_stage = (ROOT / "Dockerfile").read_text("utf-8").rpartition("\nFROM ")[2]
     assert re.findall(r"(?m)^USER (.*)$", final_stage) == ["10001:10001"]
     hardened = COMPOSE.partition("x-hardened: &hardened")[2].partition("\nservices:")[0]
@@ -51,7 +51,7 @@ def test_the_container_has_a_user_of_its_own_and_no_rights() -> None:
         assert first == "<<: *hardened", name
 
 
-def test_the_container_has_room_and_time_for_what_the_settings_allow() -> None:
+def test_container_limits_cover_settings() -> None:
     workers = stated(r'WORKER_COUNT: "(\d+)"')
     worker_megabytes = stated(r'WORKER_MEMORY_LIMIT_BYTES: "(\d+)"') / 2**20
     api = COMPOSE.partition("\n  api:\n")[2].partition("\n  redis:\n")[0]
@@ -62,7 +62,7 @@ def test_the_container_has_room_and_time_for_what_the_settings_allow() -> None:
     assert stated(r"stop_grace_period: (\d+)s") > Settings.model_fields["shutdown_timeout_seconds"].default
 
 
-def test_operators_have_a_port_that_is_not_published() -> None:
+def test_operator_port_is_not_published() -> None:
     port = stated(r"PRIVACY_BOUNDS_OPERATOR_BIND: 0\.0\.0\.0:(\d+)")
     published = re.findall(r'ports: \["(.*?)"\]', COMPOSE)
     assert len(published) == 2
@@ -73,7 +73,7 @@ def test_operators_have_a_port_that_is_not_published() -> None:
     assert "\n  operators: {internal: true}\n" in COMPOSE
 
 
-def test_passwords_of_redis_are_in_no_address() -> None:
+def test_redis_password_is_in_no_url() -> None:
     [address] = re.findall(r"PRIVACY_BOUNDS_REDIS_URL: (.*)", COMPOSE)
     assert "PASSWORD" not in address
     assert re.findall(r"PRIVACY_BOUNDS_REDIS_PASSWORD: (.*)", COMPOSE) == ["${REDIS_PASSWORD:-privacy-bounds}"]

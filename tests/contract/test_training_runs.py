@@ -1,4 +1,4 @@
-"""DP-SGD on the wire: what follows from sizes and epochs, schedules, samplers, and what is refused where."""
+"""DP-SGD in requests: values derived from sizes and epochs, schedules, samplers, and rejected input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(mechanism: dict[str, Any], **more: Any) -> BoundsRequest:
     return REQUEST.validate_json(json.dumps(body))
 
 
-def settled(mechanism: dict[str, Any]) -> dict[str, Any]:
+def canonical(mechanism: dict[str, Any]) -> dict[str, Any]:
     return json.loads(read(mechanism).mechanism.model_dump_json())
 
 
@@ -37,8 +37,8 @@ def codes(mechanism: dict[str, Any]) -> tuple[set[str], set[str]]:
     return {each.code for each in known.assumptions}, {each.code for each in known.hazards}
 
 
-def test_plain_poisson_runs_are_written_as_they_always_were() -> None:
-    assert settled(PLAIN) == settled(PLAIN | {"sampling": "poisson"}) == PLAIN
+def test_plain_poisson_run_keeps_its_canonical_form() -> None:
+    assert canonical(PLAIN) == canonical(PLAIN | {"sampling": "poisson"}) == PLAIN
     requests = [read(PLAIN), read(PLAIN | {"sampling": "poisson"})]
     assert len({digest("bounds", "1", request) for request in requests}) == 1
     assert digest("bounds", "1", read(PLAIN | {"sampling": "shuffled"})) != digest("bounds", "1", requests[0])
@@ -58,8 +58,8 @@ def test_plain_poisson_runs_are_written_as_they_always_were() -> None:
         (SIZES | {"steps": 7, "sampling": "fixed_with_replacement"}, {"sample_rate": 0.01, "steps": 7}),
     ],
 )
-def test_what_follows_is_filled_in(sent: dict[str, Any], follows: dict[str, Any]) -> None:
-    found = settled(sent)
+def test_derived_values_are_filled_in(sent: dict[str, Any], follows: dict[str, Any]) -> None:
+    found = canonical(sent)
     assert found | follows == found
     again = MECHANISM.validate_json(json.dumps(found))
     assert again == read(sent).mechanism
@@ -67,12 +67,12 @@ def test_what_follows_is_filled_in(sent: dict[str, Any], follows: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("changed", "pointer", "said"),
+    ("changed", "pointer", "message"),
     [
         ({"reshuffled": True}, "reshuffled", "shuffled"),
         ({"batch_size": 10}, "dataset_size", "together"),
         ({"n_train": 10, "n": 11}, "n", "at most dataset_size"),
-        ({"batch_size": 10, "dataset_size": 100}, "sample_rate", "send one of the two"),
+        ({"batch_size": 10, "dataset_size": 100}, "sample_rate", "equal to batch_size"),
         ({"batch_size": 10, "dataset_size": 1000, "num_epochs": 9}, "num_epochs", "are 900 steps"),
         ({"steps": None}, "steps", "epochs"),
         ({"sample_rate": None, "steps": None, "epochs": 3}, "sample_rate", "batch_size and dataset_size"),
@@ -87,22 +87,22 @@ def test_what_follows_is_filled_in(sent: dict[str, Any], follows: dict[str, Any]
         ({"steps": [1.5]}, "steps/0", "integer"),
     ],
 )
-def test_bad_runs_are_refused_where_they_are_bad(changed: dict[str, Any], pointer: str, said: str) -> None:
+def test_bad_run_is_rejected_with_pointer(changed: dict[str, Any], pointer: str, message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         read(PLAIN | changed)
     [error] = field_errors(caught.value)
     assert error.pointer == f"/mechanism/{pointer}"
-    assert said in error.detail
+    assert message in error.detail
 
 
-def test_places_of_runs_inside_others_are_their_own() -> None:
+def test_error_in_nested_run_points_to_it() -> None:
     with pytest.raises(ValidationError) as caught:
         read({"type": "composed", "events": [PLAIN, PLAIN | {"reshuffled": False}]})
     [error] = field_errors(caught.value)
     assert error.pointer == "/mechanism/events/1/reshuffled"
 
 
-def test_phases_are_limited_in_the_whole_tree() -> None:
+def test_phases_are_limited_over_whole_tree() -> None:
     long = PLAIN | {"noise_multiplier": [1.0 + place / 1e4 for place in range(6000)]}
     read(long)
     with pytest.raises(ValidationError) as caught:
@@ -111,19 +111,19 @@ def test_phases_are_limited_in_the_whole_tree() -> None:
     assert "10000 phases" in error.detail
 
 
-def test_the_longest_schedule_fits_into_a_body() -> None:
+def test_longest_schedule_fits_into_a_body() -> None:
     numbers = [1.2345678901234567e-300] * 10_000
     longest = json.dumps({"noise": numbers, "rates": numbers, "steps": [10**12] * 10_000})
     assert len(longest) + 10_000 < Settings(redis_url=None).max_body_bytes
 
 
-def test_a_schedule_counts_all_its_steps() -> None:
+def test_schedule_counts_all_its_steps() -> None:
     run = read(PLAIN | {"steps": [10**12] * 3}).mechanism
     assert isinstance(run, DpsgdMechanism)
     assert (run.phases, run.total_steps) == (3, 3 * 10**12)
 
 
-def test_relations_that_are_not_named() -> None:
+def test_default_relation_depends_on_sampler() -> None:
     relation = {
         sampling: read(PLAIN | {"sampling": sampling}).threat_model.model_dump()["neighboring_relation"]
         for sampling in ("poisson", "fixed_without_replacement", "shuffled")
@@ -135,7 +135,7 @@ def test_relations_that_are_not_named() -> None:
     }
 
 
-def test_caveats_are_those_of_the_sampler() -> None:
+def test_caveats_depend_on_sampler() -> None:
     poisson = "sampling_is_poisson", "poisson_sampling_assumed"
     own = {
         "poisson": poisson,
@@ -153,7 +153,7 @@ def test_caveats_are_those_of_the_sampler() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
-def test_answers_say_how_epochs_were_rounded(sampling: str) -> None:
+def test_assumptions_state_how_epochs_were_rounded(sampling: str) -> None:
     assumptions, _ = codes(SIZES | {"dataset_size": 48_100, "epochs": 2.5, "sampling": sampling})
     assert "steps_rounded_up" in assumptions
     whole, _ = codes(SIZES | {"epochs": 2, "sampling": sampling})

@@ -1,4 +1,4 @@
-"""Scripts of others are what their authors published, with their licences."""
+"""Vendored scripts are the published files of their authors, with their licences."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FILES = [(folder, each) for folder, manifest in MANIFESTS.items() for each in ma
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.parent.name)
-def test_every_file_is_accounted_for(folder: Path) -> None:
+def test_every_file_is_in_manifest(folder: Path) -> None:
     known = {each["file"] for each in MANIFESTS[folder]} | {"manifest.json", "LICENSES.txt"}
     assert {path.name for path in folder.iterdir()} == known
 
 
 @pytest.mark.parametrize(("folder", "each"), FILES, ids=[each["file"] for _, each in FILES])
-def test_files_are_as_they_were_published(folder: Path, each: dict[str, Any]) -> None:
+def test_files_have_published_hashes(folder: Path, each: dict[str, Any]) -> None:
     assert hashlib.sha256((folder / each["file"]).read_bytes()).hexdigest() == each["sha256"]
     assert all(each[name] for name in ("package", "version", "path", "licence"))
     licences = (folder / "LICENSES.txt").read_text("utf-8")

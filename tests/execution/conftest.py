@@ -1,4 +1,4 @@
-"""What tests of this room share."""
+"""Fixtures for the tests of this package."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def metrics() -> Metrics:
 
 @pytest.fixture(autouse=True)
 def _redis_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Redis that answers is not away, however busy the machine is."""
+    """Raise the probe timeout, so that a slow Redis on a busy machine does not count as unavailable."""
     monkeypatch.setattr(redis_client, "PROBE_TIMEOUT_SECONDS", TEST_TIMEOUT)

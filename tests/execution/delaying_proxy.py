@@ -1,4 +1,4 @@
-"""A server that is some milliseconds away: a TCP proxy that delivers every piece late, in both directions."""
+"""A TCP proxy that delivers every piece some milliseconds late in both directions, like a distant server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 @asynccontextmanager
 async def distant(url: str, round_trip_seconds: float) -> AsyncGenerator[str]:
-    """Yield the address of a proxy before the Redis at `url`. A connection takes a round trip to open, as well."""
+    """Yield the address of a proxy for the Redis at `url`. Opening a connection also takes one round trip."""
     address = urlsplit(url)
     delay = round_trip_seconds / 2
 
@@ -21,7 +21,7 @@ async def distant(url: str, round_trip_seconds: float) -> AsyncGenerator[str]:
         assert task is not None
         connections.add(task)
         task.add_done_callback(connections.discard)
-        with suppress(asyncio.CancelledError):  # at the end
+        with suppress(asyncio.CancelledError):  # At the end.
             await carry_between(reader, writer)
 
     async def carry_between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +62,7 @@ async def _closed_at_end(writer: asyncio.StreamWriter) -> AsyncGenerator[None]:
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay: float) -> None:
-    """Write all that arrives, each piece `delay` seconds after it came: a long line, not a narrow one."""
+    """Forward all data, each piece `delay` seconds after it arrived. Latency is added, bandwidth is not limited."""
     loop = asyncio.get_running_loop()
     while piece := await source.read(2**16):
         loop.call_later(delay, target.write, piece)

@@ -1,4 +1,4 @@
-"""A computation that does as it is told, and the parts to run it with. Importable by worker processes."""
+"""A computation with scripted behaviour, and the parts to run it with. Worker processes can import the module."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class FakeMechanism(Request):
 
 
 class FakeRequest(Request):
-    """`log` is a file to which every computation adds its process id; what waits, waits for a file `gate`."""
+    """A scripted request.
+
+    Every computation appends its process id to the file `log`. The action `wait` waits for the file `gate`.
+    """
 
     mechanism: FakeMechanism = FakeMechanism()
     action: Literal[
@@ -191,7 +194,7 @@ def make_runner(
 
 
 def counted(metrics: Metrics, sample: str) -> float:
-    """The value of one sample line of the exposition, 0 where it is absent."""
+    """Return the value of one sample line of the exposition, or 0 if it is absent."""
     for line in metrics.exposition().decode().splitlines():
         if line.startswith(sample + " "):
             return float(line.rpartition(" ")[2])
@@ -203,7 +206,7 @@ def computations_logged(log: Path) -> int:
 
 
 async def logged(log: Path) -> int:
-    """The process of the last computation in a log, as soon as one has begun."""
+    """Return the process id of the last computation in a log, as soon as one has started."""
     async with asyncio.timeout(TEST_TIMEOUT):
         while not log.exists() or not log.read_text().endswith("\n"):
             await asyncio.sleep(0.01)

@@ -1,6 +1,4 @@
-"""How long the steps of an event loop take, of CPU of its thread; and what its runner makes of a request until a worker
-would compute it.
-"""
+"""CPU time of the steps of an event loop, and a runner that stops where a worker would compute."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from tests.execution.fakes import ENGINE_VERSION, make_metrics
 
 
 class _NoPool:
-    """In the place of worker processes: what comes here is dear."""
+    """A pool without workers. A request that reaches it is too expensive for the event loop."""
 
     worker_count = 1
 
@@ -35,11 +33,11 @@ class _NoPool:
 
 
 class NobodyComputes(ExecutionError):
-    """A worker would."""
+    """Raised where a worker would compute."""
 
 
 def runner_without_workers() -> ComputationRunner:
-    """Reads, prices and answers as that of the service does, but for what workers do."""
+    """Build a runner that reads, estimates and answers like that of the service, but has no workers."""
     admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=9, queue_wait_limit_seconds=1e9)
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
@@ -52,10 +50,10 @@ def runner_without_workers() -> ComputationRunner:
     )
 
 
-async def seen(runner: ComputationRunner, name: str, body: Any) -> str:
-    """What became of a request: `answered`, or the name of the error."""
+async def outcome_of(runner: ComputationRunner, name: str, body: Any) -> str:
+    """Return the outcome of a request: `answered`, or the name of the error."""
     sent = json.dumps(body).encode()
-    return await asyncio.create_task(_outcome(runner, name, sent))  # a step of its own, which is timed
+    return await asyncio.create_task(_outcome(runner, name, sent))  # A separate step, which is timed.
 
 
 async def _outcome(runner: ComputationRunner, name: str, sent: bytes) -> str:
@@ -68,7 +66,7 @@ async def _outcome(runner: ComputationRunner, name: str, sent: bytes) -> str:
 
 @contextmanager
 def steps(monkeypatch: pytest.MonkeyPatch) -> Generator[list[float]]:
-    """Seconds of CPU of every step of the loop, as they are taken."""
+    """Yield the list of CPU seconds of every step of the loop, which grows during the block."""
     found: list[float] = []
     run = asyncio.Handle._run
 

@@ -1,4 +1,4 @@
-"""What is learned of prices while the service runs: slowly, within bounds, and never to refuse what was accepted."""
+"""Cost calibration at run time: slow, bounded, and never a reason to refuse what was accepted before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expected(corrections: CostCalibration, cost: int = 1_000_000) -> float:
     return corrections.corrected_cost("bounds", "contour", cost) / cost
 
 
-def test_a_price_is_worth_what_computations_took(metrics: Metrics) -> None:
+def test_correction_converges_to_measured_ratio(metrics: Metrics) -> None:
     corrections = CostCalibration(metrics)
     assert expected(corrections) == 1
     for _ in range(200):
@@ -33,8 +33,8 @@ def test_a_price_is_worth_what_computations_took(metrics: Metrics) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ratios_move_slowly_and_stay_within_bounds(metrics: Metrics, seed: int) -> None:
-    """Whatever is measured, and whatever was quoted."""
+def test_corrections_move_slowly_and_stay_within_bounds(metrics: Metrics, seed: int) -> None:
+    """The bounds hold for any measurement and any estimate."""
     corrections, random = CostCalibration(metrics), np.random.default_rng(seed)
     before = expected(corrections)
     for _ in range(300):
@@ -46,7 +46,7 @@ def test_ratios_move_slowly_and_stay_within_bounds(metrics: Metrics, seed: int) 
         before = after
 
 
-def test_refusals_are_only_taken_back(metrics: Metrics) -> None:
+def test_rejection_limit_is_only_raised(metrics: Metrics) -> None:
     corrections = CostCalibration(metrics)
     for seconds, refused_at in ((8.0, 1_000_000), (1e-6, 125_000)):
         for _ in range(300):
@@ -54,7 +54,7 @@ def test_refusals_are_only_taken_back(metrics: Metrics) -> None:
         assert corrections.rejection_cost("bounds", "contour", 1_000_000) == pytest.approx(refused_at, rel=1e-3)
 
 
-def test_what_is_shorter_than_a_hand_over_says_nothing_of_an_engine(metrics: Metrics) -> None:
+def test_computations_shorter_than_dispatch_are_ignored(metrics: Metrics) -> None:
     corrections = CostCalibration(metrics)
     for _ in range(300):
         corrections.observe("bounds", "contour", 10, 0.0001)

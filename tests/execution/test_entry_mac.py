@@ -1,4 +1,4 @@
-"""Who has no key seals nothing; whose key was replaced is still read."""
+"""Authentication of cache entries: without a key nothing verifies; entries of a replaced key still verify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.timeouts import TEST_TIMEOUT
 OLD, NEW = "the key of last year, which is long", "the key of this year, which is long"
 
 
-def test_the_first_key_seals_and_all_open() -> None:
+def test_first_key_signs_and_all_keys_verify() -> None:
     old, both, new = EntryAuthenticator([OLD]), EntryAuthenticator([NEW, OLD]), EntryAuthenticator([NEW])
     entry = old.sign("result:bounds", "name", b"{}")
     assert both.verify("result:bounds", "name", entry) == b"{}"
@@ -27,21 +27,21 @@ def test_the_first_key_seals_and_all_open() -> None:
     assert old.verify("result:bounds", "name", both.sign("result:bounds", "name", b"{}")) is None
 
 
-def test_without_keys_nobody_else_can_open() -> None:
+def test_without_keys_no_other_process_can_verify() -> None:
     one, two = EntryAuthenticator(), EntryAuthenticator()
     assert not one.shared
     assert one.verify("k", "n", one.sign("k", "n", b"body")) == b"body"
     assert two.verify("k", "n", one.sign("k", "n", b"body")) is None
 
 
-def test_kind_name_and_body_do_not_run_into_each_other() -> None:
+def test_kind_name_and_body_are_unambiguously_separated() -> None:
     seals = EntryAuthenticator([OLD])
     entry = seals.sign("ab", "cd", b"ef")
     for kind, name in (("a", "bcd"), ("abc", "d"), ("", "abcd"), ("abcd", "")):
         assert seals.verify(kind, name, entry) is None
 
 
-def test_no_single_change_goes_unnoticed() -> None:
+def test_every_single_change_is_detected() -> None:
     seals, rng = EntryAuthenticator([OLD]), random.Random(11)
     body = b'{"value": 0.84, "more": "' + bytes(rng.randrange(97, 123) for _ in range(60)) + b'"}'
     entry = seals.sign("result:bounds", "name", body)
@@ -65,27 +65,27 @@ async def with_redis(url: str) -> tuple[RedisCircuitBreaker, RedisLeases, RedisR
     "forged",
     [b"somebody", b"", b"x" * 5000, EntryAuthenticator([NEW]).sign("lease", "sha256:0", b'{"token":"a","until":9e99}')],
 )
-async def test_a_lease_that_nobody_gave_is_not_waited_for(redis_url: str, forged: bytes) -> None:
+async def test_forged_lease_is_ignored(redis_url: str, forged: bytes) -> None:
     link, leases, _ = await with_redis(redis_url)
     await link.call("lease", lambda client: client.set("privacy_bounds:lease:sha256:0", forged, px=60_000))
     assert await leases.acquire("sha256:0", 5.0) is not None
     await link.stop()
 
 
-async def test_a_lease_kept_beyond_its_end_is_not_waited_for(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_lease_is_ignored(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=1e9)
     monkeypatch.setattr(leases_module, "time", SimpleNamespace(time=lambda: clock.now))
     link, leases, _ = await with_redis(redis_url)
     lease = await leases.acquire("sha256:0", 0.3)
     assert lease is not None
-    await link.call("lease", lambda client: client.set(lease.key, lease.value, px=60_000))  # by who can write there
+    await link.call("lease", lambda client: client.set(lease.key, lease.value, px=60_000))  # a forged write
     assert await leases.acquire("sha256:0", 5.0) is None
     clock.now += 0.31
     assert await leases.acquire("sha256:0", 5.0) is not None
     await link.stop()
 
 
-async def test_a_lease_of_another_result_is_not_one_of_this(redis_url: str) -> None:
+async def test_lease_of_another_result_is_ignored(redis_url: str) -> None:
     link, leases, _ = await with_redis(redis_url)
     other = await leases.acquire("sha256:1", 60.0)
     assert other is not None

@@ -1,4 +1,4 @@
-"""Admission under random arrivals, hang-ups and ends; and waits by a clock that only the work moves."""
+"""Fair shares: admission under random arrivals, disconnects and ends, and waiting times by a simulated clock."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @dataclass(eq=False)
-class Asked:
-    """A computation under way, as the model has it."""
+class PendingComputation:
+    """A computation in progress, in the model."""
 
     work: QueuedComputation
     end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -40,7 +40,7 @@ class Asked:
 
 
 class Model:
-    """Arrivals, joins, hang-ups and ends in a random order. Nothing but QueueFull may come of an arrival."""
+    """Arrivals, joins, disconnects and ends in random order. An arrival may raise only QueueFull."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -52,15 +52,15 @@ class Model:
             queue_limit=self.random.randint(1, 5),
             queue_wait_limit_seconds=self.random.choice((1.0, 1e9)),
         )
-        self.asked: list[Asked] = []
+        self.asked: list[PendingComputation] = []
         self.refused = self.served = self.left = 0
 
     def arrive(self) -> None:
-        asked = Asked(QueuedComputation(self.random.choice(REQUESTERS)))
+        asked = PendingComputation(QueuedComputation(self.random.choice(REQUESTERS)))
         asked.task = asyncio.create_task(self._compute(asked, self.random.choice((10, 200_000, 300_000, 9_000_000))))
         self.asked.append(asked)
 
-    async def _compute(self, asked: Asked, cost: int) -> None:
+    async def _compute(self, asked: PendingComputation, cost: int) -> None:
         async with self.admission.slot(asked.work, cost) as lane:
             assert lane == "ordinary" or cost <= 250_000
             asked.lane = lane
@@ -74,7 +74,7 @@ class Model:
             self.admission.join(self.random.choice(self.asked).work, self.random.choice(REQUESTERS))
 
     def leave(self) -> None:
-        """One of those who wait for a computation hangs up; the last of them ends it."""
+        """Disconnect one of the clients that wait for a computation. The last one ends the computation."""
         if self.asked:
             asked = self.random.choice(self.asked)
             self.admission.leave(asked.work, self.random.choice(tuple(asked.work.requesters)))
@@ -85,7 +85,7 @@ class Model:
         if self.asked:
             self._hang_up(self.random.choice(self.asked))
 
-    def _hang_up(self, asked: Asked) -> None:
+    def _hang_up(self, asked: PendingComputation) -> None:
         assert asked.task is not None
         asked.lane = None
         asked.task.cancel()
@@ -96,11 +96,11 @@ class Model:
         if running:
             self.random.choice(running).end.set()
 
-    def _forget(self, asked: Asked) -> None:
+    def _forget(self, asked: PendingComputation) -> None:
         self.asked.remove(asked)
         self.forgotten.append(asked)
 
-    forgotten: list[Asked]
+    forgotten: list[PendingComputation]
 
     async def run(self) -> None:
         self.forgotten = []
@@ -118,7 +118,7 @@ class Model:
         await asyncio.gather(*(each.task for each in self.forgotten if each.task), return_exceptions=True)
 
     def _look(self) -> None:
-        """What has ended, ended as it should; while something waits, no worker that takes it is idle."""
+        """Check that ended computations ended correctly. While work waits, no worker that can take it is idle."""
         for asked in [each for each in self.asked if each.task is not None and each.task.done()]:
             assert asked.task is not None
             error = asked.task.exception()
@@ -129,7 +129,7 @@ class Model:
 
 
 @pytest.mark.usefixtures("clock")
-async def test_no_order_of_events_breaks_the_queue() -> None:
+async def test_any_order_of_events_keeps_queue_consistent() -> None:
     refused = served = 0
     for seed in range(SEED, SEED + SEEDS):
         model = Model(seed)
@@ -149,8 +149,8 @@ async def test_no_order_of_events_breaks_the_queue() -> None:
     assert served > SEEDS
 
 
-async def test_a_place_whose_client_hangs_up_goes_to_the_newcomer() -> None:
-    """In the moment in which its task was cancelled and has not run yet."""
+async def test_slot_of_disconnected_client_goes_to_next() -> None:
+    """The newcomer arrives after the task was cancelled and before the task runs again."""
     admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=2, queue_wait_limit_seconds=1e9)
     end = asyncio.Event()
 
@@ -174,7 +174,7 @@ async def test_a_place_whose_client_hangs_up_goes_to_the_newcomer() -> None:
 
 
 class Machine:
-    """Workers by a clock: a computation that has a place ends when its seconds have passed."""
+    """Workers with a simulated clock: a computation with a slot ends when its seconds have passed."""
 
     def __init__(self, clock: SimpleNamespace, **limits: int) -> None:
         self._clock = clock
@@ -184,7 +184,7 @@ class Machine:
         self._entries = 0
 
     async def at(self, seconds: float) -> None:
-        """Return when the clock shows this."""
+        """Return when the clock shows this time."""
         event = asyncio.Event()
         self._entries += 1
         heapq.heappush(self._ends, (seconds, self._entries, event))
@@ -228,7 +228,9 @@ async def polite(machine: Machine, seconds: float, count: int, pause: float) -> 
 
 
 async def waits_beside(machine: Machine, seconds: float, *floods: float, count: int = 200) -> list[float]:
-    """Waits of a polite requester beside floods of five others each, all of which ask for work of so many seconds."""
+    """Return the waits of a polite requester beside floods of five others each, all of which request work of
+    `seconds`.
+    """
     flooding = [asyncio.create_task(flood(machine, f"{each}/{number}", each)) for each in floods for number in range(5)]
     await asyncio.sleep(0)
     asking = asyncio.create_task(polite(machine, seconds, count, pause=0.3))
@@ -249,26 +251,26 @@ async def test_short_work_does_not_wait_for_long_work(clock: SimpleNamespace) ->
     assert waits[-1] == 0.0
 
 
-async def test_short_work_waits_for_a_turn_of_short_work_only(clock: SimpleNamespace) -> None:
-    """Five requesters flood with work of the highest price that is short, and five with long work."""
+async def test_short_work_waits_only_for_one_turn_of_short_work(clock: SimpleNamespace) -> None:
+    """Five requesters flood with the most expensive short work, and five with long work."""
     waits = await waits_beside(Machine(clock), 0.01, 15.0, 0.25)
     assert waits[-1] <= 0.25 + 1e-9
 
 
-async def test_work_of_medium_price_waits_for_what_runs_and_one_turn(clock: SimpleNamespace) -> None:
-    """Five others ask for 90 seconds of work each, at any time."""
+async def test_medium_work_waits_for_running_work_and_one_turn(clock: SimpleNamespace) -> None:
+    """Five others request 90 seconds of work each, at any time."""
     waits = await waits_beside(Machine(clock), 0.5, 15.0, count=20)
     assert waits[-1] <= 2 * 15.0
 
 
 @pytest.mark.parametrize("reserve_count", [0, 1])
 async def test_long_work_is_not_starved_by_short_work(clock: SimpleNamespace, reserve_count: int) -> None:
-    """It is overtaken by two seconds of work of each of five others, at most."""
+    """Long work is overtaken by at most two seconds of work of each of five others."""
     waits = await waits_beside(Machine(clock, reserve_count=reserve_count), 8.0, 0.2, count=1)
     assert waits[-1] <= 5 * 2.0 + 0.2
 
 
-async def test_prices_that_are_too_low_cost_their_requester_its_turns(clock: SimpleNamespace) -> None:
+async def test_underestimated_work_costs_its_requester_later_turns(clock: SimpleNamespace) -> None:
     machine = Machine(clock, reserve_count=0)
     await_all = [asyncio.create_task(machine.compute("wrong", 5.0, priced=0.01)) for _ in range(4)]
     await asyncio.sleep(0)
@@ -279,8 +281,8 @@ async def test_prices_that_are_too_low_cost_their_requester_its_turns(clock: Sim
     assert [await each for each in await_all] == [0.0, 9.0, 14.0, 19.0]
 
 
-async def test_a_joining_requester_brings_its_place(clock: SimpleNamespace) -> None:
-    """The first of equal requests stands far back in the line of its requester."""
+async def test_joining_requester_brings_its_earlier_position(clock: SimpleNamespace) -> None:
+    """The first of the equal requests stands far back in the queue of its requester."""
     machine = Machine(clock, reserve_count=0)
     tasks = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(9)]
     await asyncio.sleep(0)
@@ -298,7 +300,7 @@ async def test_a_joining_requester_brings_its_place(clock: SimpleNamespace) -> N
     await asyncio.gather(*tasks)
 
 
-async def test_a_displaced_place_leaves_the_places_of_others(clock: SimpleNamespace) -> None:
+async def test_evicted_slot_keeps_positions_of_others(clock: SimpleNamespace) -> None:
     machine = Machine(clock, reserve_count=0, queue_limit=4)
     runs = asyncio.create_task(machine.compute("flood", 1.0))
     waits = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(2)]
@@ -319,7 +321,7 @@ async def test_a_displaced_place_leaves_the_places_of_others(clock: SimpleNamesp
     await asyncio.gather(runs, *waits, newcomer)
 
 
-async def test_who_leaves_takes_its_place_along_unless_it_is_the_last(clock: SimpleNamespace) -> None:
+async def test_leaving_requester_loses_its_position_unless_last(clock: SimpleNamespace) -> None:
     machine = Machine(clock, reserve_count=0)
     runs = asyncio.create_task(machine.compute("other", 1.0))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A stored ground truth answers requests for fewer digits, is kept longer, and is never taken for what it is not."""
+"""A stored ground truth answers requests for fewer digits, has a longer lifetime, and never answers other requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sealed(request: FakeRequest, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("cost", [1, DEAR])
-async def test_fewer_digits_are_answered_from_more(metrics: Metrics, tmp_path: Path, cost: int) -> None:
+async def test_stored_result_answers_fewer_digits(metrics: Metrics, tmp_path: Path, cost: int) -> None:
     pool, log = make_pool(metrics), tmp_path / "log"
     runner = make_runner(metrics, pool)
 
@@ -65,7 +65,7 @@ async def test_fewer_digits_are_answered_from_more(metrics: Metrics, tmp_path: P
     await pool.close()
 
 
-async def test_answers_in_doubles_have_no_digits(metrics: Metrics, link: RedisCircuitBreaker, redis_url: str) -> None:
+async def test_results_in_doubles_are_not_indexed(metrics: Metrics, link: RedisCircuitBreaker, redis_url: str) -> None:
     pool, shared = make_pool(metrics), make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
     plain = await runner.run(FAKE, FakeRequest(amount=2.0, cost=DEAR))
@@ -76,7 +76,7 @@ async def test_answers_in_doubles_have_no_digits(metrics: Metrics, link: RedisCi
     await pool.close()
 
 
-async def test_another_process_finds_it_and_it_lives_longer(
+async def test_ground_truth_is_shared_and_lives_longer(
     metrics: Metrics, link: RedisCircuitBreaker, redis_url: str, tmp_path: Path
 ) -> None:
     pool, log = make_pool(metrics), tmp_path / "log"
@@ -96,7 +96,7 @@ async def test_another_process_finds_it_and_it_lives_longer(
 
 
 @pytest.mark.parametrize("altered", ["seal", "text", "list", "digits", "digest", "missing"])
-async def test_an_altered_entry_is_a_miss_and_is_replaced(
+async def test_altered_entry_is_a_miss_and_is_replaced(
     metrics: Metrics, link: RedisCircuitBreaker, redis_url: str, tmp_path: Path, altered: str
 ) -> None:
     pool, log = make_pool(metrics), tmp_path / "log"
@@ -134,11 +134,11 @@ async def test_an_altered_entry_is_a_miss_and_is_replaced(
 @pytest.mark.parametrize(
     "found", [b"", b"7", b"{}", b'{"digits":true,"digest":""}', b'{"digits":"40"}', b'{"digits":1e2}']
 )
-def test_what_is_no_entry_names_nothing(found: bytes) -> None:
+def test_invalid_entry_resolves_to_nothing(found: bytes) -> None:
     assert resolve_pointer(found, FAKE.name, ENGINE_VERSION, FakeRequest(digits=20), 20) is None
 
 
-def test_fewer_digits_than_asked_for_do_not_serve() -> None:
+def test_fewer_digits_than_requested_do_not_answer() -> None:
     request = FakeRequest(digits=30)
     twenty = FakeRequest(digits=20)
     assert question_digest("fake", "1", request) == question_digest("fake", "1", twenty)

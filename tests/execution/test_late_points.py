@@ -1,4 +1,4 @@
-"""A sweep that meets its time limit in a worker: the points that were answered are sent, and nothing is stored."""
+"""A sweep that reaches its time limit in a worker: finished points are sent, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOGETHER: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 0.6, "sample_ra
 
 
 def long_sweep(mechanism: dict[str, Any], place: str) -> SweepsRequest:
-    """A sweep of minutes."""
+    """Return a sweep that takes minutes."""
     vary = {place: {"from": 0.6, "to": 0.9, "count": 4_000}}
     questions = [{"type": "epsilon", "delta": 1e-5}, {"type": "reconstruction", "baseline_success": 1e-3}]
     return parsed({"mechanism": mechanism, "vary": vary, "questions": questions})
@@ -42,7 +42,7 @@ def long_sweep(mechanism: dict[str, Any], place: str) -> SweepsRequest:
     ],
     ids=["one by one", "together"],
 )
-async def test_answered_points_are_sent_and_the_rest_are_problems(metrics: Metrics, request_: SweepsRequest) -> None:
+async def test_finished_points_are_sent_and_the_rest_are_problems(metrics: Metrics, request_: SweepsRequest) -> None:
     pool = make_pool(metrics, preloaded_modules=("service.resources.sweeps.sweeping",))
     runner = make_runner(metrics, pool, max_cost=10**12)
     await pool.start()
@@ -64,7 +64,7 @@ async def test_answered_points_are_sent_and_the_rest_are_problems(metrics: Metri
     assert max(lower or 0.0, alone["lower"]) <= min(upper or 0.0, alone["upper"])
 
 
-async def test_a_sweep_within_its_time_limit_is_stored(metrics: Metrics) -> None:
+async def test_sweep_within_its_time_limit_is_stored(metrics: Metrics) -> None:
     request = parsed(
         {
             "mechanism": TOGETHER,

@@ -1,4 +1,4 @@
-"""Steps that are ready together leave the event loop time to look up, and come in the order in which they asked."""
+"""Time slicing of steps that are ready together: the event loop runs between them, and steps keep their order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from service.execution.loop_scheduler import SLICE_SECONDS, LoopTimeSlicer
 SEED = 20261
 
 
-async def test_the_loop_looks_up_between_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that only steps move: between two looks pass one slice and one step, however many steps are ready."""
+async def test_event_loop_runs_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a simulated clock, at most one slice and one step pass between two rounds of the loop, however many steps
+    are ready.
+    """
     source = random.Random(SEED)
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(loop_scheduler, "time", SimpleNamespace(perf_counter=lambda: clock.now))
@@ -49,7 +51,7 @@ async def test_the_loop_looks_up_between_steps(monkeypatch: pytest.MonkeyPatch) 
         assert done == [number for number in range(60) if number not in given_up]
 
 
-async def test_a_step_alone_waits_for_nothing() -> None:
+async def test_single_step_does_not_wait() -> None:
     gate = LoopTimeSlicer()
     for _ in range(3):
         with pytest.raises(StopIteration):

@@ -1,4 +1,4 @@
-"""Results in memory: bounds, and that whoever holds most makes room."""
+"""Results in memory: limits, and eviction of the requester that holds most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.execution.memory_cache import InMemoryResultCache
 SEED = 20264
 
 
-def test_memory_is_bounded_in_entries_and_forgets_the_least_recently_used() -> None:
+def test_cache_is_bounded_in_entries_and_evicts_least_recently_used() -> None:
     cache = InMemoryResultCache(2, 1_000)
     cache.put("c", "1", b"one")
     cache.put("c", "2", b"two")
@@ -23,7 +23,7 @@ def test_memory_is_bounded_in_entries_and_forgets_the_least_recently_used() -> N
     assert cache.size_bytes == 8
 
 
-def test_memory_is_bounded_in_bytes() -> None:
+def test_cache_is_bounded_in_bytes() -> None:
     cache = InMemoryResultCache(100, 10)
     for name in "abcdef":
         cache.put("c", name, b"1234")
@@ -35,7 +35,7 @@ def test_memory_is_bounded_in_bytes() -> None:
     assert cache.size_bytes == 6
 
 
-def test_a_flood_of_distinct_results_pushes_out_its_own() -> None:
+def test_flood_of_distinct_results_evicts_its_own() -> None:
     cache = InMemoryResultCache(100, 10_000)
     for number in range(40):
         cache.put("c", f"polite {number}", b"12345", "polite")
@@ -46,7 +46,7 @@ def test_a_flood_of_distinct_results_pushes_out_its_own() -> None:
     assert cache.lookup("c", "flood 9999")
 
 
-def test_large_results_of_one_requester_push_out_its_own() -> None:
+def test_large_results_of_one_requester_evict_its_own() -> None:
     cache = InMemoryResultCache(1_000, 10_000)
     for number in range(100):
         cache.put("c", f"polite {number}", b"12345", "polite")
@@ -57,7 +57,7 @@ def test_large_results_of_one_requester_push_out_its_own() -> None:
 
 
 class Model:
-    """What the cache should hold, found by looking at everything."""
+    """Expected content of the cache, found by a search over all entries."""
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self.max_entries, self.max_bytes = max_entries, max_bytes
@@ -81,7 +81,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 10))
-def test_what_is_kept_is_what_a_plain_search_keeps(seed: int) -> None:
+def test_cache_content_matches_plain_search(seed: int) -> None:
     source = random.Random(seed)
     cache, model = InMemoryResultCache(16, 4_096), Model(16, 4_096)
     for _ in range(600):

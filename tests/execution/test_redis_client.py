@@ -1,4 +1,4 @@
-"""A Redis that is some milliseconds away helps nearly as much as one on this machine."""
+"""Redis at a distance of some milliseconds: nearly as many hits as with a local Redis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 20265
 COSTS = (8_001, 20_000, 50_000, 200_000, 900_000)
 REQUESTS = 120
 LEAST_SHARE = float(os.environ.get("LEAST_SHARED_HITS", "0.5"))
-"""The smallest share of the hits of a near Redis. A busy machine makes answers late: `make system` demands more."""
+"""Smallest share of the hits of a local Redis. A busy machine delays answers: `make system` requires more."""
 
 
 def asked() -> list[FakeRequest]:
@@ -33,7 +33,7 @@ def asked() -> list[FakeRequest]:
 
 
 async def hits(url: str, shared_by: SharedCache | None = None) -> int:
-    """Results that a new instance finds in Redis with default settings, asked for by sixteen clients at once."""
+    """Count the results that a new instance finds in Redis with default settings, for sixteen clients at once."""
     metrics = make_metrics()
     link = RedisCircuitBreaker(url, 0.003, metrics)
     await link.start()
@@ -56,7 +56,7 @@ async def hits(url: str, shared_by: SharedCache | None = None) -> int:
 
 @pytest.fixture
 async def near(redis_url: str) -> str:
-    """A Redis that has all results."""
+    """Return the address of a Redis that has all results."""
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -66,7 +66,7 @@ async def near(redis_url: str) -> str:
 
 
 @pytest.mark.parametrize("milliseconds", [1.0, 2.0, 4.0])
-async def test_a_distant_redis_is_found(near: str, milliseconds: float) -> None:
+async def test_distant_redis_gives_nearly_as_many_hits(near: str, milliseconds: float) -> None:
     at_hand = await hits(near)
     async with distant(near, milliseconds / 1000) as url:
         found = await hits(url)
@@ -75,7 +75,7 @@ async def test_a_distant_redis_is_found(near: str, milliseconds: float) -> None:
     assert found >= LEAST_SHARE * at_hand
 
 
-async def test_connections_are_open_before_they_are_needed(redis_url: str, metrics: Metrics) -> None:
+async def test_connections_are_opened_in_advance(redis_url: str, metrics: Metrics) -> None:
     async with distant(redis_url, 0.05) as url:
         link = RedisCircuitBreaker(url, 0.3, metrics)
         await link.start()
@@ -89,10 +89,8 @@ async def test_connections_are_open_before_they_are_needed(redis_url: str, metri
         await link.stop()
 
 
-async def test_a_connection_that_is_to_be_opened_does_not_shorten_the_wait(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opening takes 0.6 s and the answer 0.6 s, of a wait of 1 s for each."""
+async def test_opening_connection_does_not_shorten_the_wait(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening takes 0.6 s and the answer 0.6 s; each may take 1 s."""
     client = build_client(redis_url, TEST_TIMEOUT)
     connect = BlockingConnectionPool.get_connection
 
@@ -112,8 +110,8 @@ async def test_a_connection_that_is_to_be_opened_does_not_shorten_the_wait(
     await client.aclose()
 
 
-async def test_a_connection_that_comes_as_the_wait_ends_is_no_error(redis_url: str, metrics: Metrics) -> None:
-    """The event loop is busy for longer than a request waits: the end of the wait and the connection come together."""
+async def test_connection_opened_at_timeout_is_no_error(redis_url: str, metrics: Metrics) -> None:
+    """The event loop is busy for longer than the timeout, so that the timeout and the connection arrive together."""
     link = RedisCircuitBreaker(redis_url, 0.002, metrics)
     await link.start()
     outcomes: set[type] = set()

@@ -1,4 +1,4 @@
-"""`PRIVACY_BOUNDS_REDIS_PASSWORD`: any password, beside the address of Redis or in it."""
+"""`PRIVACY_BOUNDS_REDIS_PASSWORD`: any password, as a setting of its own or in the address of Redis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def joined(**given: str) -> str:
 @pytest.mark.parametrize(
     "place", ["redis://{}redis:6379/0", "rediss://{}[::1]:6380/3", "unix://{}/run/redis.sock?db=2"]
 )
-def test_every_password_comes_to_redis_and_to_celery(place: str) -> None:
+def test_every_password_reaches_redis_and_celery(place: str) -> None:
     for password in PASSWORDS:
         url = joined(redis_password=password, redis_url=place.format("privacy_bounds@"))
         found: dict[str, Any] = dict(parse_redis_url(url))
@@ -48,12 +48,12 @@ def test_every_password_comes_to_redis_and_to_celery(place: str) -> None:
         assert parse_redis_url(alone)["password"] == password
 
 
-def test_an_address_with_its_password_is_as_it_was() -> None:
+def test_address_with_password_is_unchanged() -> None:
     url = "redis://user:p%40ss@redis:6379/0"
     assert joined(redis_url=url) == url
 
 
-def test_two_passwords_are_refused_and_neither_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_passwords_are_rejected_without_printing_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRIVACY_BOUNDS_REDIS_URL", "redis://user:sekrit@redis:6379/0")
     monkeypatch.setenv("PRIVACY_BOUNDS_REDIS_PASSWORD", "sekrit2")
     with pytest.raises(ConfigurationError) as caught:

@@ -1,4 +1,4 @@
-"""Long requests are read beside the event loop: one at a time, requesters in turn, and no step of the loop is long."""
+"""Long requests are parsed beside the event loop: one at a time, requesters in turn, and no long step of the loop."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from service.execution import request_thread as module
 from service.execution.errors import QueueFull
 from service.execution.request_thread import MAX_QUEUED_CALLS, RequestThread
-from tests.execution.loop_steps import runner_without_workers, seen, steps
+from tests.execution.loop_steps import outcome_of, runner_without_workers, steps
 from tests.resources.large_requests import KINDS, large_request
 from tests.slow_marker import thorough
 
 LONGEST_SECONDS = 0.05
-"""Of CPU: what is read in the loop takes less than 20 ms; more on machines that have other work."""
+"""CPU seconds. Parsing in the loop takes less than 20 ms, or more on a machine with other work."""
 
 
 async def test_requesters_take_turns() -> None:
@@ -32,7 +32,7 @@ async def test_requesters_take_turns() -> None:
     assert order == ["a1", "b1", "c1", "a2", "b2", "a3"]
 
 
-async def test_what_is_raised_arrives_and_the_next_has_its_turn() -> None:
+async def test_error_is_raised_and_next_call_runs() -> None:
     aside = RequestThread()
     found = await asyncio.gather(
         aside.call("a", int, "no number"), aside.call("a", int, "7"), aside.call("b", int, "8"), return_exceptions=True
@@ -41,7 +41,7 @@ async def test_what_is_raised_arrives_and_the_next_has_its_turn() -> None:
     assert found[1:] == [7, 8]
 
 
-async def test_a_newcomer_takes_the_last_place_of_whom_has_most() -> None:
+async def test_newcomer_replaces_last_call_of_largest_requester() -> None:
     aside, gate = RequestThread(), threading.Event()
     running = asyncio.create_task(aside.call("flood", gate.wait))
     await asyncio.sleep(0)
@@ -57,12 +57,12 @@ async def test_a_newcomer_takes_the_last_place_of_whom_has_most() -> None:
     assert await asyncio.gather(running, *flood[:-1]) == [True, *range(MAX_QUEUED_CALLS - 1)]
 
 
-async def test_who_leaves_the_line_or_the_thread_holds_nobody_up() -> None:
+async def test_cancelled_calls_block_no_other() -> None:
     aside, gate = RequestThread(), threading.Event()
     calls = [asyncio.create_task(aside.call(name, gate.wait)) for name in ("a", "b", "b", "c")]
     await asyncio.sleep(0.02)
     calls[1].cancel()
-    calls[0].cancel()  # it goes on in its thread
+    calls[0].cancel()  # The call goes on in its thread.
     await asyncio.sleep(0.02)
     gate.set()
     assert await asyncio.gather(*calls[2:]) == [True, True]
@@ -75,8 +75,10 @@ def parts(count: int, first: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_no_order_of_arrivals_and_hang_ups_breaks_the_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but QueueFull is raised, and who comes afterwards has a turn at once."""
+async def test_any_order_of_arrivals_and_cancellations_keeps_queue_consistent(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only QueueFull is raised, and a later call runs at once."""
     monkeypatch.setattr(module, "MAX_QUEUED_CALLS", 6)
     random, line = np.random.default_rng(seed), RequestThread()
     calls: list[asyncio.Task[int]] = []
@@ -92,8 +94,8 @@ async def test_no_order_of_arrivals_and_hang_ups_breaks_the_line(seed: int, monk
     assert await asyncio.wait_for(line.call("another", int, 2), 5) == 2
 
 
-async def test_no_step_of_the_loop_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What held the loop up for longest: sweeps, comparisons and imports of many parts."""
+async def test_steps_of_the_loop_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requests are those that blocked the loop longest: sweeps, comparisons and imports of many parts."""
     runner = runner_without_workers()
     bodies: list[tuple[str, Any]] = [
         (
@@ -113,20 +115,22 @@ async def test_no_step_of_the_loop_is_long(monkeypatch: pytest.MonkeyPatch) -> N
         ),
     ]
     for name, body in bodies:
-        await seen(runner, name, {**body, "questions": [{"type": "advantage"}]})  # what is loaded first, is loaded
+        await outcome_of(
+            runner, name, {**body, "questions": [{"type": "advantage"}]}
+        )  # the first request imports modules
         with steps(monkeypatch) as found:
-            assert await seen(runner, name, body) == "NobodyComputes"
+            assert await outcome_of(runner, name, body) == "NobodyComputes"
         assert max(found) < LONGEST_SECONDS, name
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
-async def test_a_search_for_long_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_random_large_requests_have_no_long_step(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random, runner = np.random.default_rng(seed), runner_without_workers()
     longest: dict[str, float] = {}
-    for _ in range(2):  # what is loaded by the first requests, is loaded for the second ones
+    for _ in range(2):  # Modules loaded by the first requests are not timed again.
         for name in KINDS:
             _, body = large_request(random, (name,))
             with steps(monkeypatch) as found:
-                await seen(runner, name, body)
+                await outcome_of(runner, name, body)
             longest[name] = max(found)
     assert max(longest.values()) < LONGEST_SECONDS, longest

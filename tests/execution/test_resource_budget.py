@@ -1,4 +1,4 @@
-"""The largest holder gives way, at once, and nobody who holds less is refused."""
+"""Resource budget: the largest holder gives way at once, and smaller holders are never refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = 200
 
 
 class Holder:
-    """Holds a share until it is told to leave, or has to."""
+    """Holds a share until the test ends it or the budget takes it back."""
 
     def __init__(self, pot: ResourceBudget, requester: str, size: int = 0) -> None:
         self.requester = requester
@@ -59,7 +59,7 @@ async def test_the_largest_holder_gives_way_and_never_the_newcomer() -> None:
     assert await leave(small) == ["left", "left", "refused"], "two each: nobody has more than the newcomer would have"
 
 
-async def test_units_are_free_before_the_holder_has_noticed() -> None:
+async def test_units_are_free_before_holder_is_notified() -> None:
     pot = ResourceBudget(10)
     [large] = await held(pot, ("large", 10))
     async with pot.reserve("small") as share:
@@ -71,7 +71,7 @@ async def test_units_are_free_before_the_holder_has_noticed() -> None:
         pass
 
 
-async def test_of_equal_holders_the_one_without_progress_gives_way() -> None:
+async def test_among_equal_holders_stalled_one_gives_way() -> None:
     pot = ResourceBudget(3)
     holders = await held(pot, ("a", 1), ("b", 1), ("c", 1))
     with pytest.raises(QueueFull):
@@ -84,7 +84,7 @@ async def test_of_equal_holders_the_one_without_progress_gives_way() -> None:
     assert await leave(holders) == ["left", "ended", "left"]
 
 
-async def test_an_own_holder_without_progress_gives_way_to_the_same_requester() -> None:
+async def test_stalled_holder_gives_way_to_same_requester() -> None:
     pot = ResourceBudget(2)
     holders = await held(pot, ("a", 1), ("a", 1))
     assert holders[0].share is not None
@@ -94,7 +94,7 @@ async def test_an_own_holder_without_progress_gives_way_to_the_same_requester() 
     assert await leave(holders) == ["ended", "left"]
 
 
-async def test_what_the_block_raises_goes_through_and_gives_back() -> None:
+async def test_exception_in_block_releases_the_share() -> None:
     pot = ResourceBudget(1)
     for error in (ValueError, TimeoutError, asyncio.CancelledError):
         with pytest.raises(error):
@@ -104,7 +104,7 @@ async def test_what_the_block_raises_goes_through_and_gives_back() -> None:
         pass
 
 
-async def test_whatever_is_awaited_ends(awaited: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def test_eviction_cancels_whatever_is_awaited(awaited: Callable[[], Coroutine[Any, Any, object]]) -> None:
     pot = ResourceBudget(2)
 
     async def hold() -> None:
@@ -136,8 +136,8 @@ def awaited(request: pytest.FixtureRequest) -> Callable[[], Coroutine[Any, Any, 
     return waits[request.param]
 
 
-async def test_nobody_with_less_than_a_fair_share_is_refused_or_ended() -> None:
-    """Holders that come, grow and leave at random: the units add up, and who has least is left alone."""
+async def test_holder_below_fair_share_is_never_refused_or_evicted() -> None:
+    """Holders arrive, grow and leave at random. The units add up, and the smallest holder is left alone."""
     source = random.Random(SEED)
     for _ in range(CASES):
         units = source.randint(2, 30)
@@ -171,7 +171,7 @@ async def test_nobody_with_less_than_a_fair_share_is_refused_or_ended() -> None:
             pass
 
 
-def test_a_pace_is_kept_by_the_rate_alone() -> None:
+def test_transfer_deadline_depends_on_rate_alone() -> None:
     steady, trickle, burst = (TransferDeadline(0.0, 10.0, 100.0) for _ in range(3))
     burst.advance(0.0, 10**9)
     assert burst.at == 10.0, "what was quick once does not buy rest for ever"

@@ -1,4 +1,4 @@
-"""One protocol, two stores, the same promises; then what only bytes from outside can do wrong."""
+"""Two result stores with one protocol and the same guarantees, and entries that another writer has corrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def body_of(digest: str, value: float = 1.0) -> bytes:
 
 
 def sealed(body: bytes, name: str = DIGEST, kind: str = "result:fake", key: str = SEAL_KEY) -> bytes:
-    """An entry as it lies in Redis."""
+    """Return a signed entry as it is stored in Redis."""
     return EntryAuthenticator([key]).sign(kind, name, body)
 
 
@@ -70,20 +70,20 @@ async def cache(request: pytest.FixtureRequest) -> AsyncIterator[ResultCache]:
     await link.stop()
 
 
-async def test_what_was_put_is_there(cache: ResultCache) -> None:
+async def test_stored_result_is_found(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.flush()
     assert await cache.get(FAKE.name, DIGEST) == body_of(DIGEST)
 
 
-async def test_what_was_not_put_is_missing(cache: ResultCache) -> None:
+async def test_missing_result_is_none(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST))
     await cache.flush()
     assert await cache.get(FAKE.name, OTHER) is None
     assert await cache.get("other", DIGEST) is None
 
 
-async def test_the_last_put_counts(cache: ResultCache) -> None:
+async def test_last_put_wins(cache: ResultCache) -> None:
     cache.put(FAKE.name, DIGEST, body_of(DIGEST, 1.0))
     cache.put(FAKE.name, DIGEST, body_of(DIGEST, 2.0))
     await cache.flush()
@@ -91,7 +91,7 @@ async def test_the_last_put_counts(cache: ResultCache) -> None:
 
 
 @pytest.mark.parametrize("entry", FORGED.values(), ids=FORGED)
-async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry: bytes) -> None:
+async def test_corrupt_entry_is_a_miss(redis_url: str, entry: bytes) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -103,7 +103,7 @@ async def test_entries_that_are_not_the_result_are_missing(redis_url: str, entry
     await link.stop()
 
 
-async def test_a_key_of_another_type_is_missing_and_redis_stays_in_use(redis_url: str) -> None:
+async def test_key_of_other_redis_type_is_a_miss_and_redis_stays_in_use(redis_url: str) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -146,7 +146,7 @@ async def test_entries_expire(redis_url: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, MAX_INLINE_MAC_BYTES, 2**22])
-async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None:
+async def test_values_of_any_length_round_trip(redis_url: str, size: int) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -158,7 +158,7 @@ async def test_values_of_any_length_come_back(redis_url: str, size: int) -> None
     await link.stop()
 
 
-async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:
+async def test_killed_redis_is_a_miss_until_it_is_back(own_redis: RedisServer) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -186,8 +186,8 @@ async def test_a_killed_redis_is_a_miss_and_a_metric_and_is_used_again_when_it_i
     await link.stop()
 
 
-async def test_a_redis_that_hangs_is_left_alone_after_three_late_answers(own_redis: RedisServer) -> None:
-    """Every change is told once, with its cause, however often it is met."""
+async def test_hanging_redis_is_avoided_after_three_timeouts(own_redis: RedisServer) -> None:
+    """Every change of state is logged once, with its cause."""
     metrics = make_metrics()
     with structlog.testing.capture_logs() as events:
         await _hang_and_go_on(own_redis, RedisCircuitBreaker(own_redis.url, 0.05, metrics, structlog.get_logger()))
@@ -211,7 +211,7 @@ async def _hang_and_go_on(own_redis: RedisServer, link: RedisCircuitBreaker) -> 
     await link.stop()
 
 
-async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer) -> None:
+async def test_missing_redis_blocks_nothing(own_redis: RedisServer) -> None:
     own_redis.kill()
     metrics = make_metrics()
     link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
@@ -222,7 +222,7 @@ async def test_a_redis_that_was_never_there_stops_nothing(own_redis: RedisServer
     await link.stop()
 
 
-async def test_a_write_queue_that_is_full_forgets_and_counts(redis_url: str) -> None:
+async def test_full_write_queue_drops_and_counts(redis_url: str) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()

@@ -1,4 +1,6 @@
-"""One path: known or computed, here or in a worker, once for equal requests, also across processes."""
+"""Computation path: cached or computed, in the event loop or in a worker, once for equal requests and across
+processes.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def sent(**fields: object) -> bytes:
 
 
 @pytest.mark.parametrize("cost", [INLINE, DEAR])
-async def test_computed_once_then_known(runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int) -> None:
+async def test_repeated_request_is_answered_from_cache(
+    runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int
+) -> None:
     log = tmp_path / "log"
     body = sent(cost=cost, log=str(log), amount=3.0)
     first = await runner.answer(FAKE, body)
@@ -74,14 +78,14 @@ async def test_computed_once_then_known(runner: ComputationRunner, metrics: Metr
     assert counted(metrics, 'privacy_bounds_results_total{cache="memory",computation="fake"}') == 2
 
 
-async def test_cheap_work_stays_and_dear_work_leaves(runner: ComputationRunner, tmp_path: Path) -> None:
+async def test_inexpensive_work_runs_in_loop_and_expensive_in_worker(runner: ComputationRunner, tmp_path: Path) -> None:
     for cost, here in ((8_000, True), (8_001, False)):
         log = tmp_path / str(cost)
         await runner.run(FAKE, FakeRequest(cost=cost, log=str(log)))
         assert (int(log.read_text()) == os.getpid()) is here
 
 
-async def test_the_event_loop_goes_on_while_a_worker_computes(runner: ComputationRunner, tmp_path: Path) -> None:
+async def test_event_loop_serves_while_worker_computes(runner: ComputationRunner, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     dear = asyncio.create_task(runner.run(FAKE, FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))))
     await logged(log)
@@ -93,14 +97,16 @@ async def test_the_event_loop_goes_on_while_a_worker_computes(runner: Computatio
     assert (await dear).cache == "computed"
 
 
-async def test_too_dear_is_refused_before_it_runs(runner: ComputationRunner, metrics: Metrics, tmp_path: Path) -> None:
+async def test_request_beyond_budget_is_rejected_before_it_runs(
+    runner: ComputationRunner, metrics: Metrics, tmp_path: Path
+) -> None:
     with pytest.raises(ComputeBudgetExceeded):
         await runner.run(FAKE, FakeRequest(cost=1_000_001, log=str(tmp_path / "log")))
     assert computations_logged(tmp_path / "log") == 0
     assert counted(metrics, 'privacy_bounds_rejected_total{reason="budget"}') == 1
 
 
-async def test_a_full_queue_refuses_and_empties(runner: ComputationRunner, metrics: Metrics) -> None:
+async def test_full_queue_rejects_and_drains(runner: ComputationRunner, metrics: Metrics) -> None:
     held = [
         asyncio.create_task(runner.run(FAKE, FakeRequest(action="sleep", amount=0.2 + 0.01 * n, cost=DEAR)))
         for n in range(3)
@@ -127,8 +133,8 @@ async def test_equal_requests_in_flight_compute_once(runner: ComputationRunner, 
     assert sorted(answer.cache for answer in answers) == ["collapsed"] * 19 + ["computed"]
 
 
-async def test_an_error_that_many_wait_for_does_not_grow(runner: ComputationRunner, tmp_path: Path) -> None:
-    """Each of them sees where it was raised, and nothing of the others."""
+async def test_shared_error_keeps_its_traceback_length(runner: ComputationRunner, tmp_path: Path) -> None:
+    """Each waiting request sees where the error was raised, and no frames of the others."""
     lengths: list[int] = []
 
     async def ask() -> None:
@@ -144,7 +150,9 @@ async def test_an_error_that_many_wait_for_does_not_grow(runner: ComputationRunn
     assert len(set(lengths)) == 1
 
 
-async def test_a_client_that_leaves_does_not_take_the_answer_along(runner: ComputationRunner, tmp_path: Path) -> None:
+async def test_disconnected_client_does_not_cancel_shared_computation(
+    runner: ComputationRunner, tmp_path: Path
+) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
     leaving = asyncio.create_task(runner.run(FAKE, request))
@@ -161,7 +169,7 @@ async def test_a_client_that_leaves_does_not_take_the_answer_along(runner: Compu
 
 
 @pytest.mark.parametrize("cost", [INLINE, DEAR])
-async def test_failures_are_not_kept(runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int) -> None:
+async def test_failures_are_not_cached(runner: ComputationRunner, metrics: Metrics, tmp_path: Path, cost: int) -> None:
     log = tmp_path / "log"
     for _ in range(2):
         with pytest.raises(OutOfDomain):
@@ -171,7 +179,7 @@ async def test_failures_are_not_kept(runner: ComputationRunner, metrics: Metrics
 
 
 @pytest.mark.parametrize("cost", [INLINE, DEAR])
-async def test_a_violated_invariant_is_a_failure_and_counted(
+async def test_violated_invariant_is_a_failure_and_counted(
     runner: ComputationRunner, metrics: Metrics, cost: int
 ) -> None:
     await runner.run(FAKE, FakeRequest(cost=cost))
@@ -186,7 +194,7 @@ async def test_a_violated_invariant_is_a_failure_and_counted(
 
 
 @pytest.mark.parametrize("cost", [INLINE, DEAR])
-async def test_a_violated_invariant_that_an_answer_survives_is_counted_once(
+async def test_survived_invariant_violation_is_counted_once(
     runner: ComputationRunner, metrics: Metrics, cost: int
 ) -> None:
     for outcome in ("computed", "memory"):
@@ -194,17 +202,17 @@ async def test_a_violated_invariant_that_an_answer_survives_is_counted_once(
         assert (answer.cache, counted(metrics, VIOLATIONS)) == (outcome, 1)
 
 
-async def test_a_time_limit_is_a_failure_like_any(metrics: Metrics) -> None:
+async def test_time_limit_fails_like_other_errors(metrics: Metrics) -> None:
     pool = make_pool(metrics, time_limit_seconds=0.2)
     runner = make_runner(metrics, pool)
     with pytest.raises(OutOfTime):
         await runner.run(FAKE, FakeRequest(action="sleep", amount=600.0, cost=DEAR))
-    pool._time_limit_seconds = TEST_TIMEOUT  # what is quick meets no limit, however busy the machine is
+    pool._time_limit_seconds = TEST_TIMEOUT  # A fast computation meets no limit, however busy the machine is.
     assert (await runner.run(FAKE, FakeRequest(cost=DEAR))).cache == "computed"
     await pool.close()
 
 
-async def test_the_order_of_fields_and_spelled_out_defaults_change_nothing(runner: ComputationRunner) -> None:
+async def test_field_order_and_explicit_defaults_do_not_change_digest(runner: ComputationRunner) -> None:
     first = await runner.answer(FAKE, b'{"amount": 1.0, "mechanism": {"type": "fake"}}')
     second = await runner.answer(FAKE, b'{"mechanism": {"type": "fake"}, "action": "echo", "amount": 1}')
     assert (second.digest, second.cache) == (first.digest, "memory")
@@ -227,12 +235,12 @@ async def test_the_order_of_fields_and_spelled_out_defaults_change_nothing(runne
         (b'{"amount": 1.0, "amount": 2.0}', DuplicateKeys),
     ],
 )
-async def test_bodies_that_are_no_requests(runner: ComputationRunner, body: bytes, error: type[Exception]) -> None:
+async def test_invalid_body_raises(runner: ComputationRunner, body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         await runner.answer(FAKE, body)
 
 
-async def test_duplicate_keys_are_pointed_at(runner: ComputationRunner) -> None:
+async def test_duplicate_keys_have_pointers(runner: ComputationRunner) -> None:
     body = b'{"mechanism": {"type": "fake", "type": "fake"}, "cost": 1, "cost": 2, "cost": 3}'
     with pytest.raises(DuplicateKeys) as raised:
         await runner.answer(FAKE, body)
@@ -245,7 +253,7 @@ async def test_results_are_found_by_digest(runner: ComputationRunner) -> None:
     assert await runner.find_stored((FAKE.name,), "sha256:" + "0" * 64) is None
 
 
-async def test_a_result_of_another_process_is_used(metrics: Metrics, link: RedisCircuitBreaker, tmp_path: Path) -> None:
+async def test_result_of_another_process_is_used(metrics: Metrics, link: RedisCircuitBreaker, tmp_path: Path) -> None:
     pool = make_pool(metrics)
     log = tmp_path / "log"
     for expected in ("computed", "redis"):
@@ -257,10 +265,8 @@ async def test_a_result_of_another_process_is_used(metrics: Metrics, link: Redis
     await pool.close()
 
 
-async def test_cheap_results_are_neither_stored_nor_looked_up(
-    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
-) -> None:
-    """So a flood of them drives nothing out of a Redis that is full."""
+async def test_inexpensive_results_bypass_redis(metrics: Metrics, link: RedisCircuitBreaker, redis_url: str) -> None:
+    """A flood of inexpensive results evicts nothing from a full Redis."""
     pool = make_pool(metrics)
     for digits in (None, 25):
         for _ in range(2):
@@ -273,8 +279,11 @@ async def test_cheap_results_are_neither_stored_nor_looked_up(
     await pool.close()
 
 
-async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
-    """Answers come later than cheap work waits for: it does without Redis. Dear work waits longer, and does not."""
+async def test_lease_of_expensive_work_holds_under_load(metrics: Metrics, redis_url: str, tmp_path: Path) -> None:
+    """Redis answers later than inexpensive work waits, so inexpensive work goes on without Redis.
+
+    Expensive work waits longer and keeps using it.
+    """
     links = [RedisCircuitBreaker(redis_url, 0.003, metrics) for _ in range(2)]
     pool, log = make_pool(metrics, worker_count=2), tmp_path / "log"
     await pool.start()
@@ -302,7 +311,7 @@ async def test_the_lease_of_dear_work_holds_under_load(metrics: Metrics, redis_u
         await link.stop()
 
 
-async def test_a_corrupt_entry_is_computed_anew_and_replaced(
+async def test_corrupt_entry_is_recomputed_and_replaced(
     metrics: Metrics, link: RedisCircuitBreaker, redis_url: str, tmp_path: Path
 ) -> None:
     pool, log = make_pool(metrics), tmp_path / "log"
@@ -321,9 +330,7 @@ async def test_a_corrupt_entry_is_computed_anew_and_replaced(
     await pool.close()
 
 
-async def test_a_lease_is_given_back_also_after_a_failure(
-    metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
-) -> None:
+async def test_lease_is_released_after_failure(metrics: Metrics, link: RedisCircuitBreaker, redis_url: str) -> None:
     pool = make_pool(metrics)
     shared = make_shared(link, metrics)
     runner = make_runner(metrics, pool, shared)
@@ -335,7 +342,7 @@ async def test_a_lease_is_given_back_also_after_a_failure(
     await pool.close()
 
 
-async def test_a_lease_of_someone_else_is_not_given_back(
+async def test_lease_of_other_holder_is_not_released(
     metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
 ) -> None:
     shared = make_shared(link, metrics)
@@ -349,7 +356,7 @@ async def test_a_lease_of_someone_else_is_not_given_back(
         assert client.get(lease.key) == b"another holder"
 
 
-async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
+async def test_killed_holder_blocks_others_only_until_lease_ends(
     metrics: Metrics, link: RedisCircuitBreaker, redis_url: str
 ) -> None:
     pool = make_pool(metrics)
@@ -359,14 +366,14 @@ async def test_a_killed_holder_blocks_nobody_beyond_its_lease(
     await shared.cache.flush()
     with redis.Redis.from_url(redis_url) as client:
         client.delete(f"privacy_bounds:result:fake:{digest}")
-    # The lease of a process that is gone: nobody will store a result or give the lease back.
+    # Lease of a process that has ended: nobody will store a result or release the lease.
     assert await shared.leases.acquire(digest, 0.5) is not None
     answer = await make_runner(metrics, pool, shared).run(FAKE, FakeRequest(amount=5.0, cost=DEAR))
     assert answer.cache == "computed"
     await pool.close()
 
 
-async def test_a_redis_that_dies_under_way_changes_no_answer(
+async def test_redis_lost_during_computation_changes_no_answer(
     own_redis: RedisServer, metrics: Metrics, tmp_path: Path
 ) -> None:
     link = RedisCircuitBreaker(own_redis.url, TEST_TIMEOUT, metrics)
@@ -387,7 +394,7 @@ async def test_a_redis_that_dies_under_way_changes_no_answer(
     await link.stop()
 
 
-async def test_a_request_waits_for_one_late_answer_only(own_redis: RedisServer, metrics: Metrics) -> None:
+async def test_request_waits_for_at_most_one_timeout(own_redis: RedisServer, metrics: Metrics) -> None:
     link = RedisCircuitBreaker(own_redis.url, 0.05, metrics)
     await link.start()
     pool = make_pool(metrics)
@@ -452,7 +459,7 @@ async def start_other_process(directory: Path, url: str, request: FakeRequest) -
 
 @pytest.mark.parametrize("digits", [None, 25])
 async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_path: Path, digits: int | None) -> None:
-    """Of a price whose lease outlasts the wait for the second process by far."""
+    """The cost is so high that the lease outlasts the wait for the second process by far."""
     log, gate = tmp_path / "log", tmp_path / "gate"
     request = FakeRequest(action="wait", gate=str(gate), cost=20 * DEAR, log=str(log), digits=digits)
     processes = [await start_other_process(tmp_path, redis_url, request) for _ in range(2)]
@@ -467,7 +474,7 @@ async def test_equal_requests_in_two_processes_compute_once(redis_url: str, tmp_
     assert computations_logged(log) == 1
 
 
-async def test_a_holder_killed_for_real_is_replaced(redis_url: str, tmp_path: Path) -> None:
+async def test_killed_lease_holder_is_replaced(redis_url: str, tmp_path: Path) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
     request = FakeRequest(action="wait", gate=str(gate), cost=DEAR, log=str(log))
     holder = await start_other_process(tmp_path, redis_url, request)

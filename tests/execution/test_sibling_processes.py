@@ -1,4 +1,4 @@
-"""Results in the memory of other processes: found, not found, and processes that were killed or do not answer."""
+"""Results in the memory of sibling processes: found, not found, and siblings that were killed or do not answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIGEST = "sha256:" + "a" * 64
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Make the process with this number."""
+    """Return a function that starts the process with a given number."""
 
     def make(process: int) -> tuple[SiblingProcesses, InMemoryResultCache]:
         monkeypatch.setattr(os, "getpid", lambda: process)
@@ -35,7 +35,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     return make
 
 
-async def test_each_finds_what_the_others_have(start: Start) -> None:
+async def test_each_process_finds_results_of_others(start: Start) -> None:
     processes = [start(number) for number in range(3)]
     async with AsyncExitStack() as stack:
         for siblings, _ in processes:
@@ -48,7 +48,7 @@ async def test_each_finds_what_the_others_have(start: Start) -> None:
         assert await processes[2][0].find(("bounds", "curves"), DIGEST) is None, "it does not ask itself"
 
 
-async def test_a_killed_process_is_forgotten_and_a_stuck_one_passed_over(
+async def test_killed_sibling_is_removed_and_stuck_one_skipped(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(siblings_module, "TIMEOUT_SECONDS", 0.1)
@@ -67,7 +67,7 @@ async def test_a_killed_process_is_forgotten_and_a_stuck_one_passed_over(
 
 
 @pytest.mark.parametrize("sent", [b"\xff\xfe\n", b"\n", b"x" * 10_000, b""])
-async def test_questions_that_are_none(start: Start, tmp_path: Path, sent: bytes) -> None:
+async def test_malformed_query_gets_empty_reply(start: Start, tmp_path: Path, sent: bytes) -> None:
     siblings, _ = start(1)
     async with siblings.serve():
         reader, writer = await asyncio.open_unix_connection(tmp_path / "1.sock")
@@ -77,7 +77,7 @@ async def test_questions_that_are_none(start: Start, tmp_path: Path, sent: bytes
         writer.close()
 
 
-async def test_a_runner_finds_results_of_its_siblings(start: Start, metrics: Metrics) -> None:
+async def test_runner_finds_results_of_its_siblings(start: Start, metrics: Metrics) -> None:
     (mine, _), (other, memory) = start(1), start(2)
     pool = make_pool(metrics)
     computing, asking = (make_runner(metrics, pool, siblings=each) for each in (other, mine))

@@ -1,4 +1,4 @@
-"""What is refused is refused before anything is computed, and says how much would have been too much."""
+"""Admission is decided before anything is computed, and a rejection states the limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_admission(
     )
 
 
-def test_the_limits_are_the_last_that_is_allowed() -> None:
+def test_cost_equal_to_limit_is_allowed() -> None:
     admission = make_admission()
     admission.ensure_within_budget(0)
     admission.ensure_within_budget(1_000_000)
@@ -40,7 +40,7 @@ def test_the_limits_are_the_last_that_is_allowed() -> None:
 
 
 class Crowd:
-    """Computations of several clients, which run until they are told to end."""
+    """Computations of several clients, which run until the test ends them."""
 
     def __init__(self, admission: WorkerAdmission) -> None:
         self.admission = admission
@@ -58,12 +58,12 @@ class Crowd:
             await self._end.wait()
 
     async def end(self) -> list[BaseException | None]:
-        """What became of all that were sent."""
+        """End all computations and return their outcomes."""
         self._end.set()
         return await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def test_as_many_wait_as_the_queue_holds() -> None:
+async def test_queue_holds_up_to_its_limit() -> None:
     crowd = Crowd(make_admission())
     await crowd.send("one", 5)
     assert crowd.admission.admitted == 5
@@ -78,7 +78,7 @@ async def test_as_many_wait_as_the_queue_holds() -> None:
 
 
 @pytest.mark.usefixtures("no_time_passes")
-async def test_clients_have_their_turns_one_after_another() -> None:
+async def test_clients_are_served_in_turn() -> None:
     crowd = Crowd(make_admission(worker_count=1, queue_limit=100))
     for client, count in (("flood", 6), ("polite", 2), ("third", 3)):
         await crowd.send(client, count)
@@ -87,7 +87,7 @@ async def test_clients_have_their_turns_one_after_another() -> None:
     assert crowd.served == ["flood", *turns]
 
 
-async def test_in_a_full_queue_who_has_most_makes_room() -> None:
+async def test_full_queue_evicts_largest_requester() -> None:
     crowd = Crowd(make_admission(worker_count=1, queue_limit=10))
     await crowd.send("flood", 80)
     await crowd.send("polite", 3)
@@ -98,7 +98,7 @@ async def test_in_a_full_queue_who_has_most_makes_room() -> None:
     assert crowd.served[1] == "polite"
 
 
-async def test_no_client_drives_out_one_that_has_as_little() -> None:
+async def test_equal_client_is_not_evicted_by_newcomer() -> None:
     crowd = Crowd(make_admission(worker_count=1, queue_limit=4))
     for client in ("runs", "a", "b", "c", "d"):
         await crowd.send(client)
@@ -109,8 +109,8 @@ async def test_no_client_drives_out_one_that_has_as_little() -> None:
 
 
 @pytest.mark.usefixtures("no_time_passes")
-async def test_nobody_is_let_in_to_wait_too_long() -> None:
-    """And is told when that will have changed: here in half a second, of which whole ones are made."""
+async def test_expected_wait_beyond_limit_is_rejected() -> None:
+    """The rejection states when a retry may succeed: in half a second, rounded up to a whole second."""
     crowd = Crowd(make_admission(worker_count=1, queue_limit=100, queue_wait_limit_seconds=1.5))
     await crowd.send("one", 2, cost=1_000_000)
     with pytest.raises(QueueFull) as raised:
@@ -121,7 +121,7 @@ async def test_nobody_is_let_in_to_wait_too_long() -> None:
 
 
 @pytest.mark.usefixtures("no_time_passes")
-async def test_retry_after_is_the_wait_for_the_next_free_place() -> None:
+async def test_retry_after_is_wait_for_next_free_slot() -> None:
     crowd = Crowd(make_admission(worker_count=2, queue_limit=1))
     await crowd.send("one", cost=9_000_000)
     await crowd.send("one", cost=3_500_000)
@@ -133,7 +133,7 @@ async def test_retry_after_is_the_wait_for_the_next_free_place() -> None:
     await crowd.end()
 
 
-async def test_who_gives_up_leaves_the_queue() -> None:
+async def test_cancelled_computation_leaves_the_queue() -> None:
     crowd = Crowd(make_admission(worker_count=1))
     await crowd.send("one", 3)
     crowd.tasks[1].cancel()
@@ -144,7 +144,7 @@ async def test_who_gives_up_leaves_the_queue() -> None:
     assert crowd.admission.admitted == 0
 
 
-async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None:
+async def test_slot_granted_to_leaving_client_goes_to_next() -> None:
     admission = make_admission(worker_count=1)
     leaving_is_told = asyncio.Event()
 
@@ -159,13 +159,13 @@ async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None
     tasks = [asyncio.create_task(first()), asyncio.create_task(waits()), asyncio.create_task(waits())]
     await asyncio.sleep(0)
     leaving_is_told.set()
-    await asyncio.sleep(0)  # the turn is given here, and taken in the next round of the loop
+    await asyncio.sleep(0)  # The slot is granted here, and taken in the next round of the loop.
     tasks[1].cancel()
     assert await tasks[2] == "served"
     assert admission.admitted == 0
 
 
-async def test_a_place_is_free_again_after_a_failure() -> None:
+async def test_slot_is_free_after_failure() -> None:
     admission = make_admission()
     with pytest.raises(ZeroDivisionError):
         async with admission.slot(QueuedComputation("one"), 1):
@@ -185,5 +185,5 @@ async def test_a_place_is_free_again_after_a_failure() -> None:
         (None, "unknown"),
     ],
 )
-def test_one_machine_is_one_client(address: str | None, key: str) -> None:
+def test_addresses_of_one_machine_share_one_key(address: str | None, key: str) -> None:
     assert requester_from_address(address) == key

@@ -1,4 +1,4 @@
-"""Worker processes end when they must, and only their own computation notices. Every death here is a real one."""
+"""Worker processes that end or are killed affect only their own computation. Every death here is a real one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def process_of(pool: WorkerPool, log: Path) -> int:
     return int(log.read_text().splitlines()[-1])
 
 
-async def test_the_body_comes_back_from_another_process(pool: WorkerPool, tmp_path: Path) -> None:
+async def test_body_is_computed_in_another_process(pool: WorkerPool, tmp_path: Path) -> None:
     assert pool.started == 0, "no process before it is needed"
     computed = await compute(pool, amount=2.5)
     assert FakeResponse.model_validate_json(computed.body).value == 2.5
@@ -68,7 +68,7 @@ async def test_errors_arrive_as_they_were_raised(pool: WorkerPool) -> None:
         await compute(pool, action="defect")
 
 
-async def test_a_log_shows_where_in_the_worker_a_defect_was(pool: WorkerPool) -> None:
+async def test_log_shows_worker_traceback_of_defect(pool: WorkerPool) -> None:
     with pytest.raises(KeyError, match="defect") as caught:
         await compute(pool, action="defect")
     written = io.BytesIO()
@@ -78,7 +78,7 @@ async def test_a_log_shows_where_in_the_worker_a_defect_was(pool: WorkerPool) ->
     assert "in compute_fake" in shown
 
 
-async def test_a_process_is_killed_at_its_time_limit(pool: WorkerPool, metrics: Metrics, tmp_path: Path) -> None:
+async def test_worker_is_killed_at_its_time_limit(pool: WorkerPool, metrics: Metrics, tmp_path: Path) -> None:
     process = await process_of(pool, tmp_path / "log")
     with pytest.raises(OutOfTime):
         await compute(pool, 0.3, action="sleep", amount=600.0)
@@ -88,7 +88,7 @@ async def test_a_process_is_killed_at_its_time_limit(pool: WorkerPool, metrics: 
     assert (await compute(pool)).body
 
 
-async def test_a_process_ends_itself_at_its_time_limit_where_the_service_does_not(
+async def test_worker_ends_itself_if_service_does_not_kill_it(
     pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = ProcessPool.schedule
@@ -98,7 +98,7 @@ async def test_a_process_ends_itself_at_its_time_limit_where_the_service_does_no
     assert (await compute(pool)).body
 
 
-async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
+async def test_worker_beyond_memory_limit_raises_out_of_memory(metrics: Metrics) -> None:
     pool = make_pool(metrics, memory_limit_bytes=300 * 2**20)
     with pytest.raises(OutOfMemory):
         await compute(pool, action="allocate", amount=400.0 * 2**20)
@@ -107,7 +107,7 @@ async def test_a_process_may_not_take_all_memory(metrics: Metrics) -> None:
     await pool.close()
 
 
-async def test_a_process_that_keeps_much_is_replaced(metrics: Metrics, tmp_path: Path) -> None:
+async def test_worker_that_retains_much_memory_is_replaced(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics, memory_limit_bytes=512 * 2**20)
     await pool.start()
     first = await process_of(pool, tmp_path / "log")
@@ -117,7 +117,7 @@ async def test_a_process_that_keeps_much_is_replaced(metrics: Metrics, tmp_path:
     second = await process_of(pool, tmp_path / "log")
     assert second != first
     assert (await compute(pool)).retained_bytes < 64 * 2**20
-    # Between computations, so that nothing is lost; the next is there before anybody asks.
+    # Between computations, so that nothing is lost. The replacement is ready before the next request.
     assert (await compute(pool, action="keep", amount=200.0 * 2**20)).body
     while pool.started != 1:
         await asyncio.sleep(0.01)
@@ -128,7 +128,7 @@ async def test_a_process_that_keeps_much_is_replaced(metrics: Metrics, tmp_path:
     await pool.close()
 
 
-async def test_a_process_killed_at_work_fails_its_computation_only(metrics: Metrics, tmp_path: Path) -> None:
+async def test_worker_killed_at_work_fails_only_its_computation(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics, worker_count=2)
     victim_log, other_log, gate = tmp_path / "victim", tmp_path / "other", tmp_path / "gate"
     victim = asyncio.create_task(compute(pool, action="sleep", amount=600.0, log=str(victim_log)))
@@ -147,16 +147,14 @@ async def test_a_process_killed_at_work_fails_its_computation_only(metrics: Metr
     await pool.close()
 
 
-async def test_a_process_that_kills_itself_fails_its_computation_only(pool: WorkerPool) -> None:
+async def test_worker_that_exits_fails_only_its_computation(pool: WorkerPool) -> None:
     with pytest.raises(WorkerDied):
         await compute(pool, action="die")
     assert (await compute(pool)).body
 
 
 @pytest.mark.parametrize("noticed", [False, True])
-async def test_a_process_killed_while_idle_is_replaced_unnoticed(
-    pool: WorkerPool, tmp_path: Path, noticed: bool
-) -> None:
+async def test_idle_worker_that_is_killed_is_replaced(pool: WorkerPool, tmp_path: Path, noticed: bool) -> None:
     process = await process_of(pool, tmp_path / "log")
     os.kill(process, signal.SIGKILL)
     if noticed:
@@ -165,7 +163,7 @@ async def test_a_process_killed_while_idle_is_replaced_unnoticed(
     assert (await compute(pool)).body
 
 
-async def test_a_cancelled_computation_stops_its_process(pool: WorkerPool, tmp_path: Path) -> None:
+async def test_cancelled_computation_stops_its_worker(pool: WorkerPool, tmp_path: Path) -> None:
     task = asyncio.create_task(compute(pool, action="sleep", amount=60.0, log=str(tmp_path / "log")))
     process = await logged(tmp_path / "log")
     task.cancel()
@@ -176,7 +174,7 @@ async def test_a_cancelled_computation_stops_its_process(pool: WorkerPool, tmp_p
         os.kill(process, 0)
 
 
-async def test_a_closed_pool_takes_nothing(metrics: Metrics, tmp_path: Path) -> None:
+async def test_closed_pool_rejects_computations(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics)
     process = await process_of(pool, tmp_path / "log")
     await pool.close()
@@ -187,7 +185,7 @@ async def test_a_closed_pool_takes_nothing(metrics: Metrics, tmp_path: Path) -> 
         await compute(pool)
 
 
-async def test_an_error_that_only_its_library_can_make_is_named(pool: WorkerPool) -> None:
+async def test_unpicklable_error_is_named(pool: WorkerPool) -> None:
     with pytest.raises(ForeignError, match="ValidationError") as raised:
         await compute(pool, action="misfit")
     assert "2 validation errors for FakeResponse" in raised.value.__notes__[0]

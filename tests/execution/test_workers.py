@@ -1,4 +1,4 @@
-"""The reserve: short work does not wait for long work, and a price that is too low harms nobody. Real processes."""
+"""The reserve pool: short work does not wait for long work, and an underestimate harms nobody. Real processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MEBIBYTE = 2**20
 
 @pytest.fixture
 async def runner(metrics: Metrics) -> AsyncIterator[ComputationRunner]:
-    """One worker, and a reserve with a limit of half a second for what sleeps."""
+    """Yield a runner with one worker, and a reserve with a limit of half a second for sleeping computations."""
     pool = make_pool(metrics)
     reserve = make_pool(metrics, time_limit_seconds=TEST_TIMEOUT, memory_limit_bytes=384 * MEBIBYTE)
     await reserve.start()
@@ -52,10 +52,10 @@ async def test_short_work_does_not_wait_for_the_only_worker(runner: ComputationR
     assert (await long).cache == "computed"
 
 
-async def test_work_beyond_its_price_takes_its_turn(
+async def test_underestimated_work_moves_to_ordinary_worker(
     runner: ComputationRunner, metrics: Metrics, tmp_path: Path
 ) -> None:
-    """It is ended in the reserve at the limit there, and computed by the ordinary worker."""
+    """The reserve ends the work at its time limit, and an ordinary worker computes it."""
     log, gate, slow = tmp_path / "log", tmp_path / "gate", tmp_path / "slow"
     assert runner._workers._reserve is not None
     runner._workers._reserve._time_limit_seconds = 0.3
@@ -75,7 +75,7 @@ async def test_work_beyond_its_price_takes_its_turn(
 
 
 @pytest.mark.parametrize(("action", "amount"), [("allocate", 600.0 * MEBIBYTE), ("die", 0.0)])
-async def test_work_that_needs_more_than_the_reserve_has(
+async def test_work_beyond_reserve_memory_moves_to_ordinary_worker(
     runner: ComputationRunner, tmp_path: Path, action: str, amount: float
 ) -> None:
     log, gate, more = tmp_path / "log", tmp_path / "gate", tmp_path / "more"
@@ -95,7 +95,7 @@ async def test_work_that_needs_more_than_the_reserve_has(
     assert computations_logged(more) == 2
 
 
-async def test_who_joins_does_not_lose_the_answer_with_the_place_of_the_first(metrics: Metrics, tmp_path: Path) -> None:
+async def test_joined_request_survives_eviction_of_the_first(metrics: Metrics, tmp_path: Path) -> None:
     pool = make_pool(metrics)
     runner = make_runner(metrics, pool, queue_limit=3)
     log, gate = tmp_path / "log", tmp_path / "gate"

@@ -1,16 +1,16 @@
-"""Compare the answers of the service with those that are kept.
+"""Compare current answers of the service with the stored ones.
 
 `python -m tests.frozen COMMAND [--first N]`:
 
-requests   choose the requests anew: numbers of those that take too long on this machine are skipped
-write      compute all answers and keep them, with their engine version and platform
-bytes      how many answers have equal bytes, but for digest and engine version
-numbers    how many have equal numbers, evidence and methods
-meet       whether every enclosure that is kept meets that of now, and which of them are wider now
-agree      whether every bound that is kept agrees with that of now to 1e-9
-cpu        CPU of the cases of the benchmark
-wide       list the answers that are wider than their tolerance, each question asked alone
-prices     estimated cost over measured CPU of sixteen ordinary requests, and of all requests by resource and engine
+requests   choose the requests again, and record the numbers of those that take too long on this machine
+write      compute all answers and store them with their engine version and platform
+bytes      count the answers with equal bytes, except for digest and engine version
+numbers    count the answers with equal numbers, evidence and methods
+meet       check that every stored enclosure meets the current one, and list those that are wider now
+agree      check that every stored bound agrees with the current one to 1e-9
+cpu        measure the CPU of the benchmark cases
+wide       list the answers that are wider than their tolerance, each question in a request of its own
+prices     compare estimated cost with measured CPU for sixteen ordinary requests, and for all by resource and engine
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from typing import Final
 
 from service.engine_version import ENGINE_VERSION
 from service.resources.catalogue import RESOURCES, resource
-from tests.frozen.answers import DEFECT, Answer, Kept, answer, kept, present_platform
-from tests.frozen.comparing import apart, disagreeing, unlike, wider
+from tests.frozen.answers import DEFECT, Answer, FrozenAnswers, answer, present_platform, read_frozen_answers
+from tests.frozen.comparing import contradictions, disagreeing, unlike, wider
 from tests.frozen.wide import wide_answers
 
 REQUESTS: Final = 2000
 WITH_BOUNDS: Final = 200
-"""The first requests: their bounds are kept, and `make test` asks them."""
+"""Number of first requests: their bounds are stored, and `make test` computes them."""
 LONGEST_SECONDS: Final = {True: 0.5, False: 1.0}
-"""CPU of a request that is asked, by whether it is one of the first."""
+"""CPU limit of a request in seconds, by whether it is one of the first requests."""
 
 
 class TooLong(BaseException):
@@ -50,8 +50,8 @@ def _stop(_: int, __: FrameType | None) -> None:
 
 
 def choose() -> int:
-    """Write the numbers of the requests that take too long, or have a defect, without any answers."""
-    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+    """Write the numbers of the requests that take too long or fail unexpectedly, without any answers."""
+    for name in RESOURCES:  # No measured request pays for the import of its resource.
         resource(name)
     signal.signal(signal.SIGVTALRM, _stop)
     skipped: list[int] = []
@@ -67,28 +67,28 @@ def choose() -> int:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         number += 1
-    Kept(skipped=tuple(skipped)).write()
+    FrozenAnswers(skipped=tuple(skipped)).write()
     return 0
 
 
 def write() -> int:
-    """Keep the answers of now to the requests that were chosen."""
-    skipped = kept().skipped
+    """Store the current answers to the chosen requests."""
+    skipped = read_frozen_answers().skipped
     numbers = [number for number in range(REQUESTS + len(skipped)) if number not in skipped]
     found = [answer(number) for number in numbers]
     answers = found[:WITH_BOUNDS] + [replace(one, bounds=()) for one in found[WITH_BOUNDS:]]
-    Kept(present_platform(), ENGINE_VERSION, skipped, tuple(answers)).write()
+    FrozenAnswers(present_platform(), ENGINE_VERSION, skipped, tuple(answers)).write()
     return 0
 
 
 def both(first: int) -> Iterator[tuple[Answer, Answer]]:
-    """Yield the answer that is kept and that of now to each of the first requests."""
-    for before in kept().answers[:first]:
+    """Yield the stored and the current answer to each of the first requests."""
+    for before in read_frozen_answers().answers[:first]:
         yield before, answer(before.number)
 
 
 def count_equal(digest: Callable[[Answer], str], first: int) -> int:
-    """Print how many digests are equal, and which are not. Return 1 where one is not."""
+    """Print how many digests are equal, and which differ. Return 1 if any differs."""
     pairs = list(both(first))
     moved = [(before, now) for before, now in pairs if digest(before) != digest(now)]
     for before, now in moved:
@@ -98,7 +98,7 @@ def count_equal(digest: Callable[[Answer], str], first: int) -> int:
 
 
 def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
-    """Print which enclosures fail a check, and which are wider than before. Return 1 where one fails."""
+    """Print which enclosures fail a check, and which are wider than before. Return 1 if any fails."""
     failed = widened = 0
     pairs = list(both(min(first, WITH_BOUNDS)))
     for before, now in pairs:
@@ -114,12 +114,12 @@ def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
 
 
 def measure(what: str, first: int) -> int:
-    """Print CPU, or estimated costs."""
-    from tests.frozen import costs, prices  # loads the benchmark
+    """Print CPU seconds or estimated costs."""
+    from tests.frozen import costs, prices  # Loads the benchmark.
 
     if what == "cpu":
         return costs.print_cpu()
-    for name in RESOURCES:  # no request pays for what is loaded with the first of its kind
+    for name in RESOURCES:  # No measured request pays for the import of its resource.
         resource(name)
     prices.print_space(first)
     return costs.print_prices()
@@ -132,13 +132,13 @@ def print_wide(first: int) -> int:
 
 
 def main() -> int:
-    """Run a command, and say which CPU it took."""
+    """Run a command and print its CPU seconds."""
     commands: dict[str, Callable[[int], int]] = {
         "requests": lambda _: choose(),
         "write": lambda _: write(),
         "bytes": lambda first: count_equal(lambda one: one.bytes, first),
         "numbers": lambda first: count_equal(lambda one: one.numbers, first),
-        "meet": lambda first: compare(apart, first),
+        "meet": lambda first: compare(contradictions, first),
         "agree": lambda first: compare(disagreeing, first),
         "cpu": lambda first: measure("cpu", first),
         "prices": lambda first: measure("prices", first),

@@ -1,4 +1,4 @@
-"""Answers, by two digests each, and the file that keeps those of one engine version on one platform."""
+"""Answers, by two digests each, and the file with the answers of one engine version on one platform."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from tests.frozen.space import request
 FILE: Final = Path(__file__).with_name("answers.json")
 DIGEST: Final = "sha256:" + "0" * 64
 ENGINE: Final = "frozen"
-"""The digest and the engine version that stand in every answer, so that its bytes depend on neither."""
+"""Digest and engine version of every answer, so that the bytes depend on neither."""
 WORDS: Final = ("evidence", "method")
 COUNTS: Final = ("readings",)
-"""Fields that count evaluations: they change with the way to a number."""
+"""Fields that count evaluations. They depend on how a number was computed."""
 DEFECT: Final = "500"
-"""The status that stands for an exception that no request should raise."""
+"""Status of an exception that no request should raise."""
 MOST_BOUNDS: Final = 12
-"""Enclosures that are kept of one answer, evenly spread over it."""
+"""Number of stored enclosures of one answer, evenly spread over it."""
 
 Pair: TypeAlias = tuple[float, float]
-"""The lower and the upper bound of an enclosure."""
+"""Lower and upper bound of an enclosure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Digests and enclosures of the answer to a request.
 
-    asked: digest of the request. bytes: digest of the answer without its digest and engine version, or of the problem.
-    numbers: digest of all numbers with their evidence and method, or of the problem. problem: status and type of a
-    refusal, else "". bounds: enclosures in the order of the answer, not all of a long one.
+    `asked` is the digest of the request. `bytes` is the digest of the answer without its digest and engine version, or
+    of the problem. `numbers` is the digest of all numbers with their evidence and method, or of the problem. `problem`
+    holds status and type of a rejection, else "". `bounds` lists enclosures in the order of the answer, not all of a
+    long answer.
     """
 
     number: int
@@ -58,7 +59,10 @@ class Answer:
 
 
 def response(name: str, body: bytes) -> bytes:
-    """Compute the response of a resource as the service does. Raises what `problem_of` turns into a refusal."""
+    """Compute the response of a resource as the service does.
+
+    Raise the errors that `problem_of` turns into a problem.
+    """
     computation = resource(name)
     sent = parse_request(computation.request_type, body, validate_with_imports)
     computation.quote(sent)
@@ -66,7 +70,7 @@ def response(name: str, body: bytes) -> bytes:
 
 
 def answer(number: int) -> Answer:
-    """Compute the answer to a request, as the service does; of an error that is no refusal keep its name."""
+    """Compute the answer to a request as the service does. For an unexpected error, keep its name."""
     name, body = request(number)
     asked = _digest(body.decode())
     try:
@@ -93,7 +97,7 @@ def _digest(text: str) -> str:
 
 
 def _numbers(value: Any, name: str = "") -> Iterator[str]:
-    """Yield every number of an answer with its name, and the words that say how it was found."""
+    """Yield every number of an answer with its name, evidence and method."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in COUNTS:
@@ -120,12 +124,12 @@ def _pairs(value: Any) -> Iterator[Pair]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value of an answer is a number. JSON has no infinities: they are words."""
+    """Return whether a value of an answer is a number. Infinities are strings in JSON."""
     return (isinstance(value, int | float) and not isinstance(value, bool)) or value in ("Infinity", "-Infinity")
 
 
 def present_platform() -> dict[str, str]:
-    """Return what decides about last digits: processor, its instructions, libraries."""
+    """Return what determines the last digits: processor, instruction sets, libraries."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else [f"model name: {platform.processor()}"]
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
@@ -142,8 +146,8 @@ def present_platform() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Content of the file. skipped: numbers of requests that take too long, and are not asked."""
+class FrozenAnswers:
+    """Content of the file. `skipped` lists the numbers of requests that take too long, and are not computed."""
 
     platform: dict[str, str] = field(default_factory=dict[str, str])
     engine_version: str = ""
@@ -151,17 +155,17 @@ class Kept:
     answers: tuple[Answer, ...] = ()
 
     def write(self) -> None:
-        """Write the file, a line for each answer."""
+        """Write the file, one line for each answer."""
         head = {"platform": self.platform, "engine_version": self.engine_version, "skipped": self.skipped}
         lines = ",\n".join(json.dumps(astuple(one), separators=(",", ":")) for one in self.answers)
         FILE.write_text(f'{json.dumps(head)[:-1]},\n"answers": [\n{lines}\n]}}\n', "utf-8")
 
 
-def kept() -> Kept:
-    """Return what is in the file."""
+def read_frozen_answers() -> FrozenAnswers:
+    """Read the content of the file."""
     read = json.loads(FILE.read_text("utf-8"))
     answers = tuple(
         Answer(*named, problem=problem, bounds=tuple((low, high) for low, high in bounds))
         for *named, problem, bounds in read["answers"]
     )
-    return Kept(read["platform"], read["engine_version"], tuple(read["skipped"]), answers)
+    return FrozenAnswers(read["platform"], read["engine_version"], tuple(read["skipped"]), answers)

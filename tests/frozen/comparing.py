@@ -1,4 +1,4 @@
-"""How answers of now compare with those of the file."""
+"""Comparison of current answers with those of the file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from tests.frozen.answers import Answer, Pair
 
 AGREEMENT: Final = 1e-9
-"""Largest relative difference of two bounds that differ by rounding alone."""
+"""Largest relative difference between two bounds that differ by rounding alone."""
 ROUNDING: Final = 1e-13
 
 
 def unlike(before: Answer, now: Answer) -> str:
-    """Return why two answers cannot be compared bound by bound; "" where they can."""
+    """Return why two answers cannot be compared bound by bound, or "" if they can."""
     if before.asked != now.asked:
         return "the request is another one: a generator of requests has changed"
     if before.problem != now.problem:
@@ -24,22 +24,22 @@ def unlike(before: Answer, now: Answer) -> str:
     return ""
 
 
-def apart(before: Answer, now: Answer) -> list[str]:
-    """Return what contradicts: enclosures of one number that do not meet."""
+def contradictions(before: Answer, now: Answer) -> list[str]:
+    """Return the contradictions: enclosures of one number that do not meet."""
     problem = unlike(before, now)
     pairs = zip(before.bounds, now.bounds, strict=not problem)
-    return [problem] if problem else [_said(*two) for two in pairs if not _meet(*two)]
+    return [problem] if problem else [_describe_difference(*two) for two in pairs if not _meet(*two)]
 
 
 def disagreeing(before: Answer, now: Answer) -> list[str]:
     """Return the bounds that differ by more than rounding."""
     problem = unlike(before, now)
     pairs = zip(before.bounds, now.bounds, strict=not problem)
-    return [problem] if problem else [_said(*two) for two in pairs if not _agree(*two)]
+    return [problem] if problem else [_describe_difference(*two) for two in pairs if not _agree(*two)]
 
 
 def wider(before: Answer, now: Answer) -> Iterator[tuple[Pair, Pair, float]]:
-    """Yield the enclosures that are wider than before by more than rounding, and how many times."""
+    """Yield the enclosures that are wider than before by more than rounding, and the ratio of the widths."""
     for old, new in zip(before.bounds, now.bounds, strict=False):
         widths = [high - low if high > low else 0.0 for low, high in (old, new)]
         if widths[1] > widths[0] * (1 + 1e-6) + ROUNDING * max(map(abs, new)):
@@ -55,5 +55,5 @@ def _agree(before: Pair, now: Pair) -> bool:
     return all(old == new or abs(old - new) <= AGREEMENT * size for old, new in zip(before, now, strict=True))
 
 
-def _said(before: Pair, now: Pair) -> str:
+def _describe_difference(before: Pair, now: Pair) -> str:
     return f"was [{before[0]!r}, {before[1]!r}], is [{now[0]!r}, {now[1]!r}]"

@@ -1,4 +1,4 @@
-"""CPU of the cases of the benchmark, and estimated costs against measured ones."""
+"""CPU of the benchmark cases, and estimated against measured costs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _sweep(vary: dict[str, Any], combine: str) -> Callable[[], object]:
 
 
 def cases() -> dict[str, Callable[[], object]]:
-    """Return the cases of the benchmark, each cold: curves are made anew."""
+    """Return the benchmark cases. Each is cold: curves are built again."""
     found: dict[str, Callable[[], object]] = {}
     for run in (C1, C2, C3, C4, C5, C6, S1, S2, L1):
         found[f"{run.name} epsilon"] = lambda run=run: ask_epsilon(run.curves())
@@ -106,11 +106,11 @@ def cases() -> dict[str, Callable[[], object]]:
 
 
 def print_cpu() -> int:
-    """Print the CPU of every case of the benchmark in milliseconds: median and least of some rounds."""
+    """Print the CPU of every benchmark case in milliseconds: median and minimum of some rounds."""
     ask_gamma(UNRELATED.curves())
     ask_epsilon(UNRELATED.curves())
     measured: dict[str, list[float]] = {name: [] for name in cases()}
-    for _ in range(ROUNDS):  # in turn, so that a busy moment of the machine does not slow one case alone
+    for _ in range(ROUNDS):  # Cases take turns, so that other load of the machine does not slow a single case.
         for name, work in cases().items():
             measured[name].append(cpu_seconds(work) * 1e3)
     for name, found in measured.items():

@@ -1,4 +1,4 @@
-"""Likely costs against measured CPU, over the requests that are kept: shares within a factor, and ranges that hold."""
+"""Likely costs against measured CPU over the stored requests: shares within a factor, and ranges that hold."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from service.parsing import RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.resources.catalogue import resource
 from service.resources.cost_range import CostRange, cost_range
-from tests.frozen.answers import DIGEST, ENGINE, kept
+from tests.frozen.answers import DIGEST, ENGINE, read_frozen_answers
 from tests.frozen.space import TURNS, request
 
 FACTOR: Final = 4.0
 SHORT_SECONDS: Final = 0.010
-"""What takes less need not be priced well."""
+"""CPU seconds below which a cost needs no accurate estimate."""
 LIMIT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A request with the range of its cost, and the CPU seconds that it took."""
+    """A request with the range of its cost, and its measured CPU seconds."""
 
     number: int
     group: str
@@ -34,7 +34,7 @@ class Priced:
 
     @property
     def ratio(self) -> float:
-        """The likely cost over the measured one."""
+        """Likely cost over measured cost."""
         return self.range.likely * 1e-6 / self.seconds
 
     @property
@@ -44,7 +44,7 @@ class Priced:
 
 
 def priced(number: int) -> Priced | None:
-    """Measure a request; None where it is refused."""
+    """Measure a request. Return None if it is rejected."""
     name, body = request(number)
     computation = resource(name)
     try:
@@ -59,11 +59,11 @@ def priced(number: int) -> Priced | None:
 
 
 def print_space(first: int) -> None:
-    """Print the share of requests within the factor, of all and of either half, and the groups, worst first.
+    """Print the share of requests within the factor, for all and for either half, and the groups, worst first.
 
-    Constants were chosen on the requests whose round of the space is even; those of odd rounds were held out.
+    Constants were fitted to the requests whose round of the space is even. Those of odd rounds were held out.
     """
-    skipped = set(kept().skipped)
+    skipped = set(read_frozen_answers().skipped)
     numbers = [number for number in range(first + len(skipped)) if number not in skipped][:first]
     found = [each for each in map(priced, numbers) if each is not None and each.seconds >= SHORT_SECONDS]
     halves = [[each for each in found if each.number // len(TURNS) % 2 == half] for half in (0, 1)]

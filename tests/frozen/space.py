@@ -1,4 +1,4 @@
-"""Requests over everything that the contract allows, by number: the same number is always the same request."""
+"""Requests over everything that the contract allows, by number. A number always gives the same request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUESTIONS: Final = {
     "delta": ("delta", "epsilon"),
     "epsilon": ("epsilon", "delta"),
 }
-"""The type of a question, and the field that holds its argument, by what is evaluated."""
+"""Type of a question and the field with its argument, by the evaluated quantity."""
 
 
 def _bounds(spec: Spec, neighbours: Neighbours, *asked: RandomQuestion) -> tuple[str, Spec]:
@@ -56,7 +56,7 @@ def _mixed(random: Generator) -> tuple[str, Spec]:
 
 
 def _sweep(random: Generator) -> tuple[str, Spec]:
-    """Draw one or two numbers of a mechanism, and up to eight values for them."""
+    """Draw one or two varied numbers of a mechanism, and up to eight values for each."""
     run = mechanism(random)
     pointers = list(number_pointers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
     count = int(random.integers(1, 9))
@@ -77,7 +77,7 @@ def _assessment(random: Generator) -> tuple[str, Spec]:
 
 
 def _state(random: Generator) -> tuple[str, Spec]:
-    """Draw a state of another library, imported or asked about."""
+    """Draw a state of another library, as an import or as the mechanism of a request."""
     library = str(random.choice(list(STATES)))
     written = STATES[library][str(random.choice(list(STATES[library])))]
     state = {"format": library, "content": written["content"]}
@@ -116,7 +116,7 @@ SPACES: Final[tuple[tuple[int, Callable[[Generator], tuple[str, Spec]]], ...]] =
     (1, _state),
     (3, _example),
 )
-"""How many of 22 requests are drawn from which space."""
+"""Number of requests from each space, out of 22."""
 TURNS: Final = tuple(draw for count, draw in SPACES for _ in range(count))
 
 

@@ -1,30 +1,30 @@
-"""Numbers move only with a new engine version: the requests that are kept, asked again."""
+"""Numbers change only with a new engine version: the stored requests are computed again."""
 
 from __future__ import annotations
 
 import pytest
 
 from service.engine_version import ENGINE_VERSION
-from tests.frozen.answers import FILE, Answer, answer, kept, present_platform
-from tests.frozen.comparing import apart, disagreeing, unlike
+from tests.frozen.answers import FILE, Answer, answer, present_platform, read_frozen_answers
+from tests.frozen.comparing import contradictions, disagreeing, unlike
 from tests.frozen.space import request
 from tests.slow_marker import thorough
 
-KEPT = kept()
+KEPT = read_frozen_answers()
 HERE = KEPT.platform == present_platform()
 WITH_BOUNDS = 200
 BLOCK = 50
 BLOCKS = range(0, len(KEPT.answers), BLOCK)
 
 
-def test_answers_are_those_of_the_engine_version() -> None:
+def test_stored_answers_have_current_engine_version() -> None:
     advice = "run `python -m tests.frozen meet`, explain what is wider, and then run `python -m tests.frozen write`"
     assert KEPT.engine_version == ENGINE_VERSION, f"{FILE} is of another engine version: {advice}"
 
 
 @pytest.mark.parametrize("start", [start if start < WITH_BOUNDS else thorough(start) for start in BLOCKS])
-def test_numbers_are_those_of_the_file(start: int) -> None:
-    """Compare digests where processor and libraries are those of the file, else bounds up to rounding."""
+def test_numbers_match_stored_answers(start: int) -> None:
+    """Compare digests on the processor and libraries of the file, and bounds up to rounding elsewhere."""
     if KEPT.engine_version != ENGINE_VERSION:
         pytest.skip("the file is of another engine version")
     for before in KEPT.answers[start : start + BLOCK]:
@@ -34,8 +34,8 @@ def test_numbers_are_those_of_the_file(start: int) -> None:
 
 def _problems(before: Answer, now: Answer) -> list[str]:
     if not HERE:
-        return apart(before, now) + disagreeing(before, now) if before.bounds or before.problem else []
+        return contradictions(before, now) + disagreeing(before, now) if before.bounds or before.problem else []
     if before.numbers == now.numbers:
         return []
     advice = f"a number moved: service/engine_version.py is to change, and {FILE.name} to be written"
-    return [unlike(before, now) or advice, *apart(before, now), *disagreeing(before, now)]
+    return [unlike(before, now) or advice, *contradictions(before, now), *disagreeing(before, now)]

@@ -1,4 +1,4 @@
-"""Answers that are wider than their tolerance: what limits them, and which mechanisms they are about."""
+"""Answers wider than their tolerance: their limits and their mechanisms."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.frozen.answers import kept, response
+from tests.frozen.answers import read_frozen_answers, response
 from tests.frozen.space import request
 
 MOST_SHOWN: Final = 4
-"""Answers of a group that are printed."""
+"""Number of printed answers of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class WideAnswer:
 
 
 def wide_answers(first: int) -> Iterator[str]:
-    """Yield lines about the wide answers to the first requests, each question asked alone: by limit, engine and kind.
+    """Yield lines about the wide answers to the first requests, grouped by limit, engine and kind.
 
-    Largest groups come first.
+    Each question is computed in a request of its own. The largest groups come first.
     """
     groups: defaultdict[tuple[str, str, str], list[WideAnswer]] = defaultdict(list)
     asked = 0
-    for answer in kept().answers[:first]:
+    for answer in read_frozen_answers().answers[:first]:
         name, body = request(answer.number)
         for single in _single_questions(json.loads(body)):
             asked += 1

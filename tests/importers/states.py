@@ -1,4 +1,4 @@
-"""States that the libraries themselves wrote (`benchmarks/peers/states.py`), and what each of them means here."""
+"""States written by the libraries themselves (`benchmarks/peers/states.py`), and the mechanisms that they describe."""
 
 from __future__ import annotations
 
@@ -82,34 +82,34 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
         "not_private": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
     },
 }
-"""The mechanism that a hand would write for each of them; those that are missing are refused, or are bounds alone."""
+"""The mechanism that each state describes, written by hand. Missing states are rejected or only bounded."""
 BOUNDED: dict[str, float] = {
     "randomized_response": 1.0986122886681098,
     "many_buckets": 2.3978952727983707,
     "discrete_laplace_twice_as_far": 1.0,
 }
-"""Events that are carried over as pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
+"""Events that become pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
 REFUSED: dict[str, dict[str, str]] = {
     "dp_accounting": dict.fromkeys(("unsupported", "zcdp", "truncated", "tree", "best_of_several"), "/class_name"),
     "jax_privacy": {"truncated": "/truncated_batch_size"},
 }
-"""Where the others are refused."""
+"""Pointers at which the other states are rejected."""
 ALL = [(library, name) for library, states in STATES.items() for name in states]
 KNOWN = [(library, name) for library, states in MEANT.items() for name in states]
 
 
-def asked(mechanism: Any, *questions: dict[str, Any], **more: Any) -> BoundsRequest:
-    """A request as the service reads it."""
+def parsed_request(mechanism: Any, *questions: dict[str, Any], **more: Any) -> BoundsRequest:
+    """Return a request as the service reads it."""
     body = {"mechanism": mechanism, "questions": questions or [{"type": "epsilon", "delta": 1e-5}], **more}
     return validate_with_imports(BoundsRequest, json.dumps(body).encode())
 
 
 def imported(content: Any, library: str = "detect") -> dict[str, Any]:
-    """A mechanism that is imported."""
+    """Return an imported mechanism."""
     return {"type": "imported", "format": library, "content": content}
 
 
 def first_answer(request: BoundsRequest) -> dict[str, Any]:
-    """What the first question is answered with."""
+    """Compute the answer to the first question."""
     answer: dict[str, Any] = json.loads(BOUNDS.body(request, "sha256:" + "0" * 64, "1"))["answers"][0]
     return answer

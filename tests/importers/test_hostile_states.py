@@ -1,4 +1,4 @@
-"""States that nobody should have to read: refused at their place with a remedy, and nothing of them is executed."""
+"""Hostile states are rejected at their pointer with a remedy, and nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def event(kind: str, **fields: Any) -> dict[str, Any]:
     return {**NAMES, "class_name": kind, **fields}
 
 
-def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
-    """Where and why, the same for an import and in the place of a mechanism."""
+def rejections(content: Any, library: str = "detect") -> list[tuple[str, str]]:
+    """Return pointers and reasons of a rejection. They agree for an import and for a mechanism."""
     found: list[list[tuple[str, str]]] = []
     for kind, body, place in (
         (ImportsRequest, {"format": library, "content": content}, ""),
@@ -71,17 +71,22 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("library", "content", "pointer", "said"),
+    ("library", "content", "pointer", "message"),
     [
-        ("opacus", PICKLE, "", "nothing is ever unpickled"),
+        ("opacus", PICKLE, "", "No text is unpickled"),
         ("detect", "OrderedDict([('history', [(1.0, 0.01, 1000)])])", "", "json.dumps(accountant.state_dict())"),
         ("detect", None, "", "Must be a JSON object or list"),
         ("detect", 7, "", "Must be a JSON object or list"),
-        ("detect", {}, "", "Looks like none of them"),
+        ("detect", {}, "", "matches none of the known formats"),
         ("detect", [], "", "Known formats are opacus"),
-        ("detect", {"history": [ROW], "type": "gaussian"}, "", "Looks like opacus and privacy_bounds: say in `format`"),
-        ("detect", nested(65, 1), "", "64 levels"),
-        ("opacus", [], "", "Is empty"),
+        (
+            "detect",
+            {"history": [ROW], "type": "gaussian"},
+            "",
+            "The state matches opacus and privacy_bounds. Send one of them as `format`",
+        ),
+        ("detect", nested(65, 1), "", "64 levels of nesting"),
+        ("opacus", [], "", "history is empty"),
         (
             "opacus",
             {"history": [ROW], "mechanism": "prv", "version": 2},
@@ -102,7 +107,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "opacus",
             [[1.0 + place / 1e5, 0.01, 1] for place in range(10_001)],
             "",
-            "the largest rate of them: an upper bound",
+            "largest rate, which gives an upper bound",
         ),
         ("riskcal", {"noise_multiplier": 1.0, "sample_rate": 0.01}, "/num_steps", "Required"),
         ("riskcal", {"noise_multiplier": 0, "sample_rate": 0.01, "num_steps": 1}, "/noise_multiplier", "[0.0001"),
@@ -135,11 +140,11 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "dp_accounting",
             {**EVENT, "module_name": "os", "class_name": "system"},
             "/module_name",
-            "none is ever imported",
+            "no module is ever imported",
         ),
-        ("dp_accounting", {**EVENT, "module_name": "antigravity"}, "/module_name", "none is ever imported"),
-        ("dp_accounting", {**EVENT, "module_name": ["os"]}, "/module_name", "none is ever imported"),
-        ("dp_accounting", ["dp_accounting.dp_event", "__import__", "os"], "/1", "Not an event"),
+        ("dp_accounting", {**EVENT, "module_name": "antigravity"}, "/module_name", "no module is ever imported"),
+        ("dp_accounting", {**EVENT, "module_name": ["os"]}, "/module_name", "no module is ever imported"),
+        ("dp_accounting", ["dp_accounting.dp_event", "__import__", "os"], "/1", "Unknown event"),
         (
             "dp_accounting",
             event("DiscreteLaplaceDpEvent", noise_parameter=0, sensitivity=1),
@@ -159,7 +164,7 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "/max_examples_per_user",
             "an integer",
         ),
-        ("dp_accounting", event("FutureDpEvent"), "/class_name", "Known are: GaussianDpEvent"),
+        ("dp_accounting", event("FutureDpEvent"), "/class_name", "known events are: GaussianDpEvent"),
         ("dp_accounting", {**EVENT, "sensitivity": 2.0}, "/sensitivity", "The fields are"),
         ("dp_accounting", {**EVENT, "fields": {"noise_multiplier": 1.0}}, "/noise_multiplier", "The fields are"),
         ("dp_accounting", event("GaussianDpEvent"), "/noise_multiplier", "Required"),
@@ -200,34 +205,34 @@ def refused(content: Any, library: str = "detect") -> list[tuple[str, str]]:
             "privacy_bounds",
             {"mechanism": {"type": "imported", "content": [ROW]}},
             "/mechanism",
-            "Is itself imported",
+            "is itself an imported mechanism",
         ),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_bad_states_are_refused_at_their_place(library: str, content: Any, pointer: str, said: str) -> None:
+def test_bad_state_is_rejected_with_pointer(library: str, content: Any, pointer: str, message: str) -> None:
     before = set(sys.modules)
-    [(found, detail)] = refused(content, library)
+    [(found, detail)] = rejections(content, library)
     assert found == "/content" + pointer
-    assert said in detail
+    assert message in detail
     assert {"antigravity", "pickle"} & (set(sys.modules) - before) == set()
 
 
-def test_events_and_complaints_are_counted() -> None:
-    [(pointer, detail)] = refused(event("ComposedDpEvent", events=[[*EVENT.values()]] * 5000))
+def test_events_and_errors_are_limited() -> None:
+    [(pointer, detail)] = rejections(event("ComposedDpEvent", events=[[*EVENT.values()]] * 5000))
     assert pointer == "/content/events/3999"
     assert "4000 events" in detail
-    assert len(refused(dict.fromkeys(map(str, range(20000)), 1) | {"history": []})) == 64
+    assert len(rejections(dict.fromkeys(map(str, range(20000)), 1) | {"history": []})) == 64
 
 
-def test_trees_of_events_have_a_depth() -> None:
+def test_depth_of_events_is_limited() -> None:
     def tower(height: int) -> dict[str, Any]:
         return event("SelfComposedDpEvent", event=tower(height - 1), count=2) if height else EVENT
 
     parse_request(ImportsRequest, json.dumps({"content": tower(15)}).encode(), validate_with_imports)
-    [(pointer, detail)] = refused(tower(16))
+    [(pointer, detail)] = rejections(tower(16))
     assert (pointer, "16 levels deep" in detail) == ("/content", True)
-    assert "64 levels" in refused(tower(70))[0][1]
+    assert "64 levels" in rejections(tower(70))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +251,7 @@ def test_trees_of_events_have_a_depth() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_no_state_at_all(content: bytes, error: type[RequestBodyError]) -> None:
+def test_invalid_state_raises(content: bytes, error: type[RequestBodyError]) -> None:
     for body in (
         b'{"content":' + content + b"}",
         b'{"questions":[{"type":"advantage"}],"mechanism":{"type":"imported","content":' + content + b"}}",
@@ -257,14 +262,14 @@ def test_what_is_no_state_at_all(content: bytes, error: type[RequestBodyError]) 
             )
 
 
-def test_the_longest_history_is_read() -> None:
+def test_longest_history_is_read() -> None:
     rows = [[1.0 + place / 1e5, 0.01, 10**12] for place in range(10_000)]
     body = {
         "questions": [{"type": "advantage"}],
         "mechanism": {"type": "imported", "format": "opacus", "content": rows},
     }
     direct: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": [row[0] for row in rows], "sample_rate": 0.01}
-    with pytest.raises(InvalidRequest, match="not a request"):  # 1e16 steps in all
+    with pytest.raises(InvalidRequest, match="not a request"):  # 1e16 steps in total.
         parse_request(BoundsRequest, json.dumps(body).encode(), validate_with_imports)
     for row in rows:
         row[2] = 7
@@ -273,7 +278,7 @@ def test_the_longest_history_is_read() -> None:
     assert request == parse_request(BoundsRequest, json.dumps({**body, "mechanism": direct}).encode())
 
 
-def test_escapes_do_not_hide_what_is_imported() -> None:
+def test_escaped_import_is_recognised() -> None:
     body = (
         b'{"questions":[{"type":"advantage"}],"mechanism":{"\\u0074ype":"\\u0069mported","content":[[1.0,0.01,1000]]}}'
     )
@@ -300,14 +305,14 @@ JUNK: list[Any] = [
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Every container of a value, with each of its keys."""
+    """Return every container of a value with each of its keys."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [(value, key) for key in keys] + [pair for key in keys for pair in places(value[key])]
 
 
 @pytest.mark.parametrize("library", STATES)
-def test_damaged_states_are_read_or_refused(library: str) -> None:
-    """Whatever is put in the place of a part, renamed or left out: a request comes of it, or a refusal."""
+def test_damaged_state_is_read_or_rejected(library: str) -> None:
+    """Parts are replaced, renamed or removed. The result is a request or a rejection."""
     draw = random.Random(17)
     states = [
         state[form] for state in STATES[library].values() for form in ("content", "event", "listed") if form in state

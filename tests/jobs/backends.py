@@ -1,4 +1,4 @@
-"""Repositories of jobs that the tests of this folder run on, and what they put in."""
+"""Job repositories that the tests of this folder use, and the jobs they add."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ AMPLE = Quota(1_000, 2**30)
 
 @dataclass
 class Backend:
-    """A repository, and a way to let time pass for it. `moment`: seconds in which nothing else happens to run out."""
+    """A repository, and a way to advance its time.
+
+    `moment` is a number of seconds short enough that nothing else expires.
+    """
 
     repository: JobRepository
     wait: Callable[[float], None]
@@ -33,7 +36,10 @@ class Backend:
     moment: float
 
     def add(self, requester: str = "one", key: str | None = None, quota: Quota = AMPLE, **fields: Any) -> StoredJob:
-        """Accept a job of ten points, in chunks of four; `request`, `size`, `fingerprint`: of the call."""
+        """Accept a job of ten points, in chunks of four.
+
+        `request`, `size` and `fingerprint` are arguments of the call.
+        """
         request = fields.pop("request", b"{}")
         size, fingerprint = fields.pop("size", 4), fields.pop("fingerprint", b"same")
         now = self.now()
@@ -52,7 +58,7 @@ class Backend:
         return self.repository.add(job, request, key, fingerprint, quota, size)
 
     def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Chunk] | None:
-        """Claim a chunk and save it; the job afterwards."""
+        """Claim a chunk and save it. Return the job afterwards."""
         claim = self.repository.claim(version, "worker", seconds)
         if claim is None:
             return None
@@ -61,7 +67,7 @@ class Backend:
 
 @dataclass
 class Clock:
-    """Time that passes when it is told to."""
+    """A simulated clock, advanced by the test."""
 
     seconds: float = 1_000_000.0
 
@@ -69,13 +75,13 @@ class Clock:
         return self.seconds
 
     def wait(self, seconds: float) -> None:
-        """Let it pass."""
+        """Advance the clock by `seconds`."""
         self.seconds += seconds
 
 
 @contextmanager
 def sqlite(folder: Path) -> Generator[Backend]:
-    """The file of embedded jobs."""
+    """Yield a repository in the file of embedded jobs."""
     clock = Clock()
     with closing(SqliteStore(folder, clock)) as store:
         yield Backend(store, clock.wait, clock, 0.001)
@@ -83,7 +89,7 @@ def sqlite(folder: Path) -> Generator[Backend]:
 
 @contextmanager
 def cluster(folder: Path) -> Generator[Backend]:
-    """Jobs in Redis, whose time is that of a key."""
+    """Yield a repository in Redis whose time is stored in a key."""
     server = RedisServer(folder)
     server.start()
     clock = Clock()
@@ -107,7 +113,7 @@ BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster
 
 
 def lines(version: str, chunk: Chunk) -> bytes:
-    """Results that name who made them."""
+    """Return results that name their worker."""
     return compress(
         b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(chunk)))
     )
@@ -118,7 +124,7 @@ def bounds(chunk: Chunk) -> tuple[int, int]:
 
 
 def points_and_makers(kept: list[ChunkResult]) -> tuple[list[int], set[str]]:
-    """What the lines of these chunks say."""
+    """Return the points in the lines of these chunks, and the workers that computed them."""
     rows = [row for each in kept for row in map(_read, decompress(each.lines).splitlines())]
     return [point for point, _ in rows], {maker for _, maker in rows}
 

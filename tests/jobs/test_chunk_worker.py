@@ -1,4 +1,4 @@
-"""What a worker does with a chunk: whatever becomes of it, its points have an answer or a problem, and it is logged."""
+"""Chunk worker: whatever happens to a chunk, its points get an answer or a problem, and the event is logged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
 
 
 async def work_through(worker_context: FakeWorkerContext) -> int:
-    """Compute all there is; how many chunks that were."""
+    """Compute all available chunks, and return their number."""
     worker = ChunkWorker(worker_context.worker_context, worker_context.make_pool)
     count = 0
     while await worker.process_next():
@@ -51,7 +51,7 @@ async def work_through(worker_context: FakeWorkerContext) -> int:
 
 
 def problems_of(store: SqliteStore, name: str) -> dict[int, str | None]:
-    """The type of the problem of each point, in their order."""
+    """Return the problem type of each point, in order."""
     rows = [json.loads(line) for kept in store.results(name, 0, 10_000) for line in decompress(kept.lines).splitlines()]
     return {row["point"]: row["problem"]["type"] if "problem" in row else None for row in rows}
 
@@ -71,9 +71,7 @@ async def test_every_point_is_computed_once(store: SqliteStore, clock: Clock) ->
 @pytest.mark.parametrize(
     "error", [OutOfTime(8.0), OutOfMemory(2**30), WorkerDied()], ids=lambda error: type(error).__name__
 )
-async def test_a_chunk_that_does_not_end_is_halved_down_to_the_point(
-    store: SqliteStore, clock: Clock, error: Exception
-) -> None:
+async def test_failing_chunk_is_halved_down_to_the_point(store: SqliteStore, clock: Clock, error: Exception) -> None:
     job = add(store, clock(), 16)
     worker_context = make_worker_context(store)
 
@@ -105,7 +103,7 @@ async def test_a_chunk_that_does_not_end_is_halved_down_to_the_point(
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("points", [1, 6])
-async def test_a_failure_inside_a_job_is_logged_and_counted(
+async def test_failure_inside_job_is_logged_and_counted(
     store: SqliteStore, clock: Clock, error: Exception, violations: int, points: int
 ) -> None:
     job = add(store, clock(), points)
@@ -130,7 +128,7 @@ async def test_a_failure_inside_a_job_is_logged_and_counted(
     assert counted(metrics, f'{FAILURES}{{computation="{job.resource}",error="{type(error).__name__}"}}') == 1
 
 
-async def test_violations_that_an_answer_survives_are_counted(store: SqliteStore, clock: Clock) -> None:
+async def test_survived_invariant_violations_are_counted(store: SqliteStore, clock: Clock) -> None:
     add(store, clock(), 1)
     worker_context = make_worker_context(store)
 
@@ -147,7 +145,7 @@ def replace_store_answer(worker_context: FakeWorkerContext) -> Any:
     return replace(worker_context.worker_context, store_answer=lambda *_: None)
 
 
-async def test_an_answer_that_is_stored_is_not_computed(store: SqliteStore, clock: Clock) -> None:
+async def test_stored_answer_is_not_computed(store: SqliteStore, clock: Clock) -> None:
     asked: list[tuple[str, str]] = []
     kept: list[bytes] = []
 
@@ -164,7 +162,7 @@ async def test_an_answer_that_is_stored_is_not_computed(store: SqliteStore, cloc
     assert kept == [b'{"digest":"x"}'], "and is stored where this process has its own"
 
 
-async def test_a_cancelled_job_ends_its_computation(
+async def test_cancelled_job_ends_its_computation(
     store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_worker, "HEARTBEAT_SECONDS", 0.01)
@@ -189,7 +187,7 @@ async def test_a_cancelled_job_ends_its_computation(
     assert worker_context.logged("jobs") == []
 
 
-async def test_a_worker_that_is_told_to_end_gives_its_chunk_back(store: SqliteStore, clock: Clock) -> None:
+async def test_stopped_worker_requeues_its_chunk(store: SqliteStore, clock: Clock) -> None:
     job = add(store, clock(), 8)
     worker_context = make_worker_context(store)
     begun = asyncio.Event()
@@ -209,7 +207,7 @@ async def test_a_worker_that_is_told_to_end_gives_its_chunk_back(store: SqliteSt
     assert (again.job.id, again.chunk, again.tries) == (job.id, Chunk(0, 4), 0)
 
 
-async def test_what_was_computed_waits_for_the_storage(
+async def test_computed_chunk_waits_for_storage(
     store: SqliteStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_worker, "RETRY_SECONDS", 0.01)
@@ -228,8 +226,8 @@ async def test_what_was_computed_waits_for_the_storage(
     assert len(worker_context.logged("jobs")) == 3
 
 
-async def test_a_chunk_that_is_larger_than_a_computation_may_be_is_parted(store: SqliteStore, clock: Clock) -> None:
-    """As the gaps of a file that an earlier version left."""
+async def test_oversized_chunk_is_split(store: SqliteStore, clock: Clock) -> None:
+    """An earlier version may have left such gaps in its file."""
     job = add(store, clock(), 9_000)
     claim = store.claim("1", "worker", 9)
     assert claim is not None
@@ -243,7 +241,7 @@ async def test_a_chunk_that_is_larger_than_a_computation_may_be_is_parted(store:
     assert points_and_makers([*store.results(job.id, 0, 99_999)])[0] == list(range(9_000))
 
 
-async def test_a_job_of_a_version_that_is_gone_is_begun_anew(store: SqliteStore, clock: Clock) -> None:
+async def test_job_of_absent_version_is_restarted(store: SqliteStore, clock: Clock) -> None:
     broken = add(store, clock(), 4, resource="nothing")
     job = add(store, clock(), 40)
     assert await ChunkWorker((old := make_worker_context(store)).worker_context, old.make_pool).process_next()
@@ -260,7 +258,7 @@ async def test_a_job_of_a_version_that_is_gone_is_begun_anew(store: SqliteStore,
     assert points_and_makers([*store.results(job.id, 0, 99)]) == (list(range(40)), {"2"})
 
 
-async def test_jobs_that_are_too_old_end_with_a_problem(store: SqliteStore, clock: Clock) -> None:
+async def test_job_beyond_age_limit_ends_with_problem(store: SqliteStore, clock: Clock) -> None:
     job = add(store, 1.0, 4)
     worker_context = make_worker_context(store, limits=replace(LIMITS, age_seconds=50.0))
     Housekeeping(worker_context.worker_context).run()

@@ -1,4 +1,4 @@
-"""Jobs of a cluster over HTTP, without a worker: ids that are none, and records that somebody else wrote."""
+"""Jobs of a cluster over HTTP, without a worker: invalid ids, and records with foreign content."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def client(redis_url: str) -> Iterator[TestClient]:
         yield client
 
 
-def test_no_id_and_no_record_is_an_internal_error(client: TestClient, redis_url: str) -> None:
+def test_foreign_ids_and_records_cause_no_internal_error(client: TestClient, redis_url: str) -> None:
     source = random.Random(SEED)
     with redis.Redis.from_url(redis_url) as database:
         job = client.post("/v1/jobs", json=BODY).json()["id"]
@@ -68,10 +68,10 @@ def test_no_id_and_no_record_is_an_internal_error(client: TestClient, redis_url:
         assert {404, 503} <= seen
 
 
-def test_a_redis_without_room_is_told_as_such(own_redis: RedisServer) -> None:
+def test_full_redis_is_named_in_problem(own_redis: RedisServer) -> None:
     with TestClient(create_app(settings_of(own_redis.url))) as client, redis.Redis.from_url(own_redis.url) as database:
-        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)
+        wait_for(lambda: "no worker is running" in client.get("/readyz?verbose").text)
         database.config_set("maxmemory", 1)
-        wait_for(lambda: "Redis has no room. Raise maxmemory" in client.get("/readyz?verbose").text)
+        wait_for(lambda: "Redis has no memory left. Raise maxmemory" in client.get("/readyz?verbose").text)
         database.config_set("maxmemory", 0)
-        wait_for(lambda: "no worker is there" in client.get("/readyz?verbose").text)
+        wait_for(lambda: "no worker is running" in client.get("/readyz?verbose").text)

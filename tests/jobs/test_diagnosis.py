@@ -1,4 +1,4 @@
-"""Why a job does not move, in one sentence, from what the storage of jobs holds."""
+"""Diagnosis of a job that does not move, in one sentence, from the records in storage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from service.jobs.local.store import SqliteStore
 from service.jobs.repository import DispatchedChunk, Quota, Worker
 from service.jobs.results_codec import compress
 from service.problems import problem_of
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 
 QUOTA = Quota(1_000, 2**30)
 AGE_SECONDS = 1_000.0
@@ -27,7 +27,7 @@ AGE_SECONDS = 1_000.0
 
 @dataclasses.dataclass
 class Storage:
-    """A store with a clock of its own, and what an operator sees of it."""
+    """A store with a simulated clock, and the view of an operator."""
 
     store: SqliteStore
     now: float
@@ -41,7 +41,7 @@ class Storage:
             "total": 100,
             "cost": 100,
         } | fields
-        return self.store.add(dataclasses.replace(a_job(), **told), b"{}", None, b"", QUOTA, 10)
+        return self.store.add(dataclasses.replace(new_job(), **told), b"{}", None, b"", QUOTA, 10)
 
     def why(self, job: StoredJob) -> str:
         store = self.store
@@ -59,28 +59,28 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
     made.store.close()
 
 
-def test_no_worker(storage: Storage) -> None:
+def test_without_worker_job_waits_for_worker(storage: Storage) -> None:
     job = storage.add()
-    assert storage.why(job).startswith("It waits for a worker, and none is there. Start the service")
+    assert storage.why(job).startswith("The job waits for a worker, and no worker is running. Start the service")
     storage.store.announce("host:1", "1")
-    assert storage.why(job) == "It is next: a free worker takes it within seconds."
+    assert storage.why(job) == "The job is next: a free worker takes it within seconds."
     storage.now += WORKER_TIMEOUT_SECONDS + 180
-    assert "none is there; the last one was seen 3 minutes ago" in storage.why(job)
+    assert "no worker is running; the last worker was active 3 minutes ago" in storage.why(job)
 
 
-def test_no_worker_of_its_version(storage: Storage) -> None:
+def test_without_worker_of_its_version_job_waits(storage: Storage) -> None:
     job = storage.add(engine_version="1")
     storage.store.announce("host:1", "2")
     assert storage.why(job).startswith(
-        "It waits for a worker of engine version 1, and only 2 is there, which begins it"
+        "The job waits for a worker of engine version 1, and only 2 is running. That version restarts"
     )
 
 
-def test_its_turn(storage: Storage) -> None:
+def test_job_waits_for_its_turn(storage: Storage) -> None:
     first = [storage.add(), storage.add()]
     storage.store.announce("host:1", "1")
     job = storage.add()
-    turn = "It waits for its turn: jobs of its requester before it: {}; other requesters that take turns with it: {}."
+    turn = "The job waits for its turn. Earlier jobs of its requester: {}. Other requesters with jobs: {}."
     assert storage.why(job) == turn.format(2, 0)
     for number in range(3):
         storage.add(requester=f"192.0.2.{number}")
@@ -90,47 +90,50 @@ def test_its_turn(storage: Storage) -> None:
     assert storage.why(job) == turn.format(0, 3)
     other = storage.add(requester="192.0.2.1", cost=10**9)
     storage.store.cancel(other.id)
-    assert storage.why(other) == "It has ended: cancelled."
+    assert storage.why(other) == "The job has ended: cancelled."
 
 
-def test_chunks(storage: Storage) -> None:
+def test_running_job_names_workers_of_its_chunks(storage: Storage) -> None:
     job = storage.add()
     storage.store.announce("host:1", "1")
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
-    assert storage.why(job) == "It is computed: 1 of its pieces at host:1; its last change was 0 s ago."
+    assert (
+        storage.why(job) == "The job is running: workers host:1 compute 1 of its pieces. The last change was 0 s ago."
+    )
     storage.store.requeue(claim, claim.chunk.halves(), 1)
     assert storage.why(job) == (
-        "It waits for a free worker. Points 0 to 4 had a worker that died or met a limit, and are at try 2 of 3."
+        "The job waits for a free worker. Points 0 to 4 failed with a dead worker or an exceeded limit, and are at "
+        "attempt 2 of 3."
     )
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None
-    assert storage.why(job).startswith("It is computed: 1 of its pieces at host:1;")
-    assert storage.why(job).endswith("are at try 2 of 3.")
+    assert storage.why(job).startswith("The job is running: workers host:1 compute 1 of its pieces.")
+    assert storage.why(job).endswith("are at attempt 2 of 3.")
     storage.now += 9
     storage.store.announce("host:2", "1")
-    assert storage.why(job).startswith(
-        "The worker host:1 of points 0 to 4 is gone; they are about to be given out again."
-    )
+    assert storage.why(job).startswith("The worker host:1 of points 0 to 4 is gone. Another worker will take over.")
 
 
-def test_age_and_failure(storage: Storage) -> None:
+def test_old_or_failed_job_names_its_reason(storage: Storage) -> None:
     job = storage.add()
     storage.now += AGE_SECONDS + 1
     storage.store.announce("host:1", "1")
-    assert storage.why(job) == "It is older than 17 minutes, the age limit of jobs, and is about to be ended."
+    assert storage.why(job) == "The job is older than 17 minutes, the age limit of jobs, and will be ended."
     storage.store.fail(job.id, 0, problem_of(JobTooOld(1.0), "", "").json_bytes())
-    assert storage.why(job).startswith("It has failed: Time limit exceeded. The job did not end within the age limit")
+    assert storage.why(job).startswith(
+        "The job has failed: Time limit exceeded. The job did not end within the age limit"
+    )
 
 
 @pytest.mark.parametrize("part", STORE_REMEDIES)
-def test_troubles_of_the_storage_say_what_to_do(part: str) -> None:
+def test_storage_failure_names_remedy(part: str) -> None:
     told = explain_store_failure(f"SQLite: {part}")
-    assert told == f"Jobs cannot be kept now: SQLite: {part}. {STORE_REMEDIES[part]}"
+    assert told == f"The job storage failed: SQLite: {part}. {STORE_REMEDIES[part]}"
     assert explain_store_failure("SomethingElse").endswith(". See the log of the service.")
 
 
-def test_administration(storage: Storage) -> None:
+def test_administration_lists_and_ends_jobs(storage: Storage) -> None:
     administration = Administration(storage.store, AGE_SECONDS)
     active, gone, other = storage.add(), storage.add(), storage.add(requester="192.0.2.1")
     assert [job.id for job in administration.active(None).jobs] == [active.id, gone.id, other.id]
@@ -146,12 +149,12 @@ def test_administration(storage: Storage) -> None:
     assert administration.purge(active.id, ended=False).removed == 1
     with pytest.raises(JobNotFound):
         storage.store.results(active.id, 0)
-    assert administration.show(other.id).why.startswith("It waits for a worker")
+    assert administration.show(other.id).why.startswith("The job waits for a worker")
 
 
 def test_purge_removes_what_has_expired(storage: Storage) -> None:
     administration = Administration(storage.store, AGE_SECONDS)
-    ended = storage.add(kept_seconds=60)  # by its clock, which is far behind
+    ended = storage.add(kept_seconds=60)  # By its clock, which is far behind.
     storage.store.cancel(ended.id)
     kept = storage.add(kept_seconds=10.0**10)
     storage.store.cancel(kept.id)
@@ -159,7 +162,7 @@ def test_purge_removes_what_has_expired(storage: Storage) -> None:
     assert storage.store.get(kept.id).state in ENDED
 
 
-def test_held_chunks_and_workers_are_told(storage: Storage) -> None:
+def test_claimed_chunks_and_workers_are_listed(storage: Storage) -> None:
     job = storage.add()
     claim = storage.store.claim("1", "host:1", 8.0)
     assert claim is not None

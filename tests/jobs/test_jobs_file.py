@@ -1,4 +1,4 @@
-"""The file of embedded jobs: made by earlier and later versions, small again after a purge, on disks that are late."""
+"""File of embedded jobs: from earlier and later versions, shrinking after a purge, on late or missing disks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ CREATE TABLE IF NOT EXISTS pieces (
     job TEXT NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, lines BLOB NOT NULL, UNIQUE (job, start)
 ) STRICT;
 """
-"""The schema before versions were counted."""
+"""Schema before versions were recorded."""
 
 
 def earlier_file(folder: Path) -> None:
-    """A file as it was: a job that runs and has gaps, one that waits, one that has ended."""
+    """Write a file of the earlier version with three jobs: one running with gaps, one waiting, one ended."""
     with closing(sqlite3.connect(folder / FILE_NAME, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.executescript(EARLIER)
@@ -54,7 +54,7 @@ def earlier_file(folder: Path) -> None:
     (folder / FILE_NAME).chmod(0o644)
 
 
-def test_a_file_of_an_earlier_version_is_taken_over_with_its_jobs(tmp_path: Path) -> None:
+def test_file_of_earlier_version_is_migrated_with_its_jobs(tmp_path: Path) -> None:
     earlier_file(tmp_path)
     with closing(SqliteStore(tmp_path, Clock(1_000.0))) as store:
         backend = Backend(store, Clock().wait, Clock(1_000.0), 0.001)
@@ -82,7 +82,7 @@ def test_a_file_of_an_earlier_version_is_taken_over_with_its_jobs(tmp_path: Path
         assert again.get("runs").state == "succeeded"
 
 
-def test_a_takeover_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_failed_migration_changes_nothing(tmp_path: Path) -> None:
     earlier_file(tmp_path)
     with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as database:
         database.execute("CREATE TABLE claims (other TEXT)")
@@ -98,7 +98,7 @@ def test_a_takeover_that_fails_changes_nothing(tmp_path: Path) -> None:
         assert store.get("runs").done == 6
 
 
-def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+def test_file_of_newer_version_is_left_unchanged(tmp_path: Path) -> None:
     with sqlite(tmp_path) as backend:
         job = backend.add()
         with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as database:
@@ -114,7 +114,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         assert backend.repository.get(job.id) == job
 
 
-def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
+def test_file_is_readable_only_by_owner(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with sqlite(tmp_path / "made") as backend:
@@ -132,7 +132,7 @@ def test_nobody_else_reads_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-def test_the_file_shrinks_when_jobs_are_removed(tmp_path: Path, *, taken_over: bool) -> None:
+def test_file_shrinks_when_jobs_are_removed(tmp_path: Path, *, taken_over: bool) -> None:
     if taken_over:
         earlier_file(tmp_path)
 
@@ -151,8 +151,8 @@ def test_the_file_shrinks_when_jobs_are_removed(tmp_path: Path, *, taken_over: b
     assert (tmp_path / FILE_NAME).stat().st_size < 2**18
 
 
-def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
-    """As when the folder is mounted after the service began."""
+def test_replaced_file_is_reopened(tmp_path: Path) -> None:
+    """The folder may be mounted after the service started."""
     with sqlite(tmp_path) as backend:
         job = backend.add()
         for path in tmp_path.glob("jobs.*"):
@@ -163,7 +163,7 @@ def test_a_file_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
         assert backend.repository.get(other.id) == other
 
 
-def test_a_folder_that_is_not_there_is_made_when_it_can_be(tmp_path: Path) -> None:
+def test_missing_folder_is_created_when_possible(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("in the way")
     with sqlite(place / "folder") as backend:
@@ -174,15 +174,15 @@ def test_a_folder_that_is_not_there_is_made_when_it_can_be(tmp_path: Path) -> No
         backend.repository.get(backend.add().id)
 
 
-def test_what_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
+def test_other_file_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes(b"nothing of the kind" * 999)
     with sqlite(tmp_path) as backend, pytest.raises(JobsUnavailable, match="NOTADB"):
         backend.add()
     assert (tmp_path / FILE_NAME).read_bytes() == b"nothing of the kind" * 999
 
 
-def test_who_is_killed_with_the_service_uses_up_no_tries(tmp_path: Path) -> None:
-    """Each start of a service takes over the chunks of the one before, whose end says nothing about them."""
+def test_chunks_of_killed_service_lose_no_tries(tmp_path: Path) -> None:
+    """Each start of a service takes over the chunks of the previous one, whose end says nothing about the chunks."""
     with closing(SqliteStore(tmp_path)) as store:
         job = add(store, time.time(), 1)
         for start in range(2 * MAX_TRIES):

@@ -1,4 +1,4 @@
-"""What every repository of jobs shows to operators, and removes for them."""
+"""What every job repository shows to operators, and removes for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
         yield made
 
 
-def test_active_jobs_are_told_the_oldest_first(backend: Backend) -> None:
+def test_active_jobs_are_listed_oldest_first(backend: Backend) -> None:
     jobs: list[StoredJob] = []
     for requester in ("one", "two", "one"):
         jobs.append(backend.add(requester=requester))
@@ -31,7 +31,7 @@ def test_active_jobs_are_told_the_oldest_first(backend: Backend) -> None:
     assert {job.state for job in backend.repository.active()} == {"running", "queued"}
 
 
-def test_chunks_are_told_until_they_have_lines(backend: Backend) -> None:
+def test_chunks_are_listed_until_they_have_results(backend: Backend) -> None:
     job = backend.add()
     assert backend.repository.dispatched_chunks(job.id) == []
     first = backend.repository.claim("1", "worker", 100)
@@ -53,7 +53,7 @@ def test_chunks_are_told_until_they_have_lines(backend: Backend) -> None:
         backend.repository.dispatched_chunks("nothing")
 
 
-def test_workers_are_told_with_their_versions(backend: Backend) -> None:
+def test_workers_are_listed_with_their_versions(backend: Backend) -> None:
     backend.add()
     for name, version in (("host:1", "1"), ("host:2", "2"), ("host:1", "1")):
         backend.repository.announce(name, version)
@@ -62,14 +62,14 @@ def test_workers_are_told_with_their_versions(backend: Backend) -> None:
     assert all(worker.seen == pytest.approx(backend.now(), abs=5) for worker in found.values())
 
 
-def test_a_probe_changes_nothing(backend: Backend) -> None:
+def test_probe_changes_nothing(backend: Backend) -> None:
     job = backend.add()
     backend.repository.probe()
     assert backend.repository.list(None, 10, None).jobs == (job,)
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_job_is_removed_with_its_results_and_its_key(backend: Backend, ends: bool) -> None:
+def test_job_is_removed_with_its_results_and_key(backend: Backend, ends: bool) -> None:
     job = backend.add(key="once", total=8)
     kept = backend.add(key="twice")
     assert backend.compute() is not None

@@ -1,5 +1,6 @@
-"""Random histories of a repository beside a model in memory: workers that die, hang and come back with what is stale,
-two versions that take turns, jobs that are cancelled and purged.
+"""Random histories of a repository, compared with a model in memory.
+
+Workers die, hang and return with stale claims; two versions take turns; jobs are cancelled and purged.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from tests.jobs.backends import BACKENDS, Backend, lines, points_and_makers
 
 QUOTA = Quota(8, 2**20)
 SHORT, LONG = 20, 100_000
-"""Of a claim, in moments."""
+"""Duration of a claim, in moments."""
 COST = 1_500_000
-"""Of a point."""
+"""Cost of a point."""
 REQUESTERS, VERSIONS, KEYS = ("one", "two", "three"), ("1", "2"), ("a", "b")
 
 
 @dataclass
-class Held:
-    """A job as the model has it. `open`: chunks without lines and their tries; `free`: which of them nobody has."""
+class ModelJob:
+    """A job in the model. `open` maps chunks without results to their tries; `free` lists the unclaimed ones."""
 
     requester: str
     version: str
@@ -59,7 +60,7 @@ class History:
 
     backend: Backend
     chance: random.Random
-    jobs: dict[str, Held] = field(default_factory=dict[str, Held])
+    jobs: dict[str, ModelJob] = field(default_factory=dict[str, ModelJob])
     claims: list[ClaimedChunk] = field(default_factory=list[ClaimedChunk])
     turns: dict[str, int] = field(default_factory=dict[str, int])
     served: list[str] = field(default_factory=list[str])
@@ -98,7 +99,7 @@ class History:
             assert job.id == known[0]
         else:
             assert own < QUOTA.jobs - len(active)
-            self.jobs[job.id] = Held(requester, version, key, total, size)
+            self.jobs[job.id] = ModelJob(requester, version, key, total, size)
 
     def claim(self) -> None:
         version, now = self.chance.choice(VERSIONS), self.backend.now()
@@ -139,20 +140,20 @@ class History:
         assert found.job.generation == job.generation
         self.claims.append(found)
 
-    def free(self, job: Held) -> list[Chunk]:
-        """Pieces that were given back, or whose claims ran out."""
+    def free(self, job: ModelJob) -> list[Chunk]:
+        """Return the chunks that were given back or whose claims expired."""
         return [chunk for chunk in job.open if (until := job.until[chunk]) is None or until <= self.backend.now()]
 
-    def picked(self) -> tuple[ClaimedChunk, Held] | None:
-        """A claim that somebody has, stale or not."""
+    def picked(self) -> tuple[ClaimedChunk, ModelJob] | None:
+        """Draw a claim that some worker has, stale or current."""
         known = [claim for claim in self.claims if claim.job.id in self.jobs]
         if not known:
             return None
         claim = self.chance.choice(known)
         return claim, self.jobs[claim.job.id]
 
-    def is_fresh(self, claim: ClaimedChunk, job: Held) -> bool:
-        """Whether the claim is the last one on its chunk."""
+    def is_fresh(self, claim: ClaimedChunk, job: ModelJob) -> bool:
+        """Return whether the claim is the last one on its chunk."""
         same = job.generation == claim.job.generation and job.open.get(claim.chunk) == claim.tries
         return same and job.until[claim.chunk] is not None
 
@@ -197,14 +198,14 @@ class History:
             job.size = min(job.size, chunks[0].points)
 
     def lose(self) -> None:
-        """A worker dies with its claim."""
+        """Lose a claim, as if its worker died."""
         if self.claims:
             self.claims.pop(self.chance.randrange(len(self.claims)))
 
     def lapse(self) -> None:
         self.backend.wait(1.5 * SHORT * self.backend.moment)
 
-    def any_job(self) -> tuple[str, Held] | None:
+    def any_job(self) -> tuple[str, ModelJob] | None:
         return self.chance.choice([*self.jobs.items()]) if self.jobs else None
 
     def cancel(self) -> None:
@@ -235,14 +236,14 @@ class History:
         self.agree(anew, job)
 
     def purge(self) -> None:
-        """Nothing that is active, and nothing before its time."""
+        """Purge; the repository removes nothing active, and nothing before its time."""
         late = self.chance.random() < 0.2
         now = self.backend.now() + (3_000 if late else 0)
         assert self.backend.repository.purge(now, QUOTA, 10**9) == []
         if late:
             self.jobs = {name: job for name, job in self.jobs.items() if job.active}
 
-    def agree(self, found: StoredJob, job: Held) -> None:
+    def agree(self, found: StoredJob, job: ModelJob) -> None:
         assert (found.state, found.done, found.generation) == (job.state, job.done, job.generation)
         assert (found.engine_version, found.total, found.requester) == (job.version, job.total, job.requester)
         if not any(each.active and each.requester == job.requester for each in self.jobs.values()):
@@ -250,7 +251,7 @@ class History:
             self.served = [each for each in self.served if each != job.requester]
 
     def check(self) -> None:
-        """Everything that clients see."""
+        """Compare everything that clients see with the model."""
         repository = self.backend.repository
         for name, job in self.jobs.items():
             self.agree(repository.get(name), job)
@@ -274,7 +275,7 @@ class History:
                 repository.get(gone)
 
     def finish(self) -> None:
-        """Compute what is left: nothing is lost."""
+        """Compute the remaining chunks, and check that nothing is lost."""
         self.backend.wait(2 * LONG * self.backend.moment)
         for version in VERSIONS:
             while self.backend.compute(version):
@@ -287,7 +288,7 @@ class History:
 
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("seed", range(6))
-def test_a_random_history_agrees_with_the_model(name: str, seed: int, tmp_path: Path) -> None:
+def test_random_history_agrees_with_model(name: str, seed: int, tmp_path: Path) -> None:
     with BACKENDS[name](tmp_path) as backend:
         history = History(backend, random.Random(seed))
         for step in range(250):

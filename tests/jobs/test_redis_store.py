@@ -1,4 +1,4 @@
-"""Jobs in Redis: what a poisoned record, a Redis that hangs, and an earlier layout do to those who ask for jobs."""
+"""Jobs in Redis: effects of a poisoned record, of a hanging Redis, and of an earlier layout on clients of jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from service.jobs.repository import ClaimedChunk, Quota
 from service.jobs.results_codec import compress
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import SEAL_KEY
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 from tests.timeouts import TEST_TIMEOUT
 
 QUOTA = Quota(1_000, 2**30)
@@ -65,7 +65,7 @@ def store(redis_url: str) -> Iterator[RedisStore]:
 
 
 def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> StoredJob:
-    return store.add(a_job(**fields), b"{}", key, b"", QUOTA, 2)
+    return store.add(new_job(**fields), b"{}", key, b"", QUOTA, 2)
 
 
 def lines(points: int) -> bytes:
@@ -73,7 +73,7 @@ def lines(points: int) -> bytes:
 
 
 def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Chunk]]:
-    """Compute whatever can be claimed, and return it in its order."""
+    """Compute all chunks that can be claimed, and return them in order."""
     found: list[tuple[str, Chunk]] = []
     while (claim := store.claim(version, "worker", TEST_TIMEOUT)) is not None:
         found.append((claim.job.id, claim.chunk))
@@ -83,7 +83,7 @@ def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Chunk]]
 
 
 def poisons() -> list[tuple[str, tuple[str, ...]]]:
-    """Commands on a part of a job."""
+    """Return commands that corrupt a part of a job."""
     found: list[tuple[str, tuple[str, ...]]] = [
         ("", ("HDEL", field) if value is None else ("HSET", field, value))
         for field in FIELDS
@@ -93,7 +93,7 @@ def poisons() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def call_everything(store: RedisStore, job: StoredJob, held: ClaimedChunk, source: random.Random) -> None:
-    """Call every method, in some order. Whatever is no error of jobs is raised."""
+    """Call every method in random order. Only errors of jobs are caught."""
     calls: list[Callable[[], object]] = [
         lambda: store.get(job.id),
         lambda: store.request(job.id),
@@ -114,8 +114,8 @@ def call_everything(store: RedisStore, job: StoredJob, held: ClaimedChunk, sourc
             call()
 
 
-def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, redis_url: str) -> None:
-    """No method raises anything but an error of jobs, which the API answers by 404 or 503."""
+def test_poisoned_record_is_not_a_job_and_blocks_no_other(store: RedisStore, redis_url: str) -> None:
+    """No method raises anything but an error of jobs, which the API maps to 404 or 503."""
     source = random.Random(SEED)
     with redis.Redis.from_url(redis_url) as database:
         for part, (command, *values) in source.sample(poisons(), 90):
@@ -138,7 +138,7 @@ def test_a_poisoned_record_is_no_job_and_stops_no_other_one(store: RedisStore, r
             store.purge(time.time() + 3_600.0, QUOTA, 36_000.0)
 
 
-def test_records_that_are_given_up_are_reported_once(store: RedisStore, redis_url: str) -> None:
+def test_abandoned_records_are_reported_once(store: RedisStore, redis_url: str) -> None:
     jobs = [accepted(store, total=9) for _ in range(3)]
     with redis.Redis.from_url(redis_url) as database:
         database.hset(f"{PREFIX}job:{jobs[0].id}", "about", "garbage")
@@ -150,7 +150,7 @@ def test_records_that_are_given_up_are_reported_once(store: RedisStore, redis_ur
     assert store.get(jobs[2].id).state == "succeeded"
 
 
-def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: str) -> None:
+def test_reader_with_other_key_ends_no_job(store: RedisStore, redis_url: str) -> None:
     jobs = [accepted(store), accepted(store)]
     with closing(RedisStore(redis_url, EntryAuthenticator(["x" * 40]))) as another:
         assert list(another.active()) == []
@@ -159,7 +159,7 @@ def test_who_looks_with_another_key_ends_nothing(store: RedisStore, redis_url: s
     assert [job.id for job in store.active()] == [job.id for job in jobs]
 
 
-def test_garbage_among_chunks_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
+def test_garbage_in_chunks_and_workers_hides_no_job(store: RedisStore, redis_url: str) -> None:
     job = accepted(store, total=9)
     claim = store.claim("1", "worker", TEST_TIMEOUT)
     assert claim is not None
@@ -173,7 +173,7 @@ def test_garbage_among_chunks_and_workers_hides_no_job(store: RedisStore, redis_
     assert len(store.present_workers(TEST_TIMEOUT)) == 2
 
 
-def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: str) -> None:
+def test_no_version_counts_as_absent_after_redis_outage(store: RedisStore, redis_url: str) -> None:
     job = accepted(store)
     store.announce("one", "1")
     with redis.Redis.from_url(redis_url) as database:
@@ -181,13 +181,13 @@ def test_no_version_is_gone_while_redis_was_away(store: RedisStore, redis_url: s
         database.zadd(f"{PREFIX}workers", {"one 1": past})
         database.hset(f"{PREFIX}job:{job.id}", "updated", past)
         assert [orphan.id for orphan in store.orphans("2", 15.0)] == [job.id]
-        database.set(f"{PREFIX}seen", past)  # Redis comes back, and a worker of another version is quicker
+        database.set(f"{PREFIX}seen", past)  # Redis comes back, and a worker of another version is faster.
         store.announce("two", "2")
         assert store.orphans("2", 15.0) == []
 
 
-def test_results_of_another_generation_are_refused(store: RedisStore, redis_url: str) -> None:
-    """The seal of a line names the digest and the generation, so that a line of another version is none."""
+def test_results_of_other_generation_are_rejected(store: RedisStore, redis_url: str) -> None:
+    """The signature of a line covers the digest and the generation, so a line of another version is invalid."""
     job = accepted(store, total=2)
     [(_, chunk)] = finish_all(store)
     other = accepted(store, total=2)
@@ -208,7 +208,7 @@ def test_results_of_another_generation_are_refused(store: RedisStore, redis_url:
         store.results(other.id, 0)
 
 
-def test_a_job_of_a_thousand_costs_as_many_commands_as_one_of_ten(store: RedisStore, redis_url: str) -> None:
+def test_commands_per_chunk_do_not_depend_on_job_size(store: RedisStore, redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as database:
 
         def commands_of_a_piece() -> int:
@@ -225,12 +225,12 @@ def test_a_job_of_a_thousand_costs_as_many_commands_as_one_of_ten(store: RedisSt
         found: list[int] = []
         for count in (10, 990):
             for number in range(count):
-                store.add(a_job(requester=f"requester {number % 10}", total=9), b"{}", None, b"", plenty, 2)
+                store.add(new_job(requester=f"requester {number % 10}", total=9), b"{}", None, b"", plenty, 2)
             found.append(commands_of_a_piece())
         assert found[1] <= found[0] + 10 < 150
 
 
-def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisStore, redis_url: str) -> None:
+def test_expired_claim_is_reissued_unless_redis_was_away(store: RedisStore, redis_url: str) -> None:
     accepted(store, total=2)
     first = store.claim("1", "worker", 0.05)
     assert first is not None
@@ -240,19 +240,19 @@ def test_a_claim_that_runs_out_comes_again_unless_redis_was_away(store: RedisSto
     assert (second.chunk, second.tries) == (first.chunk, 1)
     assert not store.renew(first, TEST_TIMEOUT)
     with redis.Redis.from_url(redis_url) as database:
-        database.set(f"{PREFIX}seen", time.time() - 60)  # nobody could renew anything for a minute
+        database.set(f"{PREFIX}seen", time.time() - 60)  # Nobody could renew anything for a minute.
     time.sleep(0.1)
     assert store.claim("1", "a third", 0.05) is None
     assert store.save(first, lines(2), 2).state == "succeeded", "lines of an earlier claim are as good as any"
 
 
-def test_a_requester_has_half_alone_and_leaves_room_for_another(store: RedisStore) -> None:
+def test_single_requester_gets_half_and_leaves_room(store: RedisStore) -> None:
     quota = Quota(10, 2**20)
 
     def most(requester: str, request: bytes = b"{}") -> int:
         for count in range(100):
             try:
-                store.add(a_job(requester=requester), request, None, b"", quota, 1)
+                store.add(new_job(requester=requester), request, None, b"", quota, 1)
             except QueueFull:
                 return count
         raise AssertionError
@@ -260,12 +260,12 @@ def test_a_requester_has_half_alone_and_leaves_room_for_another(store: RedisStor
     assert (most("a"), most("b"), most("c"), most("d")) == (5, 3, 1, 1)
     for job in store.list(None, 100, None).jobs:
         store.cancel(job.id)
-    # Jobs that have ended give way to new ones, as long as active ones leave room.
+    # Ended jobs give way to new ones, as long as active jobs leave room.
     assert most("a", bytes(2**17)) == 4
     assert most("b", bytes(2**17)) == 2
 
 
-def test_pages_are_complete_and_newest_first(store: RedisStore) -> None:
+def test_pages_of_jobs_are_complete_and_newest_first(store: RedisStore) -> None:
     names = [accepted(store, requester="ab"[number % 2], created=1e9 + number // 3).id for number in range(20)]
     seen: list[str] = []
     cursor = None
@@ -278,13 +278,13 @@ def test_pages_are_complete_and_newest_first(store: RedisStore) -> None:
     assert sorted(seen) == sorted(names)
     assert [name for name in seen if name in names[:3]] == seen[-3:]
     assert {job.requester for job in store.list("a", 100, None).jobs} == {"a"}
-    store.add(a_job(), b"{}", "key", b"1", QUOTA, 1)
+    store.add(new_job(), b"{}", "key", b"1", QUOTA, 1)
     with pytest.raises(IdempotencyKeyReused):
-        store.add(a_job(), b"{}", "key", b"2", QUOTA, 1)
-    assert store.add(a_job(requester="c"), b"{}", "key", b"2", QUOTA, 1).requester == "c"
+        store.add(new_job(), b"{}", "key", b"2", QUOTA, 1)
+    assert store.add(new_job(requester="c"), b"{}", "key", b"2", QUOTA, 1).requester == "c"
 
 
-def test_what_a_newer_version_wrote_is_refused_in_one_sentence(store: RedisStore, redis_url: str) -> None:
+def test_layout_of_newer_version_is_rejected_with_sentence(store: RedisStore, redis_url: str) -> None:
     job = accepted(store)
     with redis.Redis.from_url(redis_url) as database:
         database.set(SCHEMA_KEY, "3")
@@ -294,8 +294,8 @@ def test_what_a_newer_version_wrote_is_refused_in_one_sentence(store: RedisStore
         assert caught.value.reason == "the jobs in Redis were written by a newer version of the service"
 
 
-def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
-    """Four threads of a service, 48 clients: each thread waits once, and all others hear at once."""
+def test_calls_fail_fast_while_redis_hangs(own_redis: RedisServer) -> None:
+    """Four threads of a service and 48 clients: each thread waits once, and all other calls fail at once."""
     assert own_redis.process is not None
     with closing(RedisStore(own_redis.url, EntryAuthenticator([SEAL_KEY]))) as store, ThreadPoolExecutor(4) as threads:
         job = accepted(store)
@@ -318,7 +318,7 @@ def test_who_asks_while_redis_hangs_fails_fast(own_redis: RedisServer) -> None:
         assert store.get(job.id) == job
 
 
-def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path, each_server: str) -> None:
+def test_full_server_rejects_jobs_and_keeps_existing_ones(tmp_path: Path, each_server: str) -> None:
     server = RedisServer(tmp_path, executable=each_server)
     server.start()
     try:
@@ -338,11 +338,11 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
                     call()
             with pytest.raises(JobsUnavailable) as caught:
                 store.probe()
-            assert "Redis has no room. Raise maxmemory" in explain_store_failure(caught.value.reason)
-            # What frees a claim may still be written, so that no chunk is lost between two commands.
+            assert "Redis has no memory left. Raise maxmemory" in explain_store_failure(caught.value.reason)
+            # Commands that free a claim are still allowed, so that no chunk is lost between two commands.
             assert store.save(claim, lines(2), 2).done == 2
             assert store.get(job.id).state == "running"
-            # Removal makes room, in the counts of bytes too: for an operator, and when a job expires.
+            # Removal frees space, in the byte counts too: for an operator, and when a job expires.
             before = int(database.get(f"{PREFIX}stored") or 0)
             store.remove(ended.id)
             between = int(database.get(f"{PREFIX}stored") or 0)
@@ -357,8 +357,8 @@ def test_a_server_without_room_refuses_jobs_and_keeps_what_it_has(tmp_path: Path
         server.stop()
 
 
-class Silent:
-    """A logger that keeps what it is told."""
+class RecordingLogger:
+    """A logger that stores its events."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -370,7 +370,7 @@ class Silent:
 
 
 def write_earlier(database: Any, name: str, state: str, chunks: list[str], **fields: Any) -> None:
-    """A job as version 0.5.0 of the service kept it."""
+    """Write a job in the layout of version 0.5.0 of the service."""
     seals, now = EntryAuthenticator([SEAL_KEY]), time.time()
     record: dict[str, Any] = {"resource": "bounds", "digest": "sha256:0", "engine_version": "0", "cost": 4, "total": 4}
     record |= {"created": now, "expires": now + 60}
@@ -392,8 +392,8 @@ def write_earlier(database: Any, name: str, state: str, chunks: list[str], **fie
     database.set("privacy_bounds:jobs:key:0", f"fingerprint {name}")
 
 
-def test_jobs_of_the_earlier_layout_are_carried_over(store: RedisStore, redis_url: str) -> None:
-    logger: Any = Silent()
+def test_jobs_of_earlier_layout_are_migrated(store: RedisStore, redis_url: str) -> None:
+    logger: Any = RecordingLogger()
     with redis.Redis.from_url(redis_url) as database:
         write_earlier(database, "active", "running", ["0-2"])
         write_earlier(database, "ended", "succeeded", ["0-2", "2-4"])

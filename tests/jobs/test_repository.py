@@ -1,4 +1,4 @@
-"""What every repository of jobs promises: to clients, to workers that die, and to versions that follow one another."""
+"""Guarantees of every job repository: to clients, to workers that die, and to successive versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
         yield made
 
 
-def test_a_job_is_given_out_in_chunks_and_kept(backend: Backend) -> None:
+def test_job_is_issued_in_chunks_and_stored(backend: Backend) -> None:
     job = backend.add(requester="somebody", request_id="r1", request=b'{"a":1}')
     assert backend.repository.get(job.id) == job
     assert backend.repository.request(job.id) == b'{"a":1}'
@@ -59,7 +59,7 @@ def test_time_to_live_counts_from_the_end(backend: Backend) -> None:
         backend.repository.get(job.id)
 
 
-def test_an_active_job_is_never_purged_but_has_an_age_limit(backend: Backend) -> None:
+def test_active_job_is_never_purged_but_has_age_limit(backend: Backend) -> None:
     job = backend.add(expires=backend.now() + 1)
     [(old, error)] = backend.repository.purge(backend.now() + 100, AMPLE, 99)
     assert (old.id, type(error)) == (job.id, JobTooOld)
@@ -69,7 +69,7 @@ def test_an_active_job_is_never_purged_but_has_an_age_limit(backend: Backend) ->
     assert backend.repository.claim("1", "worker", 100) is None
 
 
-def test_a_claim_that_runs_out_comes_again_with_one_more_try(backend: Backend) -> None:
+def test_expired_claim_is_reissued_with_one_more_try(backend: Backend) -> None:
     job = backend.add(total=4)
     lost = backend.repository.claim("1", "one", 50 * backend.moment)
     assert lost is not None
@@ -88,7 +88,7 @@ def test_a_claim_that_runs_out_comes_again_with_one_more_try(backend: Backend) -
     assert points_and_makers([*backend.repository.results(job.id, 0, 9)]) == (list(range(4)), {"1"})
 
 
-def test_a_claim_that_is_renewed_does_not_run_out(backend: Backend) -> None:
+def test_renewed_claim_does_not_expire(backend: Backend) -> None:
     backend.add(total=4)
     claim = backend.repository.claim("1", "one", 50 * backend.moment)
     assert claim is not None
@@ -98,7 +98,7 @@ def test_a_claim_that_is_renewed_does_not_run_out(backend: Backend) -> None:
         assert backend.repository.claim("1", "two", 100) is None
 
 
-def test_a_chunk_that_is_given_back_comes_first_and_its_halves_bound_what_follows(backend: Backend) -> None:
+def test_requeued_halves_come_first_and_limit_next_chunks(backend: Backend) -> None:
     backend.add()
     claim = backend.repository.claim("1", "worker", 100)
     assert claim is not None
@@ -113,7 +113,7 @@ def test_a_chunk_that_is_given_back_comes_first_and_its_halves_bound_what_follow
     assert backend.repository.save(claim, lines("1", claim.chunk), 4).done == 0, "its halves took its place"
 
 
-def test_a_job_that_was_cancelled_is_wanted_by_nobody(backend: Backend) -> None:
+def test_cancelled_job_rejects_claims_and_results(backend: Backend) -> None:
     job = backend.add()
     claim = backend.repository.claim("1", "worker", 100)
     assert claim is not None
@@ -127,7 +127,7 @@ def test_a_job_that_was_cancelled_is_wanted_by_nobody(backend: Backend) -> None:
     )
 
 
-def test_a_key_belongs_to_its_requester(backend: Backend) -> None:
+def test_idempotency_key_belongs_to_its_requester(backend: Backend) -> None:
     first = backend.add("one", key="k")
     assert backend.add("one", key="k").id == first.id
     other = backend.add("two", key="k")
@@ -138,7 +138,7 @@ def test_a_key_belongs_to_its_requester(backend: Backend) -> None:
     assert backend.add("one", key="k" * 255).id != backend.add("one", key=None).id
 
 
-def test_one_requester_has_half_of_the_places_and_a_newcomer_finds_room(backend: Backend) -> None:
+def test_single_requester_gets_half_of_slots_and_newcomer_finds_room(backend: Backend) -> None:
     quota = Quota(12, 2**30)
     held = dict.fromkeys(("one", "two", "three"), 0)
     for name in held:
@@ -152,7 +152,7 @@ def test_one_requester_has_half_of_the_places_and_a_newcomer_finds_room(backend:
     backend.add("four", quota=quota)
 
 
-def test_one_requester_has_half_of_the_bytes(backend: Backend) -> None:
+def test_single_requester_gets_half_of_bytes(backend: Backend) -> None:
     quota = Quota(100, 16 * 2**20)
     body = b"x" * (2**20 - OVERHEAD_BYTES)
     held = dict.fromkeys(("one", "two"), 0)
@@ -165,7 +165,7 @@ def test_one_requester_has_half_of_the_bytes(backend: Backend) -> None:
     backend.add("three", quota=quota)
 
 
-def test_what_ended_longest_ago_makes_room_first_of_the_largest(backend: Backend) -> None:
+def test_oldest_ended_jobs_of_largest_requester_are_evicted_first(backend: Backend) -> None:
     quota = Quota(100, 10 * 2**20)
 
     def ended(requester: str) -> str:
@@ -185,7 +185,7 @@ def test_what_ended_longest_ago_makes_room_first_of_the_largest(backend: Backend
         backend.add("new", quota=Quota(100, 3 * 2**20), request=bytes(11 * 2**20 // 2))
 
 
-def test_purging_keeps_the_bytes_and_names_the_largest_when_all_are_active(backend: Backend) -> None:
+def test_purge_enforces_byte_quota_and_names_largest_active_job(backend: Backend) -> None:
     done = backend.add("one", total=4)
     backend.compute()
     active = backend.add("two", total=8)
@@ -207,7 +207,7 @@ def test_requesters_take_turns(backend: Backend) -> None:
     assert sorted(served[:2]) == sorted(served[2:]) == ["few", "many"]
 
 
-def test_the_least_served_job_comes_first_and_every_fourth_time_the_oldest(backend: Backend) -> None:
+def test_least_served_job_comes_first_and_oldest_every_fourth_time(backend: Backend) -> None:
     old = backend.add(total=10_000, cost=10_000 * 10**6)
     for _ in range(2):
         backend.compute()
@@ -221,7 +221,7 @@ def test_the_least_served_job_comes_first_and_every_fourth_time_the_oldest(backe
     assert sum(served) == 10, "jobs that never end to come do not keep the oldest from its share"
 
 
-def test_a_list_is_read_page_by_page_newest_first(backend: Backend) -> None:
+def test_list_is_paged_newest_first(backend: Backend) -> None:
     mine = [backend.add("one").id for _ in range(5)]
     theirs = [backend.add("two").id for _ in range(2)]
 
@@ -236,7 +236,7 @@ def test_a_list_is_read_page_by_page_newest_first(backend: Backend) -> None:
                 return found
             cursor = page.next
             if len(found) == limit:
-                backend.add("one")  # who comes in between is on no later page
+                backend.add("one")  # A job added between two pages is on no later page.
 
     assert pages("one", 100) == mine[::-1]
     assert pages(None, 100) == [*theirs[::-1], *mine[::-1]]
@@ -256,7 +256,7 @@ def test_workers_have_only_jobs_of_their_version(backend: Backend) -> None:
         assert (claim and claim.job.id) == (job and job.id)
 
 
-def test_a_job_is_begun_anew_once_when_nobody_of_its_version_is_there(backend: Backend) -> None:
+def test_job_without_worker_of_its_version_is_restarted_once(backend: Backend) -> None:
     job = backend.add()
     backend.compute()
     late = backend.repository.claim("1", "old", 100)
@@ -286,7 +286,7 @@ def test_a_job_is_begun_anew_once_when_nobody_of_its_version_is_there(backend: B
 
 
 @pytest.mark.parametrize("name", ["", "x", "a" * 1_000, "\x00", "é"])
-def test_nobody_has_a_job_that_is_none(backend: Backend, name: str) -> None:
+def test_unknown_job_raises_not_found(backend: Backend, name: str) -> None:
     repository = backend.repository
     calls = (
         lambda: repository.get(name),

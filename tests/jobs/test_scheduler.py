@@ -1,4 +1,4 @@
-"""Dispatchers of one data folder: versions that follow one another, folders that come late, failures of any kind."""
+"""Schedulers of one data folder: successive versions, folders that appear late, and failures of any kind."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from service.jobs.job import Chunk
 from service.jobs.local import scheduler
 from service.jobs.local.store import SqliteStore
 from tests.jobs.backends import lines, points_and_makers
-from tests.jobs.worker_contexts import FakeWorkerContext, add, dispatched
+from tests.jobs.worker_contexts import FakeWorkerContext, add, running_scheduler
 from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds become hundredths."""
+def _shorten_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten seconds to hundredths of a second."""
     for module, name, seconds in (
         (chunk_worker, "WORKER_TIMEOUT_SECONDS", 0.3),
         (chunk_worker, "HEARTBEAT_SECONDS", 0.01),
@@ -37,7 +37,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def running(folder: Path, version: str) -> AsyncGenerator[tuple[scheduler.LocalScheduler, FakeWorkerContext]]:
-    with dispatched(folder, version) as (made, worker_context):
+    with running_scheduler(folder, version) as (made, worker_context):
         task = asyncio.create_task(made.run())
         try:
             yield made, worker_context
@@ -54,7 +54,7 @@ async def until(happened: Any) -> None:
 
 
 def slowly(chunk: Chunk, version: str) -> Any:
-    """Results that take a moment, so that workers are ended in the middle of them."""
+    """Return results after a moment, so that workers are stopped in the middle of a chunk."""
 
     async def made() -> bytes:
         await asyncio.sleep(0.004)
@@ -63,8 +63,8 @@ def slowly(chunk: Chunk, version: str) -> Any:
     return made()
 
 
-async def test_upgrades_and_rollbacks_in_the_middle_of_jobs(tmp_path: Path) -> None:
-    """Ten rounds: the other version comes, both run side by side, and the first one goes."""
+async def test_upgrades_and_rollbacks_during_jobs_lose_nothing(tmp_path: Path) -> None:
+    """Ten rounds: the other version starts, both run side by side, and the first one stops."""
     chance = random.Random(1)
     reading = SqliteStore(tmp_path)
     names: list[str] = []
@@ -115,14 +115,14 @@ async def test_upgrades_and_rollbacks_in_the_middle_of_jobs(tmp_path: Path) -> N
     reading.close()
 
 
-async def test_of_two_with_one_version_one_computes_and_the_other_follows(tmp_path: Path) -> None:
-    """In processes of their own: locks belong to processes."""
+async def test_second_scheduler_of_same_version_stands_by(tmp_path: Path) -> None:
+    """The schedulers run in separate processes, because locks belong to processes."""
     script = """
 import asyncio, sys, time
 from pathlib import Path
-from tests.jobs.worker_contexts import dispatched
+from tests.jobs.worker_contexts import running_scheduler
 async def main():
-    with dispatched(Path(sys.argv[1]), "1") as (made, shop):
+    with running_scheduler(Path(sys.argv[1]), "1") as (made, shop):
         task = asyncio.create_task(made.run())
         while True:
             await asyncio.sleep(0.05)
@@ -155,7 +155,7 @@ asyncio.run(main())
         await second.wait()
 
 
-async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path) -> None:
+async def test_late_folder_is_used_once_it_exists(tmp_path: Path) -> None:
     place = tmp_path / "late"
     place.write_text("something else")
     async with running(place / "data", "1") as (made, worker_context):
@@ -173,8 +173,8 @@ async def test_a_folder_that_comes_late_is_used_when_it_is_there(tmp_path: Path)
 
 
 @pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
-async def test_nothing_ends_a_scheduler(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is: it is logged with its traceback, and tried again."""
+async def test_scheduler_survives_any_exception(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every exception is logged with its traceback, and the operation is retried."""
     store = SqliteStore(tmp_path)
     job = add(store, time.time(), 20)
     whole, failures = getattr(SqliteStore, broken), [RecursionError("a defect"), ValueError("another")] * 2
@@ -194,7 +194,7 @@ async def test_nothing_ends_a_scheduler(tmp_path: Path, broken: str, monkeypatch
     store.close()
 
 
-async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path) -> None:
+async def test_stream_of_small_jobs_does_not_starve_large_job(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     large = add(store, time.time(), 400, size=1, cost=10**9)
     async with running(tmp_path, "1") as (_, worker_context):
@@ -210,7 +210,7 @@ async def test_a_stream_of_small_jobs_does_not_starve_a_large_one(tmp_path: Path
     store.close()
 
 
-async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_of_waiting_jobs_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SqliteStore(tmp_path)
     names = [add(store, time.time(), 2).id for _ in range(50)]
     whole, read = SqliteStore.request, list[str]()
@@ -229,7 +229,7 @@ async def test_requests_of_jobs_that_wait_are_not_read(tmp_path: Path, monkeypat
 
         worker_context.pool.act = waits
         await until(lambda: len(worker_context.pool.chunks) == 2)
-        await asyncio.sleep(0.3)  # many rounds of a dispatcher
+        await asyncio.sleep(0.3)  # Many rounds of a scheduler.
         assert len(read) == 2, "those that are computed"
         gate.set()
         await until(lambda: all(store.get(name).state == "succeeded" for name in names))

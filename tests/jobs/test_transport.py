@@ -1,4 +1,4 @@
-"""Messages that are none: whoever can write to Redis puts them into the queue of a worker, which goes on."""
+"""Malformed messages: anyone who can write to Redis can add them to the queue of a worker, which continues."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NESTED = "[" * 100_000
 
 
 def wrong_values(source: random.Random) -> Any:
-    """A value of any kind, in place of what belongs there."""
+    """Draw a value of any kind, in place of a valid one."""
     return source.choice([None, 7, -1.5, True, "", "x", "\x00", [], ["x"], [[]], {}, {"x": [{}]}, "9" * 10**5])
 
 
 def garbage(source: random.Random, whole: dict[str, Any]) -> bytes:
-    """No message, or one that is wrong in one place."""
+    """Draw an invalid message, or a message with one invalid part."""
     kind = source.randrange(6)
     if kind == 0:
         return source.randbytes(int(10 ** source.uniform(0, 6)))
@@ -52,7 +52,7 @@ def garbage(source: random.Random, whole: dict[str, Any]) -> bytes:
     return json.dumps(whole).encode()
 
 
-def test_garbage_is_dropped_and_counted_and_a_message_gets_through(redis_url: str) -> None:
+def test_malformed_messages_are_dropped_and_counted(redis_url: str) -> None:
     source = random.Random(SEED)
     dropped: list[str] = []
     settings = Settings.model_validate({"redis_url": redis_url, "seal_key": SEAL_KEY})
@@ -79,7 +79,7 @@ def test_garbage_is_dropped_and_counted_and_a_message_gets_through(redis_url: st
             while len(received) == accepted:
                 connection.drain_events(timeout=TEST_TIMEOUT)
         assert not database.exists(f"{KEY_PREFIX}unacked:{queue}")
-    # Whatever names the task is a message like any other: nothing else of it is read.
+    # Any message that names the task wakes the worker: the rest of the message is ignored.
     assert {task for task, _ in received} == {TASK}
     assert all(payload[:2] == [[], {}] for _, payload in received)
     assert len(dropped) > ROUNDS / 3

@@ -1,4 +1,4 @@
-"""Workers of jobs whose computations are replaced, so that a test says what becomes of a chunk."""
+"""Contexts of job workers whose computations are replaced, so that a test decides the result of a chunk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LIMITS = JobConstraints(
 
 @dataclass
 class FakePool:
-    """Computes chunks as `act` says: with its results, or by raising. `chunks`: those it was given."""
+    """A pool whose `act` computes chunks: it returns results or raises. `chunks` lists the received chunks."""
 
     act: Callable[[Chunk, str], Any] = lambda chunk, version: lines(version, chunk)
     chunks: list[Chunk] = field(default_factory=list[Chunk])
@@ -60,7 +60,7 @@ class FakePool:
 
 @dataclass
 class FakeWorkerContext:
-    """A workshop with what it counted and logged."""
+    """A worker context with its counters and log events."""
 
     worker_context: WorkerContext
     log: io.BytesIO
@@ -74,7 +74,7 @@ class FakeWorkerContext:
 
 
 async def nothing_stored(*_: object) -> None:
-    """No answer is stored."""
+    """Return None: no answer is stored."""
 
 
 def make_worker_context(
@@ -105,7 +105,7 @@ def sweep(points: int) -> dict[str, Any]:
 def add(
     repository: JobRepository, now: float, points: int = 1, version: str = "1", size: int = 4, **fields: Any
 ) -> StoredJob:
-    """Accept a sweep of several points, or a question."""
+    """Accept a sweep of several points, or a single question."""
     request = sweep(points) if points > 1 else {k: v for k, v in sweep(1).items() if k != "vary"}
     made: dict[str, Any] = {
         "id": new_id(),
@@ -126,8 +126,10 @@ def add(
 
 
 @contextmanager
-def dispatched(folder: Path, version: str, workers: int = 2) -> Generator[tuple[LocalScheduler, FakeWorkerContext]]:
-    """A dispatcher with a store of its own, as another process has one."""
+def running_scheduler(
+    folder: Path, version: str, workers: int = 2
+) -> Generator[tuple[LocalScheduler, FakeWorkerContext]]:
+    """Yield a scheduler with a store of its own, as in a separate process."""
     store = SqliteStore(folder)
     made = make_worker_context(store, version, f"worker of {version}")
     try:

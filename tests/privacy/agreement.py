@@ -1,4 +1,4 @@
-"""One number by two engines: certain enclosures of the same truth must meet."""
+"""One number by two engines: certified enclosures of the same value must meet."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tests.privacy.cases import built
 from tests.privacy.random_cases import OF_SHIFTS, BoxPoint, RandomCase
 
 CERTAIN: Final = ("closed_form", "contour", "discretised", "ground_truth")
-"""In the order in which `auto` prefers them."""
+"""Engines in the order in which `auto` prefers them."""
 SAMPLED: Final = "monte_carlo"
 LOOSE: Final = EngineOptions(relative_tolerance=1e-3, digits=15, samples=20_000, confidence=1 - 1e-9)
-"""Cheap: lattices as coarse as a relative width of 1e-3 allows, and intervals of samples that fail less than once in a
-thousand million readings.
+"""Inexpensive options: lattices for a relative width of 1e-3, and Monte Carlo intervals that fail less than once in
+1e9.
 """
 BOX: Final = EngineOptions(relative_tolerance=1e-6)
 LAST_CHOICE: Final = 0.99
-"""That of the last of the other engines, ball arithmetic."""
+"""Options of the last engine, ball arithmetic."""
 UNDERFLOW: Final = 1e-290
-"""Where logarithms carry the number."""
+"""Values below this limit are compared by their logarithms."""
 
 Ask = Callable[[], Enclosure]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of two engines for one number; `failure` where one of them found its own numbers contradictory."""
+    """Results of two engines for one number; `failure` if an engine found its own numbers contradictory."""
 
     family: str
     what: str
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def meet(first: Enclosure, second: Enclosure) -> bool:
-    """Whether the enclosures have a number in common."""
+    """Return whether the enclosures have a number in common."""
     if first.upper < UNDERFLOW and second.upper < UNDERFLOW:
         low, high, other_low, other_high = first.log_lower, first.log_upper, second.log_lower, second.log_upper
         if low is not None and high is not None and other_low is not None and other_high is not None:
@@ -63,7 +63,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
 
 
 def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comparison:
-    """Compare the first two engines that can serve the question; some raise only when they evaluate."""
+    """Compare the first two engines that support the question. Some engines raise only when they evaluate."""
     read: dict[str, Enclosure] = {}
     for name, ask in engines:
         try:
@@ -78,11 +78,11 @@ def compared(family: str, what: str, engines: Iterable[tuple[str, Ask]]) -> Comp
 
 
 def comparisons(case: RandomCase) -> list[Comparison]:
-    """Compare each question of the case by the engine of `auto` and by another with certain enclosures.
+    """Compare each question of the case by the engine of `auto` and by another certified engine.
 
-    Where there is no second certain engine, samples serve.
+    Without a second certified engine, Monte Carlo intervals serve.
     """
-    # Lattices of many shifts cost seconds for every number: asked only where ball arithmetic refuses.
+    # Lattices of many shifts take seconds per number, so they serve only if ball arithmetic cannot.
     choice = LAST_CHOICE if case.family in OF_SHIFTS else case.choice
     engines = _engines(built(case.spec), case.neighbours, choice)
     return [
@@ -97,7 +97,7 @@ def comparisons(case: RandomCase) -> list[Comparison]:
 
 def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float) -> list[tuple[str, TradeOffPair]]:
     """Return the engines in the order of their use: the first one, the chosen one, then the rest."""
-    # Lattices of mixtures are asked for at least 1e-6, whatever the options say, and cost seconds.
+    # Lattices of mixtures use a width of at least 1e-6 whatever the options say, and take seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
     pairs = curves_of(WorstCase(neighbours.relation, neighbours.records).plans(mechanism, (*certain, SAMPLED), LOOSE))
     first, *others = (name for name in pairs if name != SAMPLED)
@@ -106,13 +106,13 @@ def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float
 
 
 def box_answer(point: BoxPoint, direction: str) -> Enclosure:
-    """Return the power at the baseline as the service gives it, to a relative width of 1e-6."""
+    """Return the power at the baseline as the service computes it, to a relative width of 1e-6."""
     return _power(point, direction, "auto", BOX)
 
 
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
     """Compare the answer with the power by the less expensive of the other engines."""
-    # A run that hardly ever samples the record is long work for ball arithmetic, a single step none at all.
+    # Ball arithmetic is slow for a run that rarely samples the record, and fast for a single step.
     names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:
         names.reverse()

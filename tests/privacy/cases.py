@@ -1,4 +1,4 @@
-"""Rows for every mechanism of the catalogue: parameters, and published values where there are any."""
+"""Test cases for every mechanism of the catalogue: parameters, and published values if there are any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Direction = Literal["add", "remove", "both"]
 
 
 def built(spec: Mapping[str, Any]) -> AbstractMechanism:
-    """Return the mechanism of a specification as on the wire."""
+    """Build the mechanism of a specification as in a request."""
     fields: dict[str, Any] = {}
     for name, value in spec.items():
         if isinstance(value, Mapping):
@@ -35,7 +35,9 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
 
 @dataclass(frozen=True)
 class Published:
-    """A value from the literature: what is read (`power` at a rate, `epsilon` at a delta, `delta` at an epsilon)."""
+    """A published value: the quantity (`power` at a rate, `epsilon` at a delta, `delta` at an epsilon) and its
+    number.
+    """
 
     reading: Literal["power", "epsilon", "delta"]
     at: float
@@ -47,7 +49,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism, and what is published about it."""
+    """A mechanism and its published values."""
 
     name: str
     spec: Mapping[str, Any]
@@ -81,7 +83,7 @@ def dpsgd(noise_multiplier: float, sample_rate: float, steps: int) -> dict[str, 
 
 
 def noisy_sgd(dataset_size: int, noise_std: float, steps: int = 1) -> dict[str, Any]:
-    """Batches of 400 gradients of 650 numbers, clipped to 500."""
+    """Return a run with batches of 400 gradients of 650 numbers, clipped to 500."""
     sizes = {"dataset_size": dataset_size, "batch_size": 400, "dimension": 650, "steps": steps}
     return {"type": "noisy_sgd", **sizes, "noise_std": noise_std, "max_grad_norm": 500.0}
 

@@ -1,7 +1,7 @@
-"""Noncentral chi-square tails at 60 digits, three ways; each takes doubles as the binary fractions they are.
+"""Noncentral chi-square tails at 60 digits by three methods. Each takes doubles as the binary fractions they are.
 
-None shares anything with the tested code but the mathematics: mixtures of central laws, closed forms for one and three
-degrees, and an inversion integral evaluated with plain powers and exponentials.
+The methods share nothing with the tested code: mixtures of central laws, closed forms for one and three degrees, and an
+inversion integral evaluated with plain powers and exponentials.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ DIGITS = 60
 
 
 def center(degrees: float, noncentrality: float, x: float) -> tuple[float, float]:
-    """Saddle w, and the Poisson index b that weighs most in the mixture."""
+    """Return the saddle point w, and the Poisson index b with the largest weight in the mixture."""
     root = math.hypot(degrees, 2 * math.sqrt(x) * math.sqrt(noncentrality))
     place = (degrees + root) / (2 * x)
     return place, noncentrality / (2 * place)
 
 
 def mixture(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
-    """sum_j Poisson(j; nc/2) P(chi^2_{d+2j} in the tail), over 20 deviations and 150 terms around its largest."""
+    """Return sum_j Poisson(j; nc/2) P(chi^2_{d+2j} in the tail), over 20 deviations and 150 terms around its
+    largest.
+    """
     s, y, mean = mpf(degrees) / 2, mpf(x) / 2, mpf(noncentrality) / 2
     most = center(degrees, noncentrality, x)[1]
     reach = 20 * math.sqrt(most) + 150
@@ -57,11 +59,13 @@ def mixture(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
 
 
 def closed_form(degrees: int, noncentrality: float, x: float, lower: bool) -> mpf:
-    """One degree: two normal tails. Three: less (or more) 2 f_3, with I_{1/2}(z) = sqrt(2/(pi z)) sinh z."""
+    """Return the tail from two normal tails for one degree; for three degrees, subtract or add 2 f_3, with
+    I_{1/2}(z) = sqrt(2/(pi z)) sinh z.
+    """
     a, b = mp.sqrt(mpf(x)), mp.sqrt(mpf(noncentrality))
     root = mp.sqrt(2)
     near, far = mp.erfc((a - b) / root) / 2, mp.erfc((a + b) / root) / 2
-    # From b - a to b + a, without the difference of numbers close to 1.
+    # From b - a to b + a, without a difference of numbers close to 1.
     tail = mp.erfc((b - a) / root) / 2 - far if lower else near + far
     if degrees == 1:
         return tail
@@ -70,8 +74,10 @@ def closed_form(degrees: int, noncentrality: float, x: float, lower: bool) -> mp
 
 
 def inversion(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
-    """(1/2 pi i) int w^{-d/2} e^{(nc/2)(1/w - 1) + (x/2)(w - 1)} dw/(w - 1) on the pole's side and two widths of the
-    integrand away from the pole, in steps of 1/12 of that width: what the sum adds is below e^-140.
+    """Return (1/2 pi i) int w^{-d/2} e^{(nc/2)(1/w - 1) + (x/2)(w - 1)} dw/(w - 1) by the trapezoidal rule.
+
+    The contour passes on the pole's side, two widths of the integrand away from the pole. The step is 1/12 of the
+    width, and the omitted terms are below e^-140.
     """
     d, nc, at = mpf(degrees), mpf(noncentrality), mpf(x)
     place, most = center(degrees, noncentrality, x)
@@ -91,7 +97,7 @@ def inversion(degrees: float, noncentrality: float, x: float, lower: bool) -> mp
 
 
 def log_tail(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
-    """ln P(X <= x), or ln P(X > x), to 30 digits."""
+    """Return ln P(X <= x), or ln P(X > x), to 30 digits."""
     with mpmath.workdps(DIGITS):
         if degrees in (1, 3) and noncentrality > 300 and x > 0.01 * noncentrality:
             return mp.log(closed_form(int(degrees), noncentrality, x, lower))

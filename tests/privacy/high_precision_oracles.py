@@ -1,8 +1,8 @@
 """Decimal enclosures of ground truths, compared with a second computation in many more digits.
 
-One step and Gaussian steps have closed forms. For two steps the profile of one step is averaged over the loss of the
+One step and Gaussian steps have closed forms. For two steps, the profile of one step is averaged over the loss of the
 other by quadrature, which shares nothing with contour integrals. Longer runs use the same engine with more digits, and
-so other contours and nodes.
+therefore other contours and nodes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tests.privacy.cases import built, dpsgd, gaussian, sampled
 from tests.privacy.random_cases import RandomQuestion, Spec
 
 EXTRA: Final = 15
-"""Digits that the second computation has beyond those in question."""
+"""Additional digits of the second computation."""
 DIGITS: Final = (15, 50)
 
 Truth = Callable[[RandomQuestion], Any]
-"""The number at the working precision; None where this computation does not know it."""
+"""The number at the working precision, or None if this computation cannot provide it."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One reading with its digits, and the value that it must contain."""
+    """One quantity with its decimal enclosure, and the value that it must contain."""
 
     kind: str
     what: str
@@ -75,7 +75,7 @@ def checked(kinds: dict[str, int], questions: int, seed: int) -> Iterator[Checke
                 try:
                     decimal = question.ask(pair).decimal
                 except UnsupportedCombination:
-                    continue  # few steps whose line would be too long: known when it is read
+                    continue  # Few steps whose contour would be too long, which only the evaluation detects.
                 if decimal is None:
                     raise AssertionError(f"no digits for {spec}, {question}")
                 yield Checked(kind, f"{spec}, {question}, {digits} digits", decimal, printed)
@@ -97,7 +97,7 @@ def tail(x: Any) -> Any:
 
 
 def _normal_quantile(alpha: Any) -> Any:
-    """The x with tail(x) = alpha, by Newton's method from a double."""
+    """Return the x with tail(x) = alpha, by Newton's method from a double."""
     from scipy.special import ndtri
 
     x = -mpf(float(ndtri(float(alpha))))
@@ -107,7 +107,7 @@ def _normal_quantile(alpha: Any) -> Any:
 
 
 def _gaussians(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """Several Gaussian steps and a gdp step are one, mu^2 added up."""
+    """Draw several Gaussian steps and a GDP step. Together they are one Gaussian, and mu^2 adds up."""
     noise, steps, extra = float(random.uniform(0.7, 5.0)), int(random.integers(1, 40)), float(random.uniform(0.1, 1.0))
     repeated = {"type": "repeated", "mechanism": gaussian(noise), "steps": steps}
     spec = {"type": "composed", "mechanisms": [repeated, {"type": "gdp", "mu": extra}]}
@@ -127,7 +127,7 @@ def _gaussians(random: Generator, digits: int) -> tuple[Spec, Truth]:
 
 @dataclass(frozen=True)
 class _Step:
-    """H0 = N(0, 1), H1 = (1 - p) N(0, 1) + p N(mu, 1): the loss rises with y."""
+    """One sampled Gaussian step: H0 = N(0, 1), H1 = (1 - p) N(0, 1) + p N(mu, 1). The loss increases with y."""
 
     mu: Any
     rate: Any
@@ -136,18 +136,18 @@ class _Step:
         return 1 - self.rate + self.rate * mpmath.exp(self.mu * y - self.mu**2 / 2)
 
     def place(self, threshold: Any) -> Any:
-        """The y whose loss is the threshold, above ln(1 - p)."""
+        """Return the y whose loss is the threshold, above ln(1 - p)."""
         return mpmath.log1p(mpmath.expm1(threshold) / self.rate) / self.mu + self.mu / 2
 
     def delta(self, epsilon: Any) -> Any:
-        """E0 (w - e^eps)_+ for every real eps."""
+        """Return E0 (w - e^eps)_+ for every real eps."""
         if epsilon <= mpmath.log1p(-self.rate):
             return -mpmath.expm1(epsilon)
         y = self.place(epsilon)
         return self.rate * tail(y - self.mu) + (1 - self.rate - mpmath.exp(epsilon)) * tail(y)
 
     def reversed_delta(self, epsilon: Any) -> Any:
-        """E0 (1 - e^eps w)_+."""
+        """Return E0 (1 - e^eps w)_+."""
         if epsilon >= -mpmath.log1p(-self.rate):
             return mpf(0)
         y, factor = self.place(-epsilon), mpmath.exp(epsilon)
@@ -170,7 +170,7 @@ def _single(random: Generator, digits: int) -> tuple[Spec, Truth]:
 
 
 def _power_of_remove(step: _Step, alpha: Any) -> Any:
-    """P0(y < t) for the t with P1(y < t) = alpha."""
+    """Return P0(y < t) for the t with P1(y < t) = alpha."""
 
     def missing(t: Any) -> Any:
         return (1 - step.rate) * tail(-t) + step.rate * tail(step.mu - t) - alpha
@@ -186,7 +186,9 @@ def _power_of_remove(step: _Step, alpha: Any) -> Any:
 
 
 def _two_steps(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """delta(eps) = E0 w(y) delta_1(eps - ln w(y)) over the first step's y, by quadrature where it is not tiny."""
+    """Draw two steps. delta(eps) = E0 w(y) delta_1(eps - ln w(y)) over y of the first step, by quadrature unless it
+    is tiny.
+    """
     noise, rate = float(random.uniform(2.0, 8.0)), float(random.uniform(0.1, 0.9))
 
     def truth(question: RandomQuestion) -> Any:
@@ -195,7 +197,7 @@ def _two_steps(random: Generator, digits: int) -> tuple[Spec, Truth]:
         step, epsilon = _Step(1 / mpf(noise), mpf(rate)), mpf(question.at)
         reach = mpmath.sqrt(2 * (digits + EXTRA + 15) * mpmath.log(10)) + 2 * step.mu
         if question.direction == "add":
-            # From here on the second step alone is surely beyond what is left: 1 - e^(eps - ln w).
+            # From here on the second step alone exceeds the rest: 1 - e^(eps - ln w).
             kink = step.place(epsilon - mpmath.log1p(-step.rate))
 
             def gain(y: Any) -> Any:
@@ -222,7 +224,7 @@ def _unless_tiny(value: Any) -> Any:
 
 
 def _panels(low: Any, middle: Any, high: Any) -> list[Any]:
-    """Ends of panels about two wide, with one end at the middle."""
+    """Return endpoints of panels about two wide, one of them at the middle."""
     found = [low]
     for end in (middle, high):
         if end <= found[-1]:
@@ -233,7 +235,7 @@ def _panels(low: Any, middle: Any, high: Any) -> list[Any]:
 
 
 def _run(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """Runs, alone and beside one another: the same reading with more digits."""
+    """Draw runs, alone and mixed. The truth is the same quantity with more digits."""
     runs = [
         dpsgd(float(random.uniform(0.8, 4.0)), float(10 ** random.uniform(-2.5, -0.5)), int(random.integers(60, 5000)))
         for _ in range(random.integers(1, 3))
@@ -251,7 +253,7 @@ def _run(random: Generator, digits: int) -> tuple[Spec, Truth]:
 
 
 def _inverse(falling: Callable[[Any], Any], level: Any) -> Any:
-    """The smallest x >= 0 with falling(x) <= level: bisection, then secants."""
+    """Return the smallest x >= 0 with falling(x) <= level, by bisection and secants."""
     if falling(mpf(0)) <= level:
         return mpf(0)
     low, high = mpf(0), mpf(1)

@@ -1,5 +1,6 @@
-"""Random runs of mixed parts of all kinds, by seed, each with one question: a sample for tests, hundreds for the sweeps
-of the benchmarks.
+"""Random runs of mixed parts of all kinds, by seed, each with one question.
+
+Tests use a sample, and the sweeps of the benchmarks use hundreds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_PARTS: Final = 6
 
 @dataclass(frozen=True)
 class MixedPoint:
-    """Composition with the question on it."""
+    """A composition with its question."""
 
     spec: Spec
     question: RandomQuestion
@@ -35,9 +36,11 @@ class MixedPoint:
 
 
 def mixed_points(count: int, seed: int) -> list[MixedPoint]:
-    """2 to 6 parts of any kind; epsilon at delta 1e-12 to 1e-2, delta at epsilon .01 to 10, power at rates 1e-12 to
-    1/2, in either direction. Parameters are log-uniform: noise multiplier .3 to 30, rate 1e-6 to 1, steps 1 to 1e5;
-    epsilon .01 to 5 and delta 1e-12 to 1e-2, these in 1 to 100 equal steps.
+    """Draw runs of 2 to 6 parts of any kind, each with a question.
+
+    Questions are epsilon at delta 1e-12 to 1e-2, delta at epsilon 0.01 to 10, and power at rates 1e-12 to 1/2, in
+    either direction. Parameters are log-uniform: noise multiplier 0.3 to 30, rate 1e-6 to 1, steps 1 to 1e5; epsilon
+    0.01 to 5 and delta 1e-12 to 1e-2, each in 1 to 100 equal steps.
     """
     random = np.random.default_rng(seed)
     return [MixedPoint(_spec(random), _question(random)) for _ in range(count)]
@@ -74,7 +77,7 @@ def _repeated(step: Spec, steps: int) -> Spec:
 
 
 def _dpsgd(random: Generator) -> Spec:
-    """Once in four times two equal steps of small noise."""
+    """Draw a DP-SGD part; one in four has two equal steps of small noise."""
     if random.uniform() < 0.25:
         return dpsgd(log_uniform(random, 0.3, 1.0), _rate(random), 2)
     return dpsgd(_noise(random), _rate(random), _steps(random, 1e5))

@@ -1,4 +1,4 @@
-"""How often the intervals of Monte Carlo miss a truth that is known: every question of the wire, in every direction."""
+"""Miss rate of Monte Carlo intervals for known values: every question of the API, in every direction."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MECHANISMS: Final[Mapping[str, Spec]] = {
     "sampled Gaussian run": dpsgd(2.0, 0.1, 100),
     "mixture": mixture((0.4, gaussian(0.8)), (0.6, sampled(0.5, gaussian(1.0)))),
 }
-"""Smooth laws, atoms, mass outside the other law, sums drawn on lattices, and parts mixed after they were read."""
+"""Smooth laws, atoms, mass outside the other law, sums on lattices, and mixtures of evaluated parts."""
 MIXED: Final = ("mixture",)
-"""Searched for, which is dear."""
+"""Questions that need an expensive search."""
 QUESTIONS: Final[Mapping[str, Spec]] = {
     "trade_off, 12 points": {"type": "trade_off", "false_positive_rates": np.geomspace(1e-3, 0.95, 12).tolist()},
     "epsilon": {"type": "epsilon", "delta": 0.08},
@@ -67,18 +67,18 @@ SEARCHED: Final[Mapping[str, Spec]] = {
     "gdp_mu": {"type": "gdp_mu", "false_positive_rate_min": 0.01, "type_two_error_min": 0.01},
     "gdp_mu, wide range": {"type": "gdp_mu"},
 }
-"""Suprema over whole curves: hundreds of readings each."""
+"""Suprema over whole curves: hundreds of evaluations each."""
 CONFIDENCES: Final = (0.9, 0.99)
 SEEDS: Final = 500
-"""Seeds for every kind of question: half of them on either of two mechanisms, where a mechanism answers fast enough."""
+"""Seeds for every kind of question: half of them on either of two mechanisms, if a mechanism is fast enough."""
 MIXED_SEEDS: Final = 60
 CHANCE: Final = 1e-6
-"""That one row is said to miss too often though it does not."""
+"""Probability that one row is reported to miss too often although it does not."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Row of the sweep: a question on a mechanism, at a confidence."""
+class CoverageRow:
+    """A row of the sweep: a question on a mechanism, at a confidence."""
 
     mechanism: str
     question: str
@@ -86,30 +86,30 @@ class Asked:
     confidence: float
 
 
-def asked(mechanism: str, questions: Sequence[str], confidence: float) -> list[Asked]:
-    return [Asked(mechanism, name, direction, confidence) for name in questions for direction in DIRECTIONS]
+def asked(mechanism: str, questions: Sequence[str], confidence: float) -> list[CoverageRow]:
+    return [CoverageRow(mechanism, name, direction, confidence) for name in questions for direction in DIRECTIONS]
 
 
-def rows(seeds: int = SEEDS) -> list[tuple[Asked, int]]:
+def rows(seeds: int = SEEDS) -> list[tuple[CoverageRow, int]]:
     """Return the questions and their numbers of seeds."""
     plain = [name for name in MECHANISMS if name not in MIXED]
-    found: list[tuple[Asked, int]] = []
+    found: list[tuple[CoverageRow, int]] = []
     for confidence in CONFIDENCES:
         for index, question in enumerate(QUESTIONS):
             for mechanism in (plain[index % len(plain)], plain[(index + 3) % len(plain)]):
                 found += [(row, seeds // 2) for row in asked(mechanism, [question], confidence)]
         for question, mechanism in zip(SEARCHED, ("sampled Gaussian", "Laplace run"), strict=True):
             directions = DIRECTIONS if question == "gdp_mu" else ("add",)
-            found += [(Asked(mechanism, question, direction, confidence), seeds) for direction in directions]
+            found += [(CoverageRow(mechanism, question, direction, confidence), seeds) for direction in directions]
         for mechanism in MIXED:
             few = ("epsilon", "delta", "attack_accuracy")
             found += [(row, min(seeds, MIXED_SEEDS)) for row in asked(mechanism, few, confidence)]
     return found
 
 
-def misses(rows: Sequence[Asked], seeds: Sequence[int]) -> Counter[Asked]:
-    """The seeds, for every row, whose answer lies beside the truth in any of its numbers."""
-    found: Counter[Asked] = Counter(dict.fromkeys(rows, 0))
+def misses(rows: Sequence[CoverageRow], seeds: Sequence[int]) -> Counter[CoverageRow]:
+    """Count for every row the seeds whose answer misses the true value in any of its numbers."""
+    found: Counter[CoverageRow] = Counter(dict.fromkeys(rows, 0))
     for mechanism, confidence in dict.fromkeys((row.mechanism, row.confidence) for row in rows):
         together = [row for row in rows if (row.mechanism, row.confidence) == (mechanism, confidence)]
         for seed in seeds:
@@ -122,14 +122,14 @@ def misses(rows: Sequence[Asked], seeds: Sequence[int]) -> Counter[Asked]:
 
 
 def allowed(seeds: int, confidence: float) -> int:
-    """Misses that an answer which holds with this confidence exceeds with probability CHANCE at most."""
+    """Return the number of misses that a valid answer exceeds with probability at most CHANCE."""
     return int(stats.binom.isf(CHANCE, seeds, 1 - confidence))
 
 
 @cache
 def _truth(mechanism: str, question: str, direction: str) -> tuple[tuple[float, float], ...]:
     pair = choose.pair(built(MECHANISMS[mechanism]), "auto", options=EngineOptions(relative_tolerance=1e-6))
-    return tuple(_numbers(pair, Asked(mechanism, question, direction, 1.0)))
+    return tuple(_numbers(pair, CoverageRow(mechanism, question, direction, 1.0)))
 
 
 @cache
@@ -138,8 +138,8 @@ def _question(name: str, direction: str) -> QuestionSpec:
     return TypeAdapter[QuestionSpec](QuestionSpec).validate_json(json.dumps({**spec, "direction": direction}))
 
 
-def _numbers(pair: TradeOffPair, row: Asked) -> Iterator[tuple[float, float]]:
-    """Both ends of every number of an answer."""
+def _numbers(pair: TradeOffPair, row: CoverageRow) -> Iterator[tuple[float, float]]:
+    """Return both bounds of every number of an answer."""
     question = _question(row.question, row.direction)
     fields = evaluate_question(pair, question, 1e-6).answer(question, conditional=False)
     if "points" in fields:

@@ -1,4 +1,4 @@
-"""Slow, independent truth: hypotheses as distribution functions in mpmath, and tests as thresholds."""
+"""Slow, independent reference: hypotheses as distribution functions in mpmath, and tests as thresholds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def laplace_tail(y: Real) -> Real:
 
 @dataclass(frozen=True)
 class Pair:
-    """H0: y ~ F. H1: y ~ (1 - p) F + p F(. - mu). The likelihood ratio rises with y, so the best tests are y > t."""
+    """H0: y ~ F.
+
+    H1: y ~ (1 - p) F + p F(. - mu). The likelihood ratio increases with y, so the best tests are y > t.
+    """
 
     tail: Callable[[Real], Real]
     mu: Real
@@ -38,23 +41,26 @@ class Pair:
         return (1 - self.rate) * self.tail(-t) + self.rate * self.tail(self.mu - t)
 
     def add(self, alpha: float) -> tuple[Real, Real]:
-        """(power, type II error) at rate alpha of y > t."""
+        """Return (power, type II error) of the test y > t at rate alpha."""
         t = _solve(self.tail, mpf(alpha), self._far())
         return self.power_tail(t), self.power_head(t)
 
     def remove(self, alpha: float) -> tuple[Real, Real]:
-        """The hypotheses exchanged: reject for y <= t."""
+        """Return (power, type II error) for swapped hypotheses: reject for y <= t."""
         t = -_solve(lambda s: self.power_head(-s), mpf(alpha), self._far())
         return self.tail(-t), self.tail(t)
 
     def delta_add(self, eps: float, threshold: Real | None) -> Real:
-        """P1(y > t) - e^eps P0(y > t) at the t where the ratio of H1 to H0 is e^eps; t = None if no y exceeds it."""
+        """Return P1(y > t) - e^eps P0(y > t) at the t where dH1/dH0 is e^eps.
+
+        The threshold is None if no y exceeds it.
+        """
         if threshold is None:
             return mpf(0)
         return self.power_tail(threshold) - mpmath.exp(mpf(eps)) * self.tail(threshold)
 
     def delta_remove(self, eps: float, threshold: Real | None) -> Real:
-        """P0(y <= t) - e^eps P1(y <= t) where the ratio of H0 to H1 is e^eps."""
+        """Return P0(y <= t) - e^eps P1(y <= t) at the t where dH0/dH1 is e^eps."""
         if threshold is None:
             return mpf(0)
         return self.tail(-threshold) - mpmath.exp(mpf(eps)) * self.power_head(threshold)
@@ -72,7 +78,9 @@ def laplace_pair(noise_multiplier: float, rate: float = 1.0) -> Pair:
 
 
 def threshold(pair: Pair, ratio: Real) -> Real | None:
-    """The y at which dH1/dH0 equals `ratio` (any y of a flat piece); minus infinity below all ratios, None above."""
+    """Return the y at which dH1/dH0 equals `ratio` (any y of a flat piece); minus infinity below all ratios, None
+    above.
+    """
     excess = (ratio - (1 - pair.rate)) / pair.rate
     if excess <= 0:
         return -mpmath.inf
@@ -85,7 +93,7 @@ def threshold(pair: Pair, ratio: Real) -> Real | None:
 
 
 def _solve(falling: Callable[[Real], Real], level: Real, far: Real) -> Real:
-    """t with falling(t) = level, by bisection in logarithms to working precision."""
+    """Return the t with falling(t) = level, by bisection in logarithms to working precision."""
     low, high = -far, far
     while falling(high) > level:
         high *= 2

@@ -1,4 +1,4 @@
-"""Practical membership privacy by plain enumeration with 40 digits, nothing shared with the service."""
+"""Practical membership privacy by plain enumeration with 40 digits, independent of the service."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def adjacent_epsilon(logits: Logits) -> Any:
 
 
 def distance_logits(points: Any, objects: Any, clip_radius: Any, scale: Any) -> list[list[Any]]:
-    """-scale |w - x| with every point clipped to the radius, in 40 digits; doubles are taken as they are."""
+    """Return -scale |w - x| with every point clipped to the radius, in 40 digits. Doubles are taken as exact."""
     with mpmath.workdps(DIGITS):
         clipped = [_clipped([mpf(value) for value in point], mpf(clip_radius)) for point in points]
         return [

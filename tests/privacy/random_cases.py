@@ -1,4 +1,4 @@
-"""Random mechanisms and questions, by seed: a sample of them for tests, thousands for the sweeps of the benchmarks."""
+"""Random mechanisms and questions, by seed: a sample for tests, thousands for the sweeps of the benchmarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("add", "remove", "both")
 
 @dataclass(frozen=True)
 class BoxPoint:
-    """A sampled Gaussian run, and the baseline at which its power is asked."""
+    """A sampled Gaussian run, and the baseline of its power."""
 
     noise_multiplier: float
     sample_rate: float
@@ -41,7 +41,9 @@ class BoxPoint:
 
 
 def box_points(count: int, seed: int) -> list[BoxPoint]:
-    """Log-uniform in the box: noise multiplier 0.3 to 100, rate 1e-6 to 1, steps 1 to 1e6, baseline 1e-12 to 1/2."""
+    """Draw log-uniform points of the box: noise multiplier 0.3 to 100, rate 1e-6 to 1, steps 1 to 1e6, baseline
+    1e-12 to 1/2.
+    """
     random = np.random.default_rng(seed)
     return [
         BoxPoint(
@@ -106,7 +108,7 @@ def random_cases(mechanisms: int, questions: int, seed: int) -> list[RandomCase]
 def random_question(random: Generator) -> RandomQuestion:
     reading = random.choice(READINGS)
     at = random.uniform(0.0, 6.0) if reading == "delta" else log_uniform(random, 1e-10, 0.5)
-    direction = random.choice(DIRECTIONS, p=(0.45, 0.45, 0.1))  # both at once is searched for, which is dear
+    direction = random.choice(DIRECTIONS, p=(0.45, 0.45, 0.1))  # The search for both directions is expensive.
     return RandomQuestion(reading, at, direction)
 
 
@@ -265,12 +267,12 @@ FAMILIES: Final[dict[str, tuple[float, Callable[[Generator], Spec]]]] = {
     "fixed batches": (1.0, _fixed_batches),
     "mixture of shifts": (1.2, _shifts),
 }
-"""How often, and how it is drawn."""
+"""Weight of each family, and the function that draws it."""
 NEIGHBOURS: Final[dict[str, Callable[[Generator], Neighbours]]] = {
     "replaced record": lambda _: ONE_REPLACED,
     "group": _several,
     "fixed batches": _some,
 }
-"""Between whom, where it is not one record that is added."""
+"""Neighbours of a family, if they are not one added record."""
 OF_SHIFTS: Final = (*NEIGHBOURS, "mixture of shifts")
 """Families of mixtures of shifted Gaussians."""

@@ -1,4 +1,4 @@
-"""The reference rows, computed independently with 20 digits or printed in the papers: for tests and benchmarks."""
+"""Reference rows for tests and benchmarks, computed independently with 20 digits or printed in papers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.privacy.cases import dpsgd, laplace, sampled
 FOLDER = Path(__file__).parent / "reference"
 RELATIVE_WIDTH = 1e-6
 ROUNDING = Fraction(1, 10**15)
-"""Inputs are exact decimals, the service takes doubles: a relative 1e-15 of the value covers what that moves
-(conditions <= 10).
+"""Inputs are exact decimals, and the service takes doubles.
+
+A relative 1e-15 of the value covers the difference (condition numbers are at most 10).
 """
 
 
@@ -25,9 +26,10 @@ RECOMPUTED = {
     "C5-gamma-0.001": "0.17784259695838618714",
     "C5-gamma-1e-6": "0.0048712988175853885133",
 }
-"""Three rows whose stated tolerance is too tight: they are off by 5e-13 to 7e-13 of the value. Settled by a third
-computation with 40 digits, each row on two lines (Re z = 0.5; 1.6 and 1.85; 2.3 and 2.55) with different inner grids,
-which agree to 20 digits. The rate is the double nearest to 0.02.
+"""Three rows with too small a stated tolerance: their errors are 5e-13 to 7e-13 of the value.
+
+A third computation with 40 digits gives the correct values, each row on two contours (Re z = 0.5; 1.6 and 1.85; 2.3 and
+2.55) with different inner grids, which agree to 20 digits. The rate is the double nearest to 0.02.
 """
 
 
@@ -41,7 +43,7 @@ def number(text: str) -> float:
 
 
 def meets(value: Enclosure, row: dict[str, Any]) -> bool:
-    """Whether the enclosure meets the row's value +- abs_tol."""
+    """Return whether the enclosure meets the row's value +- abs_tol."""
     truth, tolerance = Fraction(row["value"]), Fraction(row["abs_tol"])
     tolerance = max(tolerance, ROUNDING * abs(truth))
     return Fraction(value.lower) <= truth + tolerance and truth - tolerance <= Fraction(value.upper)
@@ -71,18 +73,18 @@ def rero_gamma_rows() -> list[dict[str, Any]]:
 
 
 def as_printed(row: dict[str, Any]) -> bool:
-    """Whether the row is a paper's wrong value, which must not be met."""
+    """Return whether the row is a wrong value of a paper, which the enclosure must miss."""
     return "as printed" in row["source"]
 
 
 def read_rero(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
-    """Return our answer to a row of `rero_gamma_rows`."""
+    """Return the answer of the service to a row of `rero_gamma_rows`."""
     direction = {"remove": "remove", "symmetrised": "both"}.get(row["notion"].rpartition("-")[2], "add")
     return reconstruction.gamma(getattr(pair, direction), number(row["inputs"]["kappa"])).value
 
 
 def read_composed(pair: TradeOffPair, row: dict[str, Any]) -> Enclosure:
-    """Return our answer to a row of truth_composed.json."""
+    """Return the answer of the service to a row of truth_composed.json."""
     given = row["inputs"]
     if "baseline_success" in given:
         return reconstruction.gamma(pair.add, number(given["baseline_success"])).value

@@ -37,13 +37,13 @@ DRAWS: Final = 20_000
 FAILURE: Final = 1e-9
 """Failure probability of both bands of the draws, which hold at every threshold."""
 ROUNDING: Final = 1e-14
-"""Rounding of formulas in doubles."""
+"""Rounding error of formulas in doubles."""
 Opinion = Callable[[RandomQuestion], Enclosure | None]
 
 
 @dataclass(frozen=True)
 class RelaxedCase:
-    """Mechanism with an adversary, its questions, and its references, which are None for questions out of reach."""
+    """A mechanism with an adversary, its questions, and its references, which are None for unsupported questions."""
 
     family: str
     mechanism: AbstractMechanism
@@ -56,14 +56,14 @@ class RelaxedCase:
 
 @dataclass(frozen=True)
 class Simulated:
-    """Test by draws of a statistic that increases with the likelihood ratio."""
+    """A test by draws of a statistic that increases with the likelihood ratio."""
 
     absent: FloatArray
     present: FloatArray
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Lower and upper bounds of the mass above every draw, and above all and none: H0, H1."""
+        """Lower and upper bounds of the mass above every draw, above all draws and above none: H0, H1."""
         band = DistributionBand.of(DRAWS, FAILURE / 2)
         at = np.concatenate(([-np.inf], np.sort(np.concatenate((self.absent, self.present))), [np.inf]))
         found: list[FloatArray] = []
@@ -181,7 +181,7 @@ def _glrt_sampled(random: Generator, questions: int) -> RelaxedCase:
     opinions: list[tuple[str, Opinion]] = [
         ("simulated", Simulated(random.chisquare(dimension, DRAWS), present).opinion)
     ]
-    if random.random() < 0.1:  # dear: every node of a lattice needs tails of chi-square laws
+    if random.random() < 0.1:  # Expensive: every node of a lattice needs tails of chi-square laws.
         opinions.append(("discretised", lambda question: question.ask(fresh.curves(mechanism, "discretised", LOOSE))))
     return RelaxedCase(
         "glrt, sampled", mechanism, Glrt(dimension=dimension), _questions(random, questions), tuple(opinions)

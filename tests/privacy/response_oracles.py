@@ -1,4 +1,4 @@
-"""Runs of randomised responses by their definition: every loss with its masses, in many digits."""
+"""Runs of randomised responses from their definition: every loss with its masses, in many digits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ Real = Any
 
 @dataclass(frozen=True)
 class Atoms:
-    """(loss, H0-mass, H1-mass), losses falling, and the mass that each hypothesis has outside the other."""
+    """Rows (loss, H0-mass, H1-mass) with decreasing losses, and the mass of each hypothesis outside the other."""
 
     rows: tuple[tuple[Real, Real, Real], ...]
     outside: Real
 
     @staticmethod
     def of(parts: Iterable[tuple[float, int]], outside: Real = 0) -> Atoms:
-        """Atoms of steps (epsilon, count): binomial losses of each kind, and all sums of them; the rest is scaled."""
+        """Return the atoms of steps (epsilon, count): binomial losses of each kind, and all sums of them.
+
+        The rest is scaled.
+        """
         kinds: list[list[tuple[Real, Real]]] = []
         for epsilon, count in parts:
             eps = mpf(epsilon)
@@ -43,14 +46,14 @@ class Atoms:
 
     @cached_property
     def vertices(self) -> tuple[tuple[Real, Real], ...]:
-        """(alpha, power) of the tests that reject all losses from some one on."""
+        """(alpha, power) of the tests that reject all losses above a threshold."""
         points = [(mpf(0), self.outside)]
         for _, null, other in self.rows:
             points.append((points[-1][0] + null, points[-1][1] + other))
         return tuple(points)
 
     def power(self, alpha: float) -> Real:
-        """Between vertices a test is drawn at random."""
+        """Return the power at alpha. Between vertices, the test is randomised."""
         wanted = mpf(alpha)
         for (left, low), (right, high) in itertools.pairwise(self.vertices):
             if wanted <= right:
@@ -58,7 +61,7 @@ class Atoms:
         return mpf(1)
 
     def error(self, alpha: float) -> Real:
-        """The type II error, from the other end, so that it keeps its digits."""
+        """Return the type II error, summed from the other side to keep its digits."""
         wanted, right, low = 1 - mpf(alpha), self.outside, mpf(0)
         if wanted <= right:
             return mpf(0)
@@ -69,13 +72,13 @@ class Atoms:
         return low
 
     def delta(self, epsilon: float) -> Real:
-        """sum of (q - e^eps p)_+."""
+        """Return the sum of (q - e^eps p)_+."""
         e = mpf(epsilon)
         gained = mpmath.fsum(other * -mpmath.expm1(e - loss) for loss, _, other in self.rows if loss > e)
         return min(self.outside + gained, mpf(1))
 
     def epsilon(self, delta: float) -> Real:
-        """The smallest eps >= 0 with delta(eps) <= delta."""
+        """Return the smallest eps >= 0 with delta(eps) <= delta."""
         wanted = mpf(delta) - self.outside
         null = other = mpf(0)
         for (loss, p, q), following in zip(self.rows, [*(row[0] for row in self.rows[1:]), mpf(0)], strict=True):

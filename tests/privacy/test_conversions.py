@@ -1,4 +1,4 @@
-"""GDP and GMIP of noisy SGD converted: values computed elsewhere with 20 digits, the tables of the paper, and laws."""
+"""GDP and GMIP of noisy SGD converted: independent values with 20 digits, the tables of the paper, and laws."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.privacy.references import number, rows
 
 ROWS = rows("gmip")
 SETTINGS = {
-    # records, parameters, batch size, epochs and clip norm of Table 4; the mu that takes no noise
+    # Records, parameters, batch size, epochs and clip norm of Table 4; the mu that needs no noise.
     "CIFAR-10": (48_000, 650, 400, 10, 500.0, 0.786596),
     "Purchase": (54_855, 2580, 795, 3, 2000.0, 1.447037),
     "Adult": (43_000, 1026, 1000, 20, 800.0, 1.192170),
 }
 TABLE_3 = {
-    # parameters, batch size; mu_step and sqrt(5) mu_step, rounded
+    # Parameters, batch size; mu_step and sqrt(5) mu_step, rounded.
     "CIFAR-10": (650, 500, 1.14, 2.55),
     "Purchase": (2580, 1970, 1.14, 2.56),
     "Adult": (1026, 790, 1.14, 2.55),
@@ -85,14 +85,14 @@ def one_step(dimension: int, batch: int, susceptibility: float | None = None, cl
 
 
 @pytest.mark.parametrize("row", selected("neff"))
-def test_effective_batch_sizes(row: dict[str, Any]) -> None:
+def test_effective_batch_sizes_match_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     size = effective_batch_size(int(given["n"]), number(given["tau"]), number(given["C"]))
     assert agrees(float(size), row)
 
 
 @pytest.mark.parametrize("row", selected("mustep", "table3"))
-def test_mu_of_a_step(row: dict[str, Any]) -> None:
+def test_mu_of_step_matches_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     size = Fraction(given["n_effective"] if "n_effective" in given else given["n"])
     step = gaussian_step_mu(int(given["d"]), number(given.get("K", given["d"])), size)
@@ -100,26 +100,26 @@ def test_mu_of_a_step(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [param for param in selected("eq10-") if "one" not in param.values[0]["id"]])
-def test_the_limit_of_many_sampled_steps(row: dict[str, Any]) -> None:
+def test_limit_of_many_sampled_steps_matches_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     assert agrees(limit_mu(number(given["mu_step"]), Fraction(given["c"]), Fraction(1)), row)
 
 
 @pytest.mark.parametrize("row", selected("eq10inv"))
-def test_the_limit_is_inverted(row: dict[str, Any]) -> None:
+def test_inverse_of_limit_matches_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     assert agrees(step_mu_of_limit(number(given["mu"]), Fraction(given["c"]), Fraction(1)), row)
 
 
 @pytest.mark.parametrize("mu", [1e-100, 1e-8, 1e-6, 1e-4, 1e-2, 1.0, 30.0, 1e6])
 @pytest.mark.parametrize("rate", [Fraction(1, 120), Fraction(1, 10**6), Fraction(9, 10)])
-def test_the_limit_and_its_inverse_agree_where_doubles_would_cancel(mu: float, rate: Fraction) -> None:
+def test_limit_and_its_inverse_agree_without_cancellation(mu: float, rate: Fraction) -> None:
     steps = Fraction(1200)
     assert limit_mu(step_mu_of_limit(mu, rate, steps), rate, steps) == pytest.approx(mu, rel=1e-12)
 
 
 @pytest.mark.parametrize("row", selected("table5", "noisefree"))
-def test_noise_of_the_paper_to_all_digits(row: dict[str, Any]) -> None:
+def test_noise_matches_paper_to_all_digits(row: dict[str, Any]) -> None:
     given = row["inputs"]
     training = setting(row["id"].rsplit("-", 1)[0].split("-", 2)[2] if "table5" in row["id"] else "Purchase")
     if "mu" not in given:
@@ -134,7 +134,7 @@ def test_noise_of_the_paper_to_all_digits(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", selected("corF1"))
-def test_corollary_f1(row: dict[str, Any]) -> None:
+def test_conversions_match_corollary_f1(row: dict[str, Any]) -> None:
     given = row["inputs"]
     training = one_step(int(given["d"]), int(given["n"]))
     if "mu_dp" in given:
@@ -145,13 +145,13 @@ def test_corollary_f1(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_noise_free_thresholds(name: str) -> None:
+def test_noise_free_thresholds_match_reference(name: str) -> None:
     assert free_mu(setting(name)).upper == pytest.approx(SETTINGS[name][-1], abs=5e-7)
 
 
 @pytest.mark.parametrize("name", TABLE_5)
-def test_table_5(name: str) -> None:
-    """All 40 entries of a data set to the printed 0.01."""
+def test_noise_matches_table_5(name: str) -> None:
+    """All 40 entries of a data set, to the printed accuracy of 0.01."""
     by_gmip, by_gdp = (list(map(float, printed.split())) for printed in TABLE_5[name])
     by_gmip += [0.0] * (len(by_gdp) - len(by_gmip))
     for index, printed in enumerate(zip(by_gmip, by_gdp, strict=True)):
@@ -165,7 +165,7 @@ def test_table_5(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE_3)
-def test_table_3(name: str) -> None:
+def test_step_mu_matches_table_3(name: str) -> None:
     dimension, batch, one, five = TABLE_3[name]
     step = gaussian_step_mu(dimension, dimension, Fraction(batch))
     print(f"{name}: mu_step 1.13 (Table 3), 1.14 (C.1), ours {step:.6f}; 5 steps 2.54, ours {five}")  # noqa: T201
@@ -174,18 +174,15 @@ def test_table_3(name: str) -> None:
     assert int(100 * math.sqrt(5) * step) in (254, 255)
 
 
-def test_noise_by_gdp_and_by_gmip_does_not_depend_on_the_clip_norm() -> None:
-    """Check independence of the clip norm C.
-
-    With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500.
-    """
+def test_noise_does_not_depend_on_clip_norm() -> None:
+    """With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500."""
     assert [membership_mu(1.0, one_step(650, 500, clip=clip)).upper for clip in (1.0, 10.0, 500.0)] == [1.0] * 3
 
 
 @pytest.mark.parametrize("susceptibility", [0.0, 1.0, 649.0, 650.0, 900.5, 1e6])
 @pytest.mark.parametrize("mu", [0.01, 0.3])
-def test_the_noise_reaches_its_target(susceptibility: float, mu: float) -> None:
-    """Back through the effective batch size and Corollary 5.1."""
+def test_noise_attains_its_target(susceptibility: float, mu: float) -> None:
+    """The oracle goes back through the effective batch size and Corollary 5.1."""
     training = one_step(650, 40, susceptibility, clip=2.0)
     noise = noise_for(mu, training).membership
     assert noise is not None
@@ -196,7 +193,7 @@ def test_the_noise_reaches_its_target(susceptibility: float, mu: float) -> None:
         assert gaussian_step_mu(650, susceptibility, Fraction(40)) <= mu
 
 
-def test_targets_above_the_noise_free_level_take_no_noise() -> None:
+def test_targets_above_noise_free_level_need_no_noise() -> None:
     training = one_step(650, 500, clip=1.0)
     level = free_mu(training).upper
     for mu in (level * (1 + 1e-12), 2.0, 1e6):
@@ -210,12 +207,12 @@ def test_targets_above_the_noise_free_level_take_no_noise() -> None:
     assert below.upper > 0
 
 
-def test_without_clipping_no_noise_counts() -> None:
+def test_without_clipping_noise_is_none() -> None:
     noise = noise_for(0.5, one_step(650, 500))
     assert (noise.membership, noise.differential) == (None, None)
 
 
-def test_a_batch_of_one_record_needs_noise_whatever_the_target() -> None:
+def test_batch_of_one_record_always_needs_noise() -> None:
     training = one_step(650, 1, clip=1.0)
     assert free_mu(training).lower == math.inf
     noise = noise_for(1e6, training)
@@ -224,7 +221,7 @@ def test_a_batch_of_one_record_needs_noise_whatever_the_target() -> None:
     assert gaussian_step_mu(650, 650.0, Fraction(1)) == math.inf
 
 
-def test_what_is_exact_says_so() -> None:
+def test_evidence_is_exact_only_without_sampling() -> None:
     whole, sampled = one_step(650, 500, clip=1.0), setting("CIFAR-10")
     assert noise_for(0.5, whole).step_mu.evidence is Evidence.EXACT
     assert noise_for(0.5, sampled).step_mu.evidence is Evidence.ASYMPTOTIC

@@ -1,4 +1,4 @@
-"""Laws that hold for the curves of every mechanism, run for every case of every mechanism in the catalogue."""
+"""Laws of trade-off curves, tested for every case of every mechanism in the catalogue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def curve_of(name: str, direction: Direction) -> AbstractTradeOff:
 
 
 def mass_outside(spec: Mapping[str, Any]) -> float:
-    """H1-mass where H0 vanishes; the weights of the cases leave no rounding, runs a little."""
+    """Return the H1-mass where H0 vanishes. The weights of the cases add no rounding error, runs a small one."""
     if "components" in spec:
         return sum(part["weight"] * mass_outside(part["mechanism"]) for part in spec["components"])
     if spec["type"] == "repeated":
@@ -54,7 +54,9 @@ def mass_outside(spec: Mapping[str, Any]) -> float:
 
 
 def possible(smaller: FloatArray, larger: FloatArray, slack: float = 0.0) -> bool:
-    """Whether `smaller <= larger` may hold of the truths (lower ends on the left, upper ends on the right)."""
+    """Return whether `smaller <= larger` may hold for the true values (lower bounds on the left, upper on the
+    right).
+    """
     return bool((smaller <= (larger + slack * np.abs(larger) if slack else larger)).all())
 
 
@@ -79,7 +81,7 @@ def test_enclosures_are_ordered_probabilities(case: Case, direction: Direction) 
 
 @every_case
 @every_direction
-def test_power_rises_and_type_two_error_falls(case: Case, direction: Direction) -> None:
+def test_power_increases_and_type_two_error_decreases(case: Case, direction: Direction) -> None:
     points = points_of(case.name, direction)
     assert possible(points.power.lower[:-1], points.power.upper[1:])
     assert possible(points.type_two_error.lower[1:], points.type_two_error.upper[:-1])
@@ -98,7 +100,7 @@ def test_type_two_error_is_convex(case: Case, direction: Direction) -> None:
 
 @every_case
 @every_direction
-def test_the_curve_lies_below_the_diagonal(case: Case, direction: Direction) -> None:
+def test_curve_lies_below_diagonal(case: Case, direction: Direction) -> None:
     points = points_of(case.name, direction)
     assert possible(points.type_two_error.lower, np.nextafter(1 - RATES, 2))
     assert possible(RATES, points.power.upper)
@@ -106,7 +108,7 @@ def test_the_curve_lies_below_the_diagonal(case: Case, direction: Direction) -> 
 
 @every_case
 @every_direction
-def test_delta_falls_to_the_power_at_no_false_positives(case: Case, direction: Direction) -> None:
+def test_delta_decreases_to_power_at_rate_zero(case: Case, direction: Direction) -> None:
     curve = curve_of(case.name, direction)
     far = curve.profile(np.array([1e12]))
     assert far.lower[0] <= curve.singular_power.upper, "replace `singular_power` of this curve"
@@ -124,7 +126,7 @@ def test_power_and_type_two_error_add_up_to_one(case: Case, direction: Direction
 @every_case
 @every_direction
 def test_slopes_support_the_curve(case: Case, direction: Direction) -> None:
-    """f(b) >= f(a) - e^c (b - a) for every b, with c the log slope at a: subgradient inequality."""
+    """Subgradient inequality: f(b) >= f(a) - e^c (b - a) for every b, with c the log slope at a."""
     points = points_of(case.name, direction)
     beta = points.type_two_error
     steep, flat = (np.exp(np.minimum(end, 700)) for end in (points.log_slope.upper, points.log_slope.lower))
@@ -154,7 +156,7 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
 
 @every_case
 @every_direction
-def test_profile_is_the_conjugate(case: Case, direction: Direction) -> None:
+def test_profile_is_conjugate_of_power(case: Case, direction: Direction) -> None:
     """delta(eps) >= power(alpha) - e^eps alpha for all alpha, with equality at the rate whose slope is e^eps."""
     curve, points = curve_of(case.name, direction), points_of(case.name, direction)
     profile = curve.profile(EPSILONS)
@@ -164,26 +166,26 @@ def test_profile_is_the_conjugate(case: Case, direction: Direction) -> None:
         )
     usable = np.abs(points.log_slope.upper) < 30
     if not usable.any():
-        return  # so strong a mechanism has no tangent that doubles can follow
+        return  # Such a strong mechanism has no tangent that doubles can represent.
     slopes, rates = points.log_slope.upper[usable], RATES[usable]
     at_slopes = curve.profile(slopes)
     reached = points.power.upper[usable] - np.exp(slopes) * rates
     width = points.log_slope.upper[usable] - points.log_slope.lower[usable]
-    # The slope is known up to its width, to which the tangent answers in first order.
+    # The slope is known up to its width; the tangent depends on it to first order.
     slack = 1e-13 + np.exp(slopes) * rates * np.expm1(np.minimum(width, 1.0)) + np.where(width > 1, np.inf, 0.0)
     assert (at_slopes.lower <= reached + slack).all()
 
 
 @every_case
 @every_direction
-def test_profile_falls_from_one_and_is_above_its_floor(case: Case, direction: Direction) -> None:
+def test_profile_decreases_from_one_and_stays_above_its_floor(case: Case, direction: Direction) -> None:
     profile = curve_of(case.name, direction).profile(EPSILONS)
     assert possible(profile.lower[1:], profile.upper[:-1])
     assert possible(np.maximum(0.0, -np.expm1(EPSILONS)), profile.upper)
 
 
 @every_case
-def test_remove_profile_mirrors_add(case: Case) -> None:
+def test_remove_profile_is_determined_by_add(case: Case) -> None:
     """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps)."""
     pair = pair_of(case.name)
     remove, add = pair.remove.profile(EPSILONS), pair.add.profile(-EPSILONS)
@@ -199,13 +201,13 @@ def test_add_and_remove_are_inverse_functions(case: Case) -> None:
     for low, high in ((points.type_two_error.lower, points.type_two_error.upper),):
         back_from_low = pair.remove.type_two_error(low)
         back_from_high = pair.remove.type_two_error(high)
-    inside = (high > 1e-290) & (high < 1 - 1e-13)  # elsewhere f is flat, or its inverse ill-defined
+    inside = (high > 1e-290) & (high < 1 - 1e-13)  # Elsewhere f is flat, or its inverse is ill-defined.
     assert (back_from_high.lower[inside] <= RATES[inside]).all()
     assert (back_from_low.upper[inside] >= RATES[inside] * (1 - 1e-15)).all()
 
 
 @every_case
-def test_reversing_twice_changes_nothing(case: Case) -> None:
+def test_double_swap_is_identity(case: Case) -> None:
     curve = curve_of(case.name, "add")
     twice = curve.reversed().reversed().power(RATES)
     assert (twice.lower <= points_of(case.name, "add").power.upper).all()
@@ -227,7 +229,7 @@ def test_epsilon_inverts_delta(case: Case, direction: Direction) -> None:
 
 
 @every_case
-def test_both_is_the_hull_of_add_and_remove(case: Case) -> None:
+def test_both_is_hull_of_add_and_remove(case: Case) -> None:
     add, remove, both = (points_of(case.name, direction) for direction in DIRECTIONS)
     assert possible(np.maximum(add.power.lower, remove.power.lower), both.power.upper)
     assert possible(both.type_two_error.lower, np.minimum(add.type_two_error.upper, remove.type_two_error.upper))
@@ -250,7 +252,7 @@ def test_both_is_its_own_inverse(case: Case) -> None:
 
 @every_case
 def test_enclosures_are_narrow(case: Case) -> None:
-    """Relative width at most 1e-6 over the rates used here (the reach of the certified engine)."""
+    """The relative width is at most 1e-6 over these rates, the reach of the certified engine."""
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)
         for bounds in (points.power, points.type_two_error):
@@ -297,13 +299,13 @@ FAR_RATES = np.array([1e-300, 1e-30, 1e-9, 0.01, 0.4, 0.9, 1 - 1e-9, 1 - 1e-15])
 
 @every_case
 @pytest.mark.parametrize("direction", ["add", "remove"])
-def test_extreme_log_ratios_cap_every_reading(case: Case, direction: Direction) -> None:
-    """Nothing near rate 0 or 1, and no profile far out, says more than what the extreme ratios prove."""
+def test_extreme_log_ratios_limit_every_quantity(case: Case, direction: Direction) -> None:
+    """No bound near rate 0 or 1, and no profile far out, is stronger than what the extreme ratios prove."""
     curve = curve_of(case.name, direction)
     if curve.singular_power.upper > 0 or case.name == "mixture_of_runs":
-        return  # no ratio is the largest; or too dear to read so far out
+        return  # There is no largest ratio, or the evaluation that far out is too expensive.
     largest, smallest = curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower
-    rates = FAR_RATES if curve.method == "closed_form" else FAR_RATES[2:6]  # lines so far out are dear
+    rates = FAR_RATES if curve.method == "closed_form" else FAR_RATES[2:6]  # Contours that far out are expensive.
     points = curve.points(rates)
     highest, lowest = np.log(rates) + largest, np.log1p(-rates) + smallest
     slack = 1e-12 * (1 + np.abs(highest))
@@ -316,10 +318,10 @@ def test_extreme_log_ratios_cap_every_reading(case: Case, direction: Direction) 
 
 
 @every_case
-def test_predictive_values_at_a_rate_never_exceed_those_at_any(case: Case) -> None:
+def test_predictive_values_at_a_rate_are_within_extremes(case: Case) -> None:
     curve, prior = curve_of(case.name, "add"), 0.01
     if curve.method != "closed_form":
-        return  # too dear to read so far out
+        return  # The evaluation that far out is too expensive.
     most = membership.positive_predictive_value(curve, prior).value.upper
     least = membership.negative_predictive_value(curve, prior).value.upper
     for rate in (1e-300, 1e-30, 1e-6, 0.3):

@@ -61,7 +61,7 @@ def width(bounds: EnclosureArray, index: int) -> float:
 
 
 @every_row
-def test_points(spec: dict[str, Any], oracle: oracles.Pair) -> None:
+def test_points_match_thresholds_in_many_digits(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
     for curve, truth in ((pair.add, oracle.add), (pair.remove, oracle.remove)):
         points = curve.points(RATES)
@@ -70,12 +70,12 @@ def test_points(spec: dict[str, Any], oracle: oracles.Pair) -> None:
                 power, beta = truth(rate)
                 assert_encloses(points.power, index, power)
                 assert_encloses(points.type_two_error, index, beta)
-                # x^2 u is what rounding of the threshold costs; rates this small put it near 37.
+                # Rounding of the threshold costs x^2 u; rates this small have a threshold near 37.
                 assert width(points.power, index) <= 1e-11
 
 
 @every_row
-def test_profiles(spec: dict[str, Any], oracle: oracles.Pair) -> None:
+def test_profiles_match_oracle(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
     mu = float(oracle.mu)
     reach = [0.0, 1e-9, 0.3 * mu, 0.999 * mu, mu, 1.7 * mu, mu * mu / 2 + 8 * mu, mu * mu / 2 + 40 * mu, 3.0]
@@ -102,7 +102,7 @@ def true_delta(oracle: oracles.Pair, eps: float, remove: bool) -> mpf:
 
 
 @every_row
-def test_epsilons(spec: dict[str, Any], oracle: oracles.Pair) -> None:
+def test_epsilons_match_oracle(spec: dict[str, Any], oracle: oracles.Pair) -> None:
     pair = pair_of(spec)
     for curve, remove in ((pair.add, False), (pair.remove, True)):
         for delta in (1e-300, 1e-40, 1e-9, 1e-3, 0.4):
@@ -112,7 +112,7 @@ def test_epsilons(spec: dict[str, Any], oracle: oracles.Pair) -> None:
             assert eps.upper - eps.lower <= 1e-11 * max(eps.upper, 1e-6 * float(oracle.mu))
 
 
-def test_a_delta_far_below_the_smallest_double_keeps_its_logarithm() -> None:
+def test_delta_below_smallest_double_keeps_its_logarithm() -> None:
     profile = pair_of(gaussian(1.0)).add.profile(np.array([70.0, 1000.0]))
     oracle = oracles.gaussian_pair(1.0)
     for index, eps in enumerate((70.0, 1000.0)):
@@ -122,7 +122,7 @@ def test_a_delta_far_below_the_smallest_double_keeps_its_logarithm() -> None:
     assert profile.log_upper[1] / math.log(10) < -200_000
 
 
-def test_a_shift_beyond_all_doubles_still_answers() -> None:
+def test_shift_of_1e_minus_300_is_answered() -> None:
     curve = pair_of({"type": "gdp", "mu": 1e-300}).add
     profile = curve.profile(np.array([0.0, 1.0, 1e6]))
     assert profile.lower[0] <= 1e-300 / math.sqrt(2 * math.pi) <= profile.upper[0]
@@ -135,8 +135,8 @@ def test_a_shift_beyond_all_doubles_still_answers() -> None:
     assert -5.1e11 < strong.type_two_error.log_upper[0] < -4.9e11
 
 
-def test_steps_without_number() -> None:
-    """10^9 steps of noise 10^5 are one Gaussian with mu = sqrt(10^9)/10^5."""
+def test_billion_steps_match_one_gaussian() -> None:
+    """10^9 steps with noise 10^5 equal one Gaussian with mu = sqrt(10^9)/10^5."""
     spec = {"type": "repeated", "mechanism": gaussian(1e5), "steps": 10**9}
     points = pair_of(spec).add.points(RATES)
     with mpmath.workdps(50):
@@ -149,8 +149,10 @@ def test_steps_without_number() -> None:
 
 @pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.5), (0.5, 0.9), (2.0, 0.05)])
 @pytest.mark.parametrize("law", [(gaussian, oracles.gaussian_pair), (laplace, oracles.laplace_pair)])
-def test_both_is_the_smallest_tangent_of_the_larger_profile(law: Any, noise: float, rate: float) -> None:
-    """power(alpha) = min over c of max(delta_add, delta_remove)(c) + e^c alpha, minimised here by ternary search."""
+def test_power_of_both_is_smallest_tangent_of_larger_profile(law: Any, noise: float, rate: float) -> None:
+    """The oracle minimises power(alpha) = min over c of max(delta_add, delta_remove)(c) + e^c alpha by ternary
+    search.
+    """
     both, oracle = pair_of(sampled(rate, law[0](noise))).both, law[1](noise, rate)
     with mpmath.workdps(40):
         for alpha in (1e-6, 0.02, 0.3, 0.6, 0.97):
@@ -166,7 +168,7 @@ def test_both_is_the_smallest_tangent_of_the_larger_profile(law: Any, noise: flo
             smallest = min(tangent(low), tangent(high), tangent(0.0))
             power = both.power(np.array([alpha]))
             beta = both.type_two_error(np.array([alpha]))
-            # What ternary search in doubles can miss of a minimum is far below 1e-13.
+            # The error of ternary search in doubles is far below 1e-13.
             assert mpf(float(power.lower[0])) <= smallest <= mpf(float(power.upper[0])) * (1 + mpf("1e-13"))
             assert mpf(float(beta.lower[0])) * (1 - mpf("1e-13")) <= 1 - smallest + mpf("1e-14")
             assert 1 - smallest <= mpf(float(beta.upper[0])) * (1 + mpf("1e-13"))

@@ -1,4 +1,4 @@
-"""Properties for any parameters: hypothesis looks for the mechanism that breaks them."""
+"""Properties for any parameters: hypothesis searches for a mechanism that violates them."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_points_enclose_the_truth(law: Law, noise: float, sample_rate: float, ra
         for curve, exact in ((curves.add, truth.add), (curves.remove, truth.remove)):
             points, (power, beta) = curve.points(np.array([rate])), exact(rate)
             for bounds, value in ((points.power, power), (points.type_two_error, beta)):
-                # The oracle rounds too, to 50 digits: at power = rate an end is exact.
+                # The oracle rounds to 50 digits: at power = rate a bound is exact.
                 assert mpf(float(bounds.lower[0])) <= value * (1 + mpf(10) ** -48)
                 assert value * (1 - mpf(10) ** -48) <= mpf(float(bounds.upper[0]))
 
 
 @quick
 @given(law=laws, noise=noises, sample_rate=sample_rates | st.just(1.0), eps=epsilons)
-def test_directions_mirror_each_other(law: Law, noise: float, sample_rate: float, eps: float) -> None:
+def test_directions_are_consistent(law: Law, noise: float, sample_rate: float, eps: float) -> None:
     """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), in 400-digit arithmetic on the enclosures."""
     curves = pair(sampled(sample_rate, law[0](noise)))
     remove, add = curves.remove.profile(np.array([eps])), curves.add.profile(np.array([-eps]))

@@ -1,4 +1,4 @@
-"""Containment of the reference values: computed independently with 20 digits, or printed in the papers."""
+"""Enclosures contain the reference values, which were computed independently with 20 digits or printed in papers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MEMBERSHIP = rows("membership")
 
 
 @pytest.mark.parametrize("row", RERO_GAMMA, ids=lambda row: row["id"])
-def test_reconstruction(row: dict[str, Any]) -> None:
+def test_reconstruction_matches_reference(row: dict[str, Any]) -> None:
     read = read_rero(curves(json.dumps(rero_spec(row))), row)
     if as_printed(row):
         assert not read.lower <= number(row["value"]) <= read.upper
@@ -58,7 +58,7 @@ def test_reconstruction(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", COMPOSED, ids=lambda row: row["id"])
-def test_benchmark_cases(row: dict[str, Any]) -> None:
+def test_benchmark_cases_match_reference(row: dict[str, Any]) -> None:
     assert_meets(read_composed(curves(json.dumps(row["inputs"]["mechanism"])), row), row)
 
 
@@ -78,7 +78,9 @@ def _prior(row: dict[str, Any]) -> float:
 
 
 def _threshold_attack(row: dict[str, Any]) -> Enclosure:
-    """The positive accuracy of the attack that says 'member' below a threshold, which is the best at its rate."""
+    """Return the positive predictive value of the attack that reports members below a threshold, the best at its
+    rate.
+    """
     given = row["inputs"]
     sigma = number(given["sigma"])
     rate = float(special.ndtr(number(given["threshold"]) / sigma))
@@ -87,7 +89,7 @@ def _threshold_attack(row: dict[str, Any]) -> Enclosure:
 
 
 def _earlier_accuracy(name: str, row: dict[str, Any], prior: float) -> Enclosure:
-    """The bound alone, without what guessing reaches."""
+    """Return the published bound alone, without the accuracy of guessing."""
     given = row["inputs"]
     parameters = DpParameters(number(given["eps"]), number(given.get("delta", "0")))
     found = {bound.name: bound.value for bound in parameters.attack_accuracy(prior, None)}
@@ -149,7 +151,7 @@ ELSEWHERE = {
 }
 
 
-def test_yeom_is_capped() -> None:
+def test_yeom_bound_is_capped_at_one() -> None:
     row = next(row for row in MEMBERSHIP if row["id"] == "yeom-1")
     assert number(row["value"]) > 1
     assert _earlier_accuracy("yeom", row, 0.5) == Enclosure.point(1.0)
@@ -157,19 +159,19 @@ def test_yeom_is_capped() -> None:
     assert_meets(_earlier_accuracy("yeom", below, 0.5), {"value": "0.82436063535006407", "abs_tol": "8e-15"})
 
 
-def test_every_membership_row_is_accounted_for() -> None:
+def test_every_membership_row_is_tested() -> None:
     assert {row["quantity"] for row in MEMBERSHIP} <= set(MEMBERSHIP_READINGS) | set(ELSEWHERE)
 
 
 @pytest.mark.parametrize(
     "row", [row for row in MEMBERSHIP if row["quantity"] in MEMBERSHIP_READINGS], ids=lambda row: row["id"]
 )
-def test_membership(row: dict[str, Any]) -> None:
+def test_membership_questions_match_reference(row: dict[str, Any]) -> None:
     assert_meets(MEMBERSHIP_READINGS[row["quantity"]](row), row)
 
 
 @pytest.mark.parametrize("row", [row for row in MEMBERSHIP if row["id"].startswith("del-")], ids=lambda row: row["id"])
-def test_deletion_capacity(row: dict[str, Any]) -> None:
+def test_deletion_capacity_matches_reference(row: dict[str, Any]) -> None:
     capacity = unlearning.deletion_capacity(_pure(row).add, _prior(row), number(row["inputs"]["B"])).value
     whole = int(number(row["value"]))
     if "as printed" in row["source"]:
@@ -181,7 +183,7 @@ def test_deletion_capacity(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "row", [row for row in MEMBERSHIP if row["id"].startswith("advmax")], ids=lambda row: row["id"]
 )
-def test_the_best_prior_reaches_the_largest_advantage(row: dict[str, Any]) -> None:
+def test_best_prior_attains_largest_advantage(row: dict[str, Any]) -> None:
     eps = number(row["inputs"]["eps"])
     if eps > 100:
         best = membership.advantage_over_prior(_pure(row).add, 1e-200).value
@@ -192,7 +194,7 @@ def test_the_best_prior_reaches_the_largest_advantage(row: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("row", [row for row in MEMBERSHIP if row["id"].startswith("inv-")], ids=lambda row: row["id"])
-def test_inverses_return_their_target(row: dict[str, Any]) -> None:
+def test_inverses_attain_their_target(row: dict[str, Any]) -> None:
     given, solved = row["inputs"], number(row["value"])
     eps, prior = (solved, number(given["p"])) if "p" in given else (number(given["eps"]), solved)
     curve = curves(json.dumps({"type": "pure_dp", "epsilon": eps})).add

@@ -1,4 +1,4 @@
-"""Seeded assessments of every kind that documents have to describe, and names that are hard to write."""
+"""Seeded assessments of every kind that documents describe, and names that are hard to write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HOSTILE: Final = (
     "emoji \U0001f600 and \U0010fffd",
     "a" * 200,
 )
-"""Names that the contract allows and that readers of JSON, YAML or HTML may take for something else."""
+"""Allowed names that readers of JSON, YAML or HTML may take for something else."""
 
 DPSGD: Final[dict[str, Any]] = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 GAUSSIAN: Final[dict[str, Any]] = {"type": "gaussian", "noise_multiplier": 2.0}
@@ -79,23 +79,25 @@ FIXED: Final[tuple[dict[str, Any], ...]] = (
     {"mechanism": DPSGD, "context": {"delta": 1e-6, "microbatch_size": 4}},
     {"mechanism": DPSGD, "context": {"delta": 1e-6, "attested": [{"code": "sampling_is_poisson", "holds": "no"}]}},
 )
-"""One of each kind that a draw may miss: plain, infinite epsilon, no guarantee, several attackers, an attacker about
-whom an assumption does not hold, a hazard that changes the numbers, void.
+"""Requests that a random draw may miss.
+
+Plain, infinite epsilon, no guarantee, several attackers, an attacker with a refuted assumption, a hazard that changes
+the numbers, void.
 """
 
 
-def read(sent: dict[str, Any], engine_version: str = ENGINE_VERSION) -> AssessmentsResponse:
-    """Return the assessment of a request, as the service names it."""
+def assess(sent: dict[str, Any], engine_version: str = ENGINE_VERSION) -> AssessmentsResponse:
+    """Return the assessment of a request, with the digest of the service."""
     request = validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
     return ASSESSMENTS.response(request, digest(ASSESSMENTS.name, engine_version, request), engine_version)
 
 
 @cache
 def assessments() -> tuple[AssessmentsResponse, ...]:
-    """Return one assessment for each fixed request, and drawn ones up to COUNT."""
+    """Return one assessment for each fixed request, and random ones up to COUNT."""
     random = Random(SEED)
     drawn = [_drawn(random) for _ in range(COUNT - len(FIXED))]
-    return tuple(map(read, (*FIXED, *drawn)))
+    return tuple(map(assess, (*FIXED, *drawn)))
 
 
 def _drawn(random: Random) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def _drawn(random: Random) -> dict[str, Any]:
     if mechanism is GAUSSIAN:
         context |= _some(random, {"dimension": [30]})
     if random.random() < 0.5:
-        known = [each.code for each in read({"mechanism": mechanism, "context": context}).assumptions]
+        known = [each.code for each in assess({"mechanism": mechanism, "context": context}).assumptions]
         context["attested"] = [
             {"code": code, "holds": random.choice(["yes", "yes", "yes", "no"])} | _some(random, _ATTESTED)
             for code in random.sample(known, random.randint(1, len(known)))
@@ -118,7 +120,7 @@ def _drawn(random: Random) -> dict[str, Any]:
     if random.random() < 0.6:
         rules = random.sample(RULES, random.randint(1, len(RULES)))
         named = [{**rule, **_some(random, {"name": HOSTILE})} for rule in rules]
-        named[0].pop("severity", None)  # a policy whose limits all warn is refused
+        named[0].pop("severity", None)  # A policy whose limits all warn is rejected.
         sent["policy"] = {"name": random.choice(HOSTILE), "rules": named} | _some(random, {"requires": ["all"]})
     return sent
 
@@ -138,5 +140,5 @@ _ATTESTED: Final[dict[str, Any]] = {"by": HOSTILE, "when": ["2026-11-23"]}
 
 
 def _some(random: Random, offered: dict[str, Any]) -> dict[str, Any]:
-    """Return some of the members, each with one of its values."""
+    """Draw some of the members, each with one of its values."""
     return {name: random.choice(values) for name, values in offered.items() if random.random() < 0.5}

@@ -1,4 +1,4 @@
-"""Random requests for assessments over the whole contract, by seed: most mechanisms are inexpensive."""
+"""Random requests for assessments over the whole contract, by seed. Most mechanisms are inexpensive."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ CODES: Final = {
     "poisson_sampled": "sampling_is_poisson",
     "dpsgd": "sampling_is_poisson",
 }
-"""An assumption that the numbers of a mechanism rest on."""
+"""Assumptions of a mechanism."""
 COMPOSES: Final = ("gaussian", "gdp")
-"""Mechanisms of which several runs are a closed form."""
+"""Mechanisms whose composition has a closed form."""
 limit: Final = spread(1e-6, 50.0, 0.5, 0.05, 0.9, 1.0)
 
 
 def mechanism(random: Generator) -> Spec:
-    """Return a mechanism: fifteen of sixteen are closed forms, the rest short runs over batches."""
+    """Draw a mechanism: fifteen of sixteen have closed forms, the rest are short runs with batches."""
     if random.uniform() < 15 / 16:
         return ELEMENTS[str(random.choice(INEXPENSIVE))](random)
     noise, chance = float(random.uniform(0.8, 3.0)), float(random.uniform(0.01, 0.3))
@@ -55,12 +55,12 @@ def mechanism(random: Generator) -> Spec:
 
 
 def _optional(random: Generator, fields: dict[str, Any]) -> Spec:
-    """Return some of the fields: one in three."""
+    """Draw some of the fields: one in three."""
     return {name: value for name, value in fields.items() if random.uniform() < 1 / 3}
 
 
 def context(random: Generator, kind: str) -> Spec:
-    """Return what is known beside a mechanism of a kind."""
+    """Draw the context of a mechanism."""
     name = lambda: str(random.choice(HOSTILE))  # noqa: E731
     subject = {"name": name(), **_optional(random, {"version": name(), "uri": "https://models.example.org/a?b=c&d"})}
     size = int(10 ** random.uniform(1, 8))
@@ -93,7 +93,7 @@ def context(random: Generator, kind: str) -> Spec:
 
 
 def policy(random: Generator) -> Spec:
-    """Return a policy of one to three limits, about the worst case."""
+    """Draw a policy of one to three limits for the worst case."""
     rules = [
         {
             "question": question(random),
@@ -102,35 +102,35 @@ def policy(random: Generator) -> Spec:
         }
         for _ in range(random.integers(1, 4))
     ]
-    rules[0].pop("severity", None)  # a policy whose limits all warn is refused
+    rules[0].pop("severity", None)  # A policy whose limits all warn is rejected.
     found: Spec = {"name": str(random.choice(HOSTILE)), "rules": rules}
     return found if random.uniform() < 0.7 else {**found, "requires": "all"}
 
 
 def body(random: Generator) -> Spec:
-    """Return the body of a request. Some are refused."""
+    """Draw the body of a request. Some bodies are invalid."""
     described = mechanism(random)
     found = {"mechanism": described, "context": context(random, described["type"])}
     return found if random.uniform() < 0.5 else {**found, "policy": policy(random)}
 
 
-def answered(sent: Spec) -> AssessmentsResponse:
-    """Return the response to a body, computed anew. Raise ValidationError or PrivacyComputationError."""
+def respond(sent: Spec) -> AssessmentsResponse:
+    """Return the response to a body, without a cache. Raise ValidationError or PrivacyComputationError."""
     return ASSESSMENTS.response(AssessmentsRequest.model_validate_json(json.dumps(sent)), DIGEST, ENGINE)
 
 
 def drawn(seed: int) -> tuple[Spec, AssessmentsResponse]:
-    """Return the first body of a seed that is served, and its response."""
+    """Return the first valid body of a seed, and its response."""
     random = np.random.default_rng([28, seed])
     while True:
         sent = json.loads(json.dumps(body(random)))
         try:
-            return sent, answered(sent)
+            return sent, respond(sent)
         except (ValidationError, PrivacyComputationError):
             continue
 
 
 @cache
 def assessment(seed: int) -> AssessmentsResponse:
-    """Return the response of a seed."""
+    """Return the response for a seed."""
     return drawn(seed)[1]

@@ -1,4 +1,4 @@
-"""What the numbers in texts about an assessment stand for: patterns of sentences, and rows of tables."""
+"""Meaning of the numbers in texts about an assessment: patterns of sentences, and rows of tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def power_of(told: AssessmentsResponse) -> tuple[float, float]:
 
 
 def check_attack(text: Printed, told: AssessmentsResponse) -> int:
-    """Check the sentences about the best attack. Return how many there were."""
+    """Check the sentences about the best attack, and return their number."""
     rate, (_, power) = told.context.false_positive_rate, power_of(told)
     accuses = rf"wrongly accuses {PERCENT} of the \w+ outside the data"
     if rate == 0:
@@ -75,7 +75,7 @@ def check_pair(text: Printed, told: AssessmentsResponse) -> None:
     large = text.take(rf"Epsilon is at most {NUMBER} {at_delta} per", up(epsilon), given(delta))
     nothing = text.take(rf"No finite epsilon is known {at_delta}: there is no guarantee", given(delta))
     none = text.take(rf"No finite epsilon holds {at_delta}: there is no guarantee", given(delta))
-    at_one = text.take(r"At delta (1) no guarantee", given(delta))
+    at_one = text.take(r"At delta (1) an \(epsilon, delta\) pair", given(delta))
     is_small = all(each.code != "delta_not_small" or each.status != "present" for each in told.hazards)
     assert not pairs or (0 < delta < 1 and is_small)
     assert not pure or delta == 0
@@ -94,9 +94,9 @@ def check_pair(text: Printed, told: AssessmentsResponse) -> None:
 
 
 def check_counts(text: Printed, told: AssessmentsResponse) -> None:
-    """Check how many assumptions and records are counted."""
+    """Check the counted assumptions and records."""
     text.take(rf"rest on {NUMBER} assumptions?", given(len(told.assumptions)))
-    text.take(rf"vouches for {NUMBER} of them", given(sum(each.holds == "unknown" for each in told.assumptions)))
+    text.take(rf"; {NUMBER} (?:is|are) not attested", given(sum(each.holds == "unknown" for each in told.assumptions)))
     text.take(rf"with up to {NUMBER} records", given(told.judged_threat_model.records or 1))
 
 
@@ -105,27 +105,27 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
     context, point = told.context, told.one_point
     if point is not None:
         text.take(
-            rf"false positive rate of {PERCENT} an attack could identify up to {PERCENT} of the members if nothing but "
-            rf"epsilon at delta {NUMBER} were known\. From this run it identifies at most {PERCENT}\.",
-            percent_exact(context.false_positive_rate),
-            percent_up(point.power_from_one_point),
+            rf"From epsilon at delta {NUMBER} alone, an attack could identify up to {PERCENT} of the members at a "
+            rf"false positive rate of {PERCENT}\. From the whole run, an attack identifies at most {PERCENT}\.",
             given(context.delta),
+            percent_up(point.power_from_one_point),
+            percent_exact(context.false_positive_rate),
             percent_up(power_of(told)[1]),
         )
     if context.dataset_size is None:
-        text.take(rf"Here that is at most {NUMBER}\.", down(1 / (context.batch_size or 1)))
+        text.take(rf"The limit here is at most {NUMBER}\.", down(1 / (context.batch_size or 1)))
     if context.dataset_size is not None:
-        text.take(rf"Here that is {NUMBER}\.", down(1 / context.dataset_size))
+        text.take(rf"The limit here is {NUMBER}\.", down(1 / context.dataset_size))
         if context.batch_size is not None:
             known = context.batch_size / context.dataset_size
             text.take(
-                rf"batches of {NUMBER} out of {NUMBER} records, {NUMBER}:",
+                rf"differs from {NUMBER}, the rate of batches of {NUMBER} out of {NUMBER} records",
+                up(known),
                 given(context.batch_size),
                 given(context.dataset_size),
-                up(known),
             )
-            text.take(rf"that of its batches, {NUMBER}", up(known))
-    text.take(r"Epsilon is above (10):", given(10))
+            text.take(rf"the rate of its batches, {NUMBER}", up(known))
+    text.take(r"Epsilon is above (10),", given(10))
     consequences = [each for hazard in told.hazards for each in hazard.consequences]
     at_most = rf"(?:{NUMBER}|no finite number|says nothing)\."
     named = (
@@ -141,7 +141,7 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
 
 
 def check_row(title: str, sent: list[float], scale: int) -> None:
-    """Check that the numbers in a title are those that were sent, with all their digits."""
+    """Check that the numbers in a title are the sent ones, with all their digits."""
     assert [read(each) for each in re.findall(NUMBER, title)] == [Decimal(repr(each)) * scale for each in sent], title
 
 
@@ -158,7 +158,7 @@ class Expected(NamedTuple):
         check_row(title, self.sent, self.scale)
 
     def check_upper(self, text: str) -> None:
-        """Check a cell with an upper bound, in words where there is no finite one."""
+        """Check a cell with an upper bound, in words if the bound is infinite."""
         if text == "no finite number":
             assert math.isinf(self.upper)
         elif text == "says nothing":
@@ -178,7 +178,7 @@ class Expected(NamedTuple):
 
 
 def expected_rows(attacked: AssessedThreatModel) -> Iterator[Expected]:
-    """Yield the rows of the table of an attacker, in their order."""
+    """Yield the rows of the table of an attacker in order."""
     for answer in attacked.answers:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:

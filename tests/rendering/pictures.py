@@ -1,4 +1,4 @@
-"""Answers with their pictures, as the tests of this room look at them."""
+"""Responses with their charts, for the tests of this package."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ CASES = [(name, case) for name, cases in REQUESTS.items() for case in cases if c
 
 @cache
 def answer(name: str, case: str) -> bytes:
-    """The answer as JSON."""
+    """Return the response as JSON bytes."""
     found = evaluate(resource(name), json.dumps(REQUESTS[name][case]).encode(), "")
     assert isinstance(found, bytes), found
     return found
@@ -129,13 +129,13 @@ def spec(name: str, case: str) -> dict[str, Any]:
 
 
 def charts(name: str, case: str) -> dict[str, dict[str, Any]]:
-    """The pictures by their names."""
+    """Return the charts by name."""
     whole = spec(name, case)
     return {each["name"]: each for each in whole.get("vconcat", [whole])}
 
 
 def nodes(part: Any) -> Iterator[Any]:
-    """Every object, list, number and text in a spec."""
+    """Yield every object, list, number and string in a spec."""
     yield part
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for each in inner:

@@ -1,6 +1,6 @@
-"""Numbers that texts print, held against the enclosures that they stand for.
+"""Numbers printed in texts, compared with the enclosures that they stand for.
 
-A text is consumed: every number belongs to a pattern that says what it stands for, and none may be left.
+A text is consumed: every number belongs to a pattern that says what it means, and no number may be left.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Final
 NUMBER: Final = r"(-?\d+(?:\u00a0\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)"
 PERCENT: Final = rf"{NUMBER}\u00a0%"
 WASTE: Final = Decimal("0.0101")
-"""Relative: what rounding to three digits may give away."""
+"""Relative loss that rounding to three digits may cause."""
 Check = Callable[[str], None]
 
 
 def read(text: str) -> Decimal:
-    """Return a printed number."""
+    """Parse a printed number."""
     return Decimal(text.replace("\u00a0", ""))
 
 
 def up(truth: float, scale: int = 1) -> Check:
-    """Check a printed upper bound: not below the truth, and not far above."""
+    """Return a check of a printed upper bound: not below the exact value, and not far above."""
 
     def check(text: str) -> None:
         exact, printed = Decimal(truth) * scale, read(text)
@@ -34,7 +34,7 @@ def up(truth: float, scale: int = 1) -> Check:
 
 
 def down(truth: float, scale: int = 1) -> Check:
-    """Check a printed lower bound: not above the truth, and not far below."""
+    """Return a check of a printed lower bound: not above the exact value, and not far below."""
 
     def check(text: str) -> None:
         exact, printed = Decimal(truth) * scale, read(text)
@@ -44,7 +44,7 @@ def down(truth: float, scale: int = 1) -> Check:
 
 
 def given(sent: float, scale: int = 1) -> Check:
-    """Check a printed number that was sent: it has all its digits."""
+    """Return a check of a printed number that the client sent: it has all its digits."""
 
     def check(text: str) -> None:
         assert read(text) == Decimal(repr(sent)) * scale, f"{text} for {sent!r}"
@@ -53,33 +53,33 @@ def given(sent: float, scale: int = 1) -> Check:
 
 
 def percent_up(truth: float) -> Check:
-    """Check an upper bound in percent."""
+    """Return a check of an upper bound in percent."""
     return up(truth, 100)
 
 
 def percent_down(truth: float) -> Check:
-    """Check a lower bound in percent."""
+    """Return a check of a lower bound in percent."""
     return down(truth, 100)
 
 
 def percent_exact(sent: float) -> Check:
-    """Check a share that was sent, in percent."""
+    """Return a check of a sent share in percent."""
     return given(sent, 100)
 
 
 class Printed:
-    """A text of which numbers are taken away as they are checked. Lines that were wrapped count as one."""
+    """A text whose numbers are removed as they are checked. Wrapped lines are joined."""
 
     def __init__(self, text: str) -> None:
         self.left = re.sub(r"[ \n]+", " ", text)
 
     def without(self, known: Iterable[str]) -> None:
-        """Take away texts that are checked elsewhere, or come from the core: the longest first."""
+        """Remove texts that are checked elsewhere or come from the core, longest first."""
         for each in sorted(set(filter(None, known)), key=len, reverse=True):
             self.left = self.left.replace(re.sub(r"[ \n]+", " ", each), " ")
 
     def take(self, pattern: str, *checks: Check) -> int:
-        """Check the groups of every match, and take the matches away. Return how many there were."""
+        """Check the groups of every match, remove the matches, and return their number."""
         found = list(re.finditer(pattern, self.left))
         for each in found:
             assert len(each.groups()) == len(checks), pattern
@@ -89,20 +89,20 @@ class Printed:
         return len(found)
 
     def take_in_order(self, pattern: str, checks: Sequence[Check]) -> None:
-        """Check the matches of a pattern with one group, each with a check of its own."""
+        """Check the matches of a pattern with one group, each with its own check."""
         found = re.findall(pattern, self.left)
         assert len(found) == len(checks), (pattern, found)
         for text, check in zip(found, checks, strict=True):
             check(text)
         self.left = re.sub(pattern, " ", self.left)
 
-    def is_empty_of_numbers(self) -> None:
+    def check_no_number_left(self) -> None:
         """Check that no number is left."""
         assert not re.search(r"\d", self.left), self.left
 
 
 def ends(number: Any) -> tuple[float, float]:
-    """Return lower and upper bound of a number of a response, or of its fields."""
+    """Return the lower and the upper bound of a number of a response, or of its fields."""
     lower, upper = (number["lower"], number["upper"]) if isinstance(number, dict) else (number.lower, number.upper)
     assert lower is not None
     assert upper is not None

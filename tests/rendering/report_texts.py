@@ -1,4 +1,4 @@
-"""What the numbers of a report stand for that no other form has: its large figures and its table of attackers."""
+"""Meaning of the numbers that only a report has: its headline numbers and its table of attackers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rendering.printed_numbers import (
 
 
 def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
-    """Check the table of a report: a row for each number, a column for each attacker."""
+    """Check the table of a report: one row for each number, one column for each attacker."""
     rows = table_of(section)[:-1]
     columns = [list(expected_rows(each)) for each in told.threat_models] if told.summary.bounded else []
     assert len(rows) == (len(columns[0]) if columns else 0)
@@ -33,14 +33,14 @@ def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
 
 
 def check_figures(text: Printed, told: AssessmentsResponse) -> None:
-    """Check the three large numbers of a report, and the sentence about one point."""
+    """Check the three headline numbers of a report, and the sentence about one point."""
     context, point = told.context, told.one_point
     _, _, _, gamma, accuracy, _ = told.threat_models[0].answers
     rate, chance = context.false_positive_rate, context.baseline_success
     for truth, sentence, sent, guess, guessed in (
         (
             power_of(told),
-            rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of those outside\.",
+            rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of the \w+ outside\.",
             rate,
             "Guessing identifies",
             rate,
@@ -79,8 +79,8 @@ def check_figures(text: Printed, told: AssessmentsResponse) -> None:
         assert found == told.summary.bounded
     if point is not None:
         text.take(
-            rf"nothing but epsilon {NUMBER} at delta {NUMBER} were known, {PERCENT} of the members could be identified "
-            rf"at a false positive rate of {PERCENT}\. From the run itself at most {PERCENT} can\.",
+            rf"From epsilon {NUMBER} at delta {NUMBER} alone, an attack could identify {PERCENT} of the members "
+            rf"at a false positive rate of {PERCENT}\. From the whole run, an attack identifies at most {PERCENT}\.",
             up(point.epsilon),
             given(context.delta),
             percent_up(point.power_from_one_point),

@@ -1,4 +1,4 @@
-"""Specs of pictures: what they are, which numbers they hold, and what they never do."""
+"""Chart specs: valid Vega-Lite, the numbers of the response, and no active content."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ BESIDE = {"usermeta"}
 
 
 def schema_of_vega_lite() -> dict[str, Any]:
-    """That of version 5, which Altair carries; it is read, and nothing of the package is loaded."""
+    """Return the Vega-Lite 5 schema in the Altair package, without importing the package."""
     found = find_spec("altair")
     assert found is not None
     assert found.origin is not None
     path = Path(found.origin).parent / "vegalite" / "v5" / "schema" / "vega-lite-schema.json"
     schema: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    for each in nodes(schema):  # its names hold signs that a reference has to escape
+    for each in nodes(schema):  # Its names contain characters that a reference has to escape.
         if isinstance(each, dict) and isinstance(each.get("$ref"), str):
             each["$ref"] = "#" + quote(each["$ref"].removeprefix("#"))
     return schema
@@ -46,16 +46,16 @@ VALID = jsonschema_rs.validator_for(schema_of_vega_lite())
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)
-def test_every_picture_is_vega_lite(name: str, case: str) -> None:
+def test_every_chart_is_valid_vega_lite(name: str, case: str) -> None:
     whole = spec(name, case)
     VALID.validate(whole)
     assert whole["$schema"] == SCHEMA
-    for part in whole.get("vconcat", []):  # each of several stands for itself
+    for part in whole.get("vconcat", []):  # Each part of several is complete by itself.
         VALID.validate({"$schema": SCHEMA, **part, "config": whole["config"], "params": whole.get("params", [])})
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)
-def test_nothing_is_loaded_and_everything_is_described(name: str, case: str) -> None:
+def test_charts_load_nothing_and_have_descriptions(name: str, case: str) -> None:
     whole = spec(name, case)
     for each in nodes(whole):
         if isinstance(each, dict):
@@ -71,7 +71,7 @@ def test_nothing_is_loaded_and_everything_is_described(name: str, case: str) -> 
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)
-def test_what_people_wrote_is_data_and_never_an_expression(name: str, case: str) -> None:
+def test_client_texts_are_data_and_never_expressions(name: str, case: str) -> None:
     for each in nodes(spec(name, case)):
         if isinstance(each, dict):
             for key in ("filter", "calculate", "expr", "test", "labelExpr"):
@@ -79,7 +79,7 @@ def test_what_people_wrote_is_data_and_never_an_expression(name: str, case: str)
                 assert HOSTILE not in str(each.get(key))
 
 
-def test_curves_are_drawn_through_the_numbers_of_the_answer() -> None:
+def test_curve_chart_has_numbers_of_the_response() -> None:
     told: Any = response("curves", "attackers")
     drawn = charts("curves", "attackers")["roc"]["data"]["values"]
     names = list(dict.fromkeys(row["series"] for row in drawn))
@@ -90,10 +90,10 @@ def test_curves_are_drawn_through_the_numbers_of_the_answer() -> None:
         expected = [each for each in ends if each[0] > 0 and each[1] > 0]
         keys = ("false_positive_rate", "power", "lower", "upper")
         assert [tuple(row[key] for key in keys) for row in rows] == expected
-        assert len(rows) == 5  # there is no place for a rate of zero
+        assert len(rows) == 5  # A rate of zero has no position on a log axis.
 
 
-def test_the_impossible_lies_above_every_curve_of_the_worst_case() -> None:
+def test_excluded_region_lies_above_worst_case_curves() -> None:
     told: Any = response("curves", "methods")
     region = charts("curves", "methods")["roc"]["layer"][0]["data"]["values"]
     proved = [curve for curve in told.curves if curve.power["upper"] is not None]
@@ -105,7 +105,7 @@ def test_the_impossible_lies_above_every_curve_of_the_worst_case() -> None:
     assert sum("approximation" in name for name in names) == 2
 
 
-def test_no_attacker_of_an_assessment_gets_into_the_impossible() -> None:
+def test_no_attacker_curve_enters_excluded_region() -> None:
     roc = charts("assessments", "everybody")["roc"]
     region = {row["false_positive_rate"]: row["at_most"] for row in roc["layer"][0]["data"]["values"]}
     rows = roc["data"]["values"]
@@ -119,7 +119,7 @@ def test_no_attacker_of_an_assessment_gets_into_the_impossible() -> None:
     assert all(row["lower"] <= region[row["false_positive_rate"]] for row in rows)
 
 
-def test_a_curve_is_drawn_also_where_its_other_answers_would_take_long() -> None:
+def test_curve_is_drawn_although_other_answers_are_too_expensive() -> None:
     told: Any = response("assessments", DEAR)
     assert [each.threat_model for each in told.not_applicable if "estimated" in each.reason] == ["glrt"]
     rows = charts("assessments", DEAR)["roc"]["data"]["values"]
@@ -131,7 +131,7 @@ def test_a_curve_is_drawn_also_where_its_other_answers_would_take_long() -> None
     assert all(lower[rate] <= upper[rate] for rate in lower)
 
 
-def test_an_approximation_has_no_band_and_excludes_nothing() -> None:
+def test_approximation_has_no_band_and_no_excluded_region() -> None:
     told = CURVES.response(
         CurvesRequest.model_validate_json(
             json.dumps({"mechanism": REQUESTS["curves"]["methods"]["mechanism"], "methods": ["clt"]})
@@ -147,7 +147,7 @@ def test_an_approximation_has_no_band_and_excludes_nothing() -> None:
     assert not any("at_most" in str(layer) for layer in roc["layer"])
 
 
-def test_the_pictures_of_an_assessment_are_those_of_public_requests() -> None:
+def test_charts_of_assessment_equal_those_of_public_requests() -> None:
     told: Any = response("assessments", "usual")
     drawn = charts("assessments", "usual")
     assert list(drawn) == ["roc", "reconstruction", "profile", "widths"]
@@ -161,7 +161,7 @@ def test_the_pictures_of_an_assessment_are_those_of_public_requests() -> None:
     assert [row["gamma"] for row in tight] == curve.power["value"]
 
 
-def test_the_chance_to_reconstruct_is_that_of_its_question() -> None:
+def test_reconstruction_chart_matches_its_question() -> None:
     told: Any = response("assessments", "usual")
     rows = charts("assessments", "usual")["reconstruction"]["data"]["values"]
     some = {row["baseline_success"]: row for row in rows if row["series"].startswith("From the whole")}
@@ -178,22 +178,22 @@ def test_the_chance_to_reconstruct_is_that_of_its_question() -> None:
         assert row["gamma"] == pytest.approx(found.value, rel=1e-9)
 
 
-def test_the_stated_pair_lies_on_the_profile() -> None:
+def test_stated_pair_lies_on_profile_chart() -> None:
     told: Any = response("assessments", "usual")
     profile = charts("assessments", "usual")["profile"]
     point = profile["layer"][-2]["data"]["values"][0]
     assert (point["epsilon"], point["delta"]) == (told.threat_models[0].answers[0].upper, 1e-5)
     run = [row for row in profile["data"]["values"] if row["series"] == "The run"]
-    here = point["epsilon"] * (1 - 1e-12)  # a picture writes fewer digits
+    here = point["epsilon"] * (1 - 1e-12)  # A chart prints fewer digits.
     below = max(row["delta"] for row in run if row["epsilon"] >= here)
     above = min(row["delta"] for row in run if row["epsilon"] < here)
     assert below <= 1e-5 * (1 + 1e-9)
     assert above > 1e-5
     series = {row["series"] for row in profile["data"]["values"]}
-    assert len(series) == 2  # the Gaussian curve beside
+    assert len(series) == 2  # The Gaussian curve in the same chart.
 
 
-def test_a_run_about_which_nothing_is_proved_has_no_curve() -> None:
+def test_unbounded_run_has_no_curve() -> None:
     for case in REQUESTS["assessments"]:
         told: Any = response("assessments", case)
         drawn = charts("assessments", case)
@@ -207,7 +207,7 @@ def test_a_run_about_which_nothing_is_proved_has_no_curve() -> None:
         assert not told.summary.bounded
 
 
-def test_pictures_are_of_the_run_as_hazards_leave_it() -> None:
+def test_charts_show_run_changed_by_hazards() -> None:
     told: Any = response("assessments", "changed")
     assert told.judged_as is not None
     asked = CurvesRequest(mechanism=told.judged_as.mechanism, false_positive_rates=RATES)
@@ -218,7 +218,7 @@ def test_pictures_are_of_the_run_as_hazards_leave_it() -> None:
         assert told.judged_as.text in " ".join(drawn[name]["title"]["subtitle"])
 
 
-def test_the_own_run_is_marked_only_where_the_axis_reaches_it() -> None:
+def test_current_run_is_marked_only_within_axis_range() -> None:
     for own, marked in ((1.0, True), (0.8, True), (2.0, True), (0.5, False), (3.0, False)):
         composed = {"type": "composed", "mechanisms": [GAUSSIAN, {**GAUSSIAN, "noise_multiplier": own}]}
         body = {
@@ -233,13 +233,13 @@ def test_the_own_run_is_marked_only_where_the_axis_reaches_it() -> None:
         assert params["own"] == (own if marked else None)
 
 
-def test_pictures_that_an_answer_does_not_have_are_left_out() -> None:
+def test_charts_without_data_are_omitted() -> None:
     assert "profile" not in charts("assessments", "no_epsilon")
     assert "roc" in charts("assessments", "no_epsilon")
     assert list(charts("curves", "no_rate_to_draw")) == ["roc"]
 
 
-def test_sweeps_are_drawn_through_the_numbers_of_the_answer() -> None:
+def test_sweep_chart_has_numbers_of_the_response() -> None:
     told = response("sweeps", "two_places")
     assert isinstance(told, SweepsResponse)
     drawn = charts("sweeps", "two_places")
@@ -254,14 +254,14 @@ def test_sweeps_are_drawn_through_the_numbers_of_the_answer() -> None:
         assert {(row["series"], row["x"]): (row["value"], row["lower"], row["upper"]) for row in rows} == expected
 
 
-def test_points_without_an_answer_are_counted_and_not_drawn() -> None:
+def test_points_without_answer_are_counted_and_not_drawn() -> None:
     drawn = charts("sweeps", "with_problems")
     assert "3 points have no finite answer." in drawn["sweep_0"]["title"]["subtitle"]
     assert drawn["sweep_0"]["data"]["values"] == []
     assert [row["x"] for row in drawn["sweep_1"]["data"]["values"]] == [0.5, 1.0]
 
 
-def test_a_target_is_null_until_somebody_sets_it_and_the_run_is_marked() -> None:
+def test_target_is_null_by_default_and_run_is_marked() -> None:
     params = spec("sweeps", "two_places")["params"]
     names = {each["name"]: each["value"] for each in params}
     told: Any = response("sweeps", "two_places")
@@ -269,7 +269,7 @@ def test_a_target_is_null_until_somebody_sets_it_and_the_run_is_marked() -> None
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG 2.2: the ratio of relative luminances."""
+    """Return the contrast ratio of WCAG 2.2, a ratio of relative luminances."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
@@ -282,11 +282,11 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("ground", ["#ffffff", "#16181c"])
 @pytest.mark.parametrize("colour", COLOURS)
-def test_colours_are_seen_on_light_and_on_dark_ground(colour: str, ground: str) -> None:
+def test_colours_have_contrast_on_light_and_dark_background(colour: str, ground: str) -> None:
     assert contrast(colour, ground) >= 3
 
 
-def test_nothing_names_a_ground_and_sixteen_lines_are_told_apart() -> None:
+def test_background_is_transparent_and_sixteen_lines_are_distinguishable() -> None:
     assert CONFIG["background"] == "transparent"
     drawn = series_encoding([str(place) for place in range(16)], "roc")
     looks = zip(drawn["color"]["scale"]["range"], map(tuple, drawn["strokeDash"]["scale"]["range"]), strict=True)

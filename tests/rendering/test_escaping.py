@@ -1,4 +1,4 @@
-"""Words that people send: escaped in Markdown, HTML and file names, as sent in JSON."""
+"""Client texts: escaped in Markdown, HTML and file names, unchanged in JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.rendering.documents.markdown import model_card
 from service.rendering.documents.mlflow import mlflow_run
 from service.rendering.registry import HTML, renderings_of
 from service.rendering.report.html import render_report
-from tests.rendering.assessment_space import HOSTILE, answered
+from tests.rendering.assessment_space import HOSTILE, respond
 from tests.rendering.page_text import page_text
 
 NAMES = (
@@ -33,7 +33,7 @@ def response(name: str, holds: str) -> AssessmentsResponse:
     rule = {"name": name, "question": {"type": "advantage"}, "at_most": 0.1}
     attested = [{"code": "noise_is_fresh", "holds": holds, "by": name}]
     subject = {"name": name, "version": name, "uri": "https://models.example.org/a?b=c&d"}
-    return answered(
+    return respond(
         {
             "mechanism": {"type": "gaussian", "noise_multiplier": 2.0},
             "context": {
@@ -50,7 +50,7 @@ def response(name: str, holds: str) -> AssessmentsResponse:
 
 @pytest.mark.parametrize("holds", ["yes", "no"])
 @pytest.mark.parametrize("name", NAMES)
-def test_names_stay_words_in_every_form(name: str, holds: str) -> None:
+def test_names_stay_plain_text_in_every_rendering(name: str, holds: str) -> None:
     told = response(name, holds)
     sent: Any = json.loads(told.json_bytes())
     assert sent["context"]["subject"]["name"] == name
@@ -71,7 +71,7 @@ def test_names_stay_words_in_every_form(name: str, holds: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_escaped_names_read_as_they_were_sent(name: str) -> None:
+def test_escaped_names_are_displayed_as_sent(name: str) -> None:
     for escape in (plain, prose):
         assert html.unescape(escape(name)) == html.unescape(name) or "&" in name
         assert not MARKUP.search(escape(name))
@@ -79,7 +79,7 @@ def test_escaped_names_read_as_they_were_sent(name: str) -> None:
         assert html.unescape(escape(escape(name))) == escape(name)
 
 
-def test_our_own_sentences_are_readable_in_markdown() -> None:
+def test_own_sentences_stay_readable_in_markdown() -> None:
     text = "It is (1.51, 1e-06)-differentially private. The run: DP-SGD, 15 epochs; sampling_is_poisson does not hold."
     assert prose(text) == text
     assert prose("_a_ b_") == "&#95;a&#95; b&#95;"
@@ -95,14 +95,14 @@ def test_our_own_sentences_are_readable_in_markdown() -> None:
         ("a" * 200, "a" * 80),
     ],
 )
-def test_file_names_are_of_letters_and_digits(name: str, saved: str) -> None:
+def test_file_names_have_letters_and_digits_only(name: str, saved: str) -> None:
     found = file_name(name)
     assert len(found) <= LONGEST_NAME
     assert found == saved or (name.startswith("Gr") and re.fullmatch(r"[A-Za-z0-9-]+", found))
 
 
-def test_a_report_without_a_subject_has_a_name() -> None:
+def test_report_without_subject_has_file_name() -> None:
     saved = renderings_of("assessments")[HTML].file_name
     assert saved is not None
-    told = answered({"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "context": {"delta": 1e-5}})
+    told = respond({"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "context": {"delta": 1e-5}})
     assert saved(told.json_bytes()) == "privacy-report.html"

@@ -1,4 +1,4 @@
-"""Meanings of limits: for every question, side, reading, direction and attacker a sentence of its own."""
+"""Meanings of limits: a distinct sentence for every question, side, direction and attacker."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ SENTENCES = {
         "at_most",
         0.1,
     ),
-    "At a prior of 1 %, at least 0.5 % of accusations are right, whatever the attack.": (14, "at_least", 0.005),
+    "At a prior of 1 %, at least 0.5 % of accusations are right, for every attack.": (14, "at_least", 0.005),
     'At a prior of 1 %, at most 99.5 % of answers "not a member" are right.': (15, "at_most", 0.995),
     "At a prior of 1 %, the accusations of the best attack are right at most 5 percentage points more often than the "
     "prior.": (18, "at_most", 0.1),
@@ -110,7 +110,7 @@ SENTENCES = {
         "at_least",
         1.0,
     ),
-    "At a prior of 1 %, a record is not a member with a chance of at least 98 %, whatever the release shows.": (
+    "At a prior of 1 %, a record is not a member with a chance of at least 98 %, for every release.": (
         20,
         "at_least",
         0.98,
@@ -126,12 +126,12 @@ def limit(place: int, side: str, number: float, attacker: dict[str, Any] | None 
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_a_limit_is_a_sentence(sentence: str) -> None:
+def test_limit_has_expected_sentence(sentence: str) -> None:
     spaced = sentence.replace(" %", "\u00a0%").replace("1 000", "1\u00a0000")
     assert meaning(limit(*SENTENCES[sentence])) == spaced
 
 
-def test_every_question_and_attacker_is_above() -> None:
+def test_every_question_and_attacker_is_covered() -> None:
     asked = {each["type"] for each in QUESTIONS}
     assert asked == set(map(type_of, shape_of(QuestionSpec).models)), (
         f"edit service/rendering/sentences/meaning.py, and QUESTIONS in {FILE}"
@@ -148,7 +148,7 @@ def test_different_limits_have_different_meanings() -> None:
         range(len(QUESTIONS)), ("at_most", "at_least"), ATTACKERS, DIRECTIONS
     ):
         if QUESTIONS[place]["type"] == "advantage" and direction != "add":
-            continue  # the same number in every direction
+            continue  # The number is equal in every direction.
         text = meaning(limit(place, side, 0.5, attacker, direction=direction))
         assert text not in seen, (seen.get(text), (place, side, attacker, direction))
         seen[text] = (place, side, attacker, direction)
@@ -158,7 +158,7 @@ def test_different_limits_have_different_meanings() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_numbers_keep_all_their_digits(seed: int) -> None:
+def test_numbers_in_meanings_keep_all_digits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for place in range(len(QUESTIONS)):
         number = float(10 ** rng.uniform(-12, 0))
@@ -168,7 +168,7 @@ def test_numbers_keep_all_their_digits(seed: int) -> None:
         assert found & {exact, exact * 100, exact * 50}, text
 
 
-def test_many_attackers_have_a_short_meaning() -> None:
+def test_meaning_of_many_attackers_is_short() -> None:
     parts = [{"weight": 1 / 16, "threat_model": {"type": "glrt", "dimension": 10**9 - each}} for each in range(16)]
     text = meaning(limit(0, "at_most", 0.5, {"type": "mixture", "components": parts}))
     assert len(text) <= LONGEST_ATTACKER + 100

@@ -1,4 +1,4 @@
-"""Every number that texts about an assessment print is on the safe side of what it stands for, over seeded requests."""
+"""Every number printed about an assessment is rounded to the safe side of its enclosure, over seeded requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ BOUND_WORDS = re.compile(
 
 
 def sent_texts(told: AssessmentsResponse) -> list[str]:
-    """Return the texts that were sent, as forms show them."""
+    """Return the client texts, as renderings show them."""
     context, decision, subject = told.context, told.decision, told.context.subject
     sent = [context.date, context.prepared_by, *(each.by for each in told.assumptions)]
     if subject is not None:
@@ -65,7 +65,7 @@ def sent_texts(told: AssessmentsResponse) -> list[str]:
 
 
 def known_texts(told: AssessmentsResponse) -> list[str]:
-    """Return texts without results: what was sent, texts of the core, and what other tests hold."""
+    """Return texts without results: client texts, texts of the core, and texts that other tests check."""
     decision = told.decision
     ruled = () if decision is None else (decision.sentence, *(each.meaning for each in decision.rulings))
     fixed = [text for each in told.assumptions for text in (each.text, each.if_not)]
@@ -100,11 +100,11 @@ def check_text(text: Printed, told: AssessmentsResponse) -> None:
             "1/dataset_size",
         ]
     )
-    text.is_empty_of_numbers()
+    text.check_no_number_left()
 
 
 def check_margins(text: Printed, told: AssessmentsResponse) -> None:
-    """Check the margins of all limits, in their order."""
+    """Check the margins of all limits in order."""
     rulings = () if told.decision is None or not told.summary.bounded else told.decision.rulings
     known = ((each.rule.limit, each.margin) for each in rulings if each.margin is not None)
     checks = [percent_down(margin) if limit else down(margin) for limit, margin in known]
@@ -170,14 +170,14 @@ def check_report(told: AssessmentsResponse) -> None:
 def check_probabilities(text: Printed, told: AssessmentsResponse) -> None:
     """Check the sentences about advantage, guesses and accusations, which only a statement has."""
     _, advantage, _, _, accuracy, precision = told.threat_models[0].answers
-    text.take(rf"by at most {NUMBER} percentage points at any rate", percent_up(ends(advantage)[1]))
+    text.take(rf"exceeds the rate by at most {NUMBER} percentage points", percent_up(ends(advantage)[1]))
     text.take(
-        rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right, and at most {PERCENT} "
-        rf"of accusations at a false positive rate of {PERCENT}",
+        rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right\. At a false positive "
+        rf"rate of {PERCENT} at most {PERCENT} of accusations are right",
         percent_exact(told.context.prior),
         percent_up(ends(accuracy)[1]),
-        percent_up(ends(precision)[1]),
         percent_exact(told.context.false_positive_rate),
+        percent_up(ends(precision)[1]),
     )
 
 
@@ -185,7 +185,7 @@ CHECKS: tuple[Callable[[AssessmentsResponse], None], ...] = (check_summary, chec
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_every_printed_number_is_on_the_safe_side(block: int) -> None:
+def test_every_printed_number_is_rounded_to_safe_side(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         told = assessment(seed)
         for check in CHECKS:
@@ -195,7 +195,7 @@ def test_every_printed_number_is_on_the_safe_side(block: int) -> None:
 
 
 def check_that_nothing_is_claimed(told: AssessmentsResponse) -> None:
-    """Check that no text about a run about which nothing is proved contains the words of a bound."""
+    """Check that texts about an unbounded run contain no words of a bound."""
     page = render_report(told, [], [], [told.digest]).decode()
     documents = (
         told.summary.sentence,
@@ -211,7 +211,7 @@ def check_that_nothing_is_claimed(told: AssessmentsResponse) -> None:
         assert not BOUND_WORDS.search(text.left), BOUND_WORDS.search(text.left)
 
 
-def test_the_seeds_have_runs_of_every_kind() -> None:
+def test_seeds_have_runs_of_every_kind() -> None:
     told = [assessment(seed) for seed in range(6 * BLOCK)]
     assert sum(not each.summary.bounded for each in told) >= 5
     assert sum(each.decision is not None and each.summary.bounded for each in told) >= 5
@@ -245,8 +245,8 @@ WRITTEN_LATER = (
 
 
 @pytest.mark.parametrize(("module", "name"), FORMATTERS)
-def test_rounding_to_nearest_anywhere_is_found(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks above fail for each formatter that rounds to nearest: the check of the checks."""
+def test_rounding_to_nearest_is_detected(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks above fail for each formatter that rounds to nearest."""
     percent, points = name.startswith("percent"), name.startswith("points")
 
     def nearest(value: float, digits: int = 3) -> str:
@@ -260,7 +260,7 @@ def test_rounding_to_nearest_anywhere_is_found(module: str, name: str, monkeypat
 
 
 def check_seeds(*, is_written_anew: bool) -> None:
-    """Check the texts of the first seeds, whose responses are made anew where these contain the texts."""
+    """Check the texts of the first seeds. Responses that contain the texts are computed again."""
     for seed in range(6 * BLOCK):
         told = drawn(seed)[1] if is_written_anew else assessment(seed)
         for check in CHECKS:

@@ -1,4 +1,4 @@
-"""Numbers of an attacker whose assumption is attested not to hold stand in no text, and nobody who vouches is lost."""
+"""Attackers with a refuted assumption: their numbers appear in no text, and every attestation is kept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page(response: AssessmentsResponse) -> str:
 
 
 @pytest.mark.parametrize("code", ABOUT_GLRT)
-def test_no_text_has_numbers_of_an_attacker_whose_assumption_does_not_hold(code: str) -> None:
+def test_numbers_of_refuted_attacker_appear_in_no_text(code: str) -> None:
     told, plain = assessed(attested=[{"code": code, "holds": "no"}]), assessed()
     [worst, glrt] = told.threat_models
     power = glrt.answers[2].points[2]["power"]["value"]  # type: ignore[union-attr]
@@ -52,9 +52,9 @@ def test_no_text_has_numbers_of_an_attacker_whose_assumption_does_not_hold(code:
     assert [each.type for each in curves.request.threat_models] == ["worst_case"]  # type: ignore[union-attr]
 
 
-def test_a_report_does_not_say_nobody_where_somebody_without_a_name_vouches() -> None:
+def test_anonymous_attestation_is_not_reported_as_nobody() -> None:
     told = page(assessed(attested=[{"code": code, "holds": "yes"} for code in ABOUT_ALL]))
     assert "no name was given" in told
-    assert ">nobody" not in told
-    assert "Assumptions: 2. Nobody vouches for 0 of them." in told
-    assert "nobody" in page(assessed())
+    assert ">not attested" not in told
+    assert "Assumptions: 2, of which 0 are not attested." in told
+    assert ">not attested" in page(assessed())

@@ -1,4 +1,4 @@
-"""The report: what it says, that nobody's words become markup, and that it can be repeated."""
+"""The report: its statements, escaping of client texts, and reproducibility."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_runs_and_nothing_is_loaded(case: str) -> None:
+def test_report_has_no_active_or_external_content(case: str) -> None:
     page = Page(form("assessments", case, HTML))
     assert page.open == []
     assert not {"script", "link", "img", "iframe", "object", "form", "a", "image", "use"} & set(page.elements)
     for name, value in page.attributes:
         assert not name.startswith("on")
-        assert name != "style"  # the policy takes the style sheet alone
+        assert name != "style"  # The policy allows only the style sheet.
         assert not (value or "").startswith(("http", "//", "data:")) or name.startswith("xmlns")
     parts = [value for name, value in page.attributes if name == "id"]
     assert len(set(parts)) == len(parts)
 
 
-def test_words_of_people_stay_words() -> None:
+def test_client_texts_stay_plain_text() -> None:
     page = form("assessments", "said_by_people", HTML)
     assert HOSTILE.encode() not in page
-    assert Page(page).text.count(HOSTILE) >= 4  # who vouches, the policy, its revision, its rule
+    assert Page(page).text.count(HOSTILE) >= 4  # Who attests, the policy, its revision, its rule.
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_request_in_it_has_the_digest_of_the_result(case: str) -> None:
+def test_request_in_report_has_digest_of_result(case: str) -> None:
     told: Any = response("assessments", case)
     assert digest("assessments", told.engine_version, request_of(told)) == told.digest
     shown = re.findall(
@@ -85,14 +85,14 @@ def test_the_request_in_it_has_the_digest_of_the_result(case: str) -> None:
     assert digest("assessments", told.engine_version, repeated) == told.digest
 
 
-def test_it_says_what_the_answer_says() -> None:
+def test_report_contains_statements_of_the_response() -> None:
     told: Any = response("assessments", "usual")
     text = " ".join(Page(form("assessments", "usual", HTML)).text.split())
     for part in (
         told.digest,
         told.engine_version,
         "No policy was sent",
-        "nobody",
+        "not attested",
         "MEASURE 2.10",
         "ISO/IEC 27559",
         "800-226",
@@ -106,11 +106,11 @@ def test_it_says_what_the_answer_says() -> None:
         each["power"] for each in told.threat_models[0].answers[2].points if each["false_positive_rate"] == 1e-3
     )
     assert percent_up(power["upper"]) == "0.407\u00a0%"
-    assert "at most 0.407 %" in text  # a space that does not break is one, too, for `split`
+    assert "at most 0.407 %" in text  # A non-breaking space also separates words for `split`.
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_attackers_have_names_and_no_codes(case: str) -> None:
+def test_attackers_have_names_instead_of_codes(case: str) -> None:
     told: Any = response("assessments", case)
     text = Page(form("assessments", case, HTML)).text
     for part in re.findall(r"By attacker: .*?\.", text):
@@ -119,7 +119,7 @@ def test_attackers_have_names_and_no_codes(case: str) -> None:
         assert f"{ATTACKERS[each.threat_model]}Not assessed." in text
 
 
-def test_it_says_who_vouches_for_what() -> None:
+def test_report_names_who_attests_each_assumption() -> None:
     mechanism = {"type": "dpsgd", "noise_multiplier": 2.0, "batch_size": 3, "dataset_size": 10, "epochs": 1}
     attested = [
         {"code": "noise_is_fresh", "holds": "yes"},
@@ -130,20 +130,20 @@ def test_it_says_who_vouches_for_what() -> None:
     told: Any = computation.response_type.model_validate_json(evaluate(computation, json.dumps(sent).encode(), ""))
     text = " ".join(Page(render_report(told, [], [], [])).text.split())
     unknown = sum(each.holds == "unknown" for each in told.assumptions)
-    assert f"Nobody vouches for {unknown} of them." in text
-    assert text.count("unknown nobody") == unknown
+    assert f"of which {unknown} are not attested." in text
+    assert text.count("unknown not attested") == unknown
     assert "yes no name was given" in text
     assert "yes ML" in text
     assert "yes follows from the request" in text
 
 
-def test_a_violated_policy_is_said_first() -> None:
+def test_violated_policy_comes_first() -> None:
     text = " ".join(Page(form("assessments", "said_by_people", HTML)).text.split())
     told: Any = response("assessments", "said_by_people")
     assert text.index(told.decision.sentence) < text.index(" ".join(told.summary.sentence.split()))
 
 
-def test_a_drawing_has_to_be_one() -> None:
+def test_invalid_svg_is_rejected() -> None:
     told: Any = response("assessments", "usual")
     chart = [{"name": "roc", "description": "x"}]
     for wrong in (b"<p>", b"<svg ><script>1</script></svg>", b'<svg ><a href="x">1</a></svg>'):
@@ -163,25 +163,25 @@ def test_a_drawing_has_to_be_one() -> None:
         (0.5, "50"),
     ],
 )
-def test_shares_are_rounded_up(share: float, text: str) -> None:
-    """The double that is written 0.1 is a little above that, the one of 0.00407 a little below."""
+def test_percentages_are_rounded_up(share: float, text: str) -> None:
+    """The double written as 0.1 is slightly larger, the double written as 0.00407 slightly smaller."""
     assert percent_up(share) == f"{text}\u00a0%"
 
 
-def test_what_was_sent_is_said_with_all_its_digits() -> None:
+def test_sent_percentages_keep_all_digits() -> None:
     assert percent_exact(0.001) == "0.1\u00a0%"
     assert percent_exact(0.00123456789) == "0.123456789\u00a0%"
 
 
-def test_the_policy_of_the_page_is_strict() -> None:
+def test_report_policy_is_strict() -> None:
     headers = renderings_of("assessments")[HTML].headers
     assert "unsafe" not in headers["Content-Security-Policy"]
     assert headers["Content-Security-Policy"].startswith("default-src 'none'")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_saved_report_has_the_policy_too(case: str) -> None:
-    """Before everything that it is about, and as strict as the header; framing is for a header alone."""
+def test_saved_report_contains_the_policy(case: str) -> None:
+    """The policy precedes everything it governs, and is as strict as the header. Only a header can restrict framing."""
     page = form("assessments", case, HTML).decode()
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
     header = renderings_of("assessments")[HTML].headers["Content-Security-Policy"]
@@ -191,7 +191,7 @@ def test_a_saved_report_has_the_policy_too(case: str) -> None:
     assert f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in policy
 
 
-def test_a_long_request_is_cut_and_says_so() -> None:
+def test_long_request_is_truncated_with_note() -> None:
     steps = [
         {**REQUESTS["curves"]["default"]["mechanism"], "noise_multiplier": 1 + place / 512} for place in range(256)
     ]

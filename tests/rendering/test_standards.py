@@ -1,4 +1,4 @@
-"""Documents of other standards: valid, deterministic, on the safe side, and silent where nothing is bounded."""
+"""Documents of other standards: valid, deterministic, rounded to the safe side, and silent without a bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.rendering.documents.metrics import is_bounded, metrics
 from service.rendering.documents.rows import rows
 from service.rendering.numbers import rounded_up
 from service.rendering.sentences.void import STILL
-from tests.rendering.assessed import COUNT, DPSGD, FIXED, GAUSSIAN, HOSTILE, RULES, assessments, read
+from tests.rendering.assessed import COUNT, DPSGD, FIXED, GAUSSIAN, HOSTILE, RULES, assess, assessments
 
 FORMS: Final = (CYCLONEDX, CROISSANT, YAML)
 RAI: Final = set(
@@ -40,13 +40,13 @@ RAI: Final = set(
 )
 """The properties that Croissant RAI 1.0 defines."""
 ONE_TEXT: Final = {"dataReleaseMaintenancePlan", "dataSocialImpact"}
-"""Of those in use, the properties that take one text."""
+"""The used properties that take a single text."""
 NUMBERS: Final = range(COUNT)
 CLAIMS_OF_BOUNDS: Final = re.compile(r"at most|differentially private|no more than|cannot exceed", re.IGNORECASE)
 
 
 def validator_of_cyclonedx() -> Any:
-    """Return a validator of the schema in cyclonedx-python-lib; nothing of the package is loaded."""
+    """Return a validator of the schema in cyclonedx-python-lib, without importing the package."""
     found = find_spec("cyclonedx")
     assert found is not None
     assert found.origin is not None
@@ -82,7 +82,7 @@ def leaves(node: Any) -> Iterator[Any]:
         yield node
 
 
-def test_the_set_has_every_kind() -> None:
+def test_assessments_have_every_kind() -> None:
     told = assessments()
     assert len(told) == COUNT
     assert {each.verdict for each in told} >= {None, "met", "met_if_attested", "void"}
@@ -124,7 +124,7 @@ def nodes(node: Any) -> Iterator[dict[str, Any]]:
             yield from nodes(value)
 
 
-def test_the_schema_refuses_what_is_wrong() -> None:
+def test_schema_rejects_invalid_document() -> None:
     document = written(assessments()[0], CYCLONEDX)
     [metric, *_] = document["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
     metric["value"] = 1.5
@@ -132,7 +132,7 @@ def test_the_schema_refuses_what_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_every_document_is_croissant_with_properties_that_exist(number: int) -> None:
+def test_every_document_is_croissant_with_defined_properties(number: int) -> None:
     response = assessments()[number]
     document = written(response, CROISSANT)
     assert document["@context"] == CONTEXT
@@ -151,7 +151,7 @@ def test_every_document_is_croissant_with_properties_that_exist(number: int) -> 
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_every_block_of_a_card_has_what_the_hub_demands(number: int) -> None:
+def test_every_model_card_block_has_required_fields(number: int) -> None:
     response = assessments()[number]
     text = DOCUMENT_WRITERS[YAML](response)
     block = yaml.safe_load(text)
@@ -166,22 +166,22 @@ def test_every_block_of_a_card_has_what_the_hub_demands(number: int) -> None:
             assert result["dataset"]["name"]
             assert all(isinstance(each["value"], float) and each["type"] for each in result["metrics"])
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.ScalarEvent) and event.style != '"':  # a plain one is the same to all readers
+        if isinstance(event, yaml.ScalarEvent) and event.style != '"':  # All readers parse a plain scalar alike.
             assert re.fullmatch(r"[A-Za-z_][\w. -]*|-?\d+\.\d+([eE][-+]\d+)?", event.value)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", NUMBERS)
-def test_numbers_are_those_of_the_assessment_on_the_safe_side(number: int, form: str) -> None:
+def test_numbers_are_those_of_assessment_rounded_to_safe_side(number: int, form: str) -> None:
     response = assessments()[number]
     listed = listed_numbers(response, form)
-    assert sorted(listed) == sorted(wanted_numbers(response))
+    assert sorted(listed) == sorted(expected_numbers(response))
     for key, value in listed:
         assert math.isfinite(value), key
 
 
 def listed_numbers(response: AssessmentsResponse, form: str) -> list[tuple[str, float]]:
-    """Return the numbers that a document lists, with their titles."""
+    """Return the numbers of a document with their titles."""
     document = written(response, form)
     if form == YAML:
         entries = [each for entry in document.get("model-index", ()) for each in entry["results"][0]["metrics"]]
@@ -205,8 +205,8 @@ def listed_numbers(response: AssessmentsResponse, form: str) -> list[tuple[str, 
     return found
 
 
-def wanted_numbers(response: AssessmentsResponse) -> Iterator[tuple[str, float]]:
-    """Yield the numbers that hold: of attackers about whom nobody says that an assumption fails, and finite."""
+def expected_numbers(response: AssessmentsResponse) -> Iterator[tuple[str, float]]:
+    """Yield the valid numbers: finite, and of attackers without a refuted assumption."""
     if not response.summary.bounded:
         return
     titles = {each.row.key: each.title for each in metrics(response)}
@@ -215,7 +215,7 @@ def wanted_numbers(response: AssessmentsResponse) -> Iterator[tuple[str, float]]
             continue
         model = attacked.threat_model
         who = ", ".join(filter(None, (model.type, getattr(model, "neighboring_relation", None))))
-        who += ", valid beside the worst case only" if attacked.conditional else ""
+        who += ", valid only together with the worst case" if attacked.conditional else ""
         for row in rows(attacked.answers):
             if math.isfinite(row.value) and not (row.key == "epsilon" and response.context.delta == 1):
                 yield f"{row.title} (attacker {who})", row.value
@@ -240,16 +240,16 @@ def test_without_a_bound_no_document_claims_one(number: int, form: str) -> None:
         assert not CLAIMS_OF_BOUNDS.search(each), each
     for attacked in response.threat_models:
         for row in rows(attacked.answers):
-            if len(repr(row.value)) > 8:  # a number that stands there for no other reason
+            if len(repr(row.value)) > 8:  # A number that appears for no other reason.
                 assert not any(repr(row.value) in each or rounded_up(row.value) in each for each in said)
     if response.decision is not None:
         assert not any(each.meaning in text for each in response.decision.rulings for text in said)
 
 
-def test_there_are_runs_without_a_bound_with_and_without_a_policy() -> None:
+def test_unbounded_runs_with_and_without_policy_are_covered() -> None:
     void = {"delta": 1e-6, "attested": [{"code": "noise_is_fresh", "holds": "no", "by": "audit"}]}
     for policy in ({}, {"policy": {"name": "gate", "rules": [RULES[0]]}}):
-        response = read({"mechanism": GAUSSIAN, "context": void, **policy})
+        response = assess({"mechanism": GAUSSIAN, "context": void, **policy})
         for form in FORMS:
             assert listed_numbers(response, form) == []
             said = " ".join(each for each in leaves(written(response, form)) if isinstance(each, str))
@@ -258,7 +258,7 @@ def test_there_are_runs_without_a_bound_with_and_without_a_policy() -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_what_is_infinite_or_says_nothing_is_told_in_words(number: int) -> None:
+def test_infinite_or_trivial_numbers_are_written_in_words(number: int) -> None:
     response = assessments()[number]
     if not is_bounded(response):
         return
@@ -278,11 +278,11 @@ def test_what_is_infinite_or_says_nothing_is_told_in_words(number: int) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_names_come_back_as_they_were_sent(name: str, form: str) -> None:
+def test_names_round_trip(name: str, form: str) -> None:
     by = {"code": "noise_is_fresh", "holds": "yes", "by": name}
     context = {"delta": 1e-6, "subject": {"name": name, "version": name}, "prepared_by": name, "attested": [by]}
     policy = {"name": name, "rules": [{**RULES[0], "name": name}]}
-    document = written(read({"mechanism": GAUSSIAN, "context": context, "policy": policy}), form)
+    document = written(assess({"mechanism": GAUSSIAN, "context": context, "policy": policy}), form)
     if form == CYCLONEDX:
         VALID_CYCLONEDX.validate(document)
         [component] = document["components"]
@@ -297,23 +297,23 @@ def test_names_come_back_as_they_were_sent(name: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_request_makes_the_same_document(form: str) -> None:
-    told = {DOCUMENT_WRITERS[form](read(FIXED[0])) for _ in range(2)}
+def test_same_request_gives_same_document(form: str) -> None:
+    told = {DOCUMENT_WRITERS[form](assess(FIXED[0])) for _ in range(2)}
     assert len(told) == 1
     others = ({"mechanism": DPSGD, "context": {"delta": 1e-7}}, FIXED[1])
-    assert len(told | {DOCUMENT_WRITERS[form](read(each)) for each in others}) == 3
+    assert len(told | {DOCUMENT_WRITERS[form](assess(each)) for each in others}) == 3
 
 
-def test_the_serial_number_is_that_of_the_result() -> None:
+def test_serial_number_identifies_the_result() -> None:
     serials = {written(each, CYCLONEDX)["serialNumber"]: each.digest for each in assessments()}
     assert len(serials) == len({each.digest for each in assessments()})
-    earlier = read(FIXED[0], "2020.01.01")
+    earlier = assess(FIXED[0], "2020.01.01")
     assert written(earlier, CYCLONEDX)["serialNumber"] not in serials
     assert earlier.engine_version != ENGINE_VERSION
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_limits_are_claimed_as_they_were_judged(number: int) -> None:
+def test_claims_match_verdicts_of_limits(number: int) -> None:
     response = assessments()[number]
     claims = {each["bom-ref"]: each for each in written(response, CYCLONEDX)["declarations"]["claims"]}
     if response.decision is None:
@@ -331,7 +331,7 @@ def test_limits_are_claimed_as_they_were_judged(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_attestations_are_for_or_against_their_claims(number: int) -> None:
+def test_attestations_support_or_refute_their_claims(number: int) -> None:
     response = assessments()[number]
     declared = written(response, CYCLONEDX)["declarations"]
     given = {each.code: each for each in response.context.attested}

@@ -1,4 +1,4 @@
-"""Summaries: for every combination of epsilon, delta, power and hazards sentences that claim what is known, no more."""
+"""Summaries: sentences for every combination of epsilon, delta, power and hazards claim no more than is known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number(upper: float, lower: float | None = None) -> dict[str, Any]:
 GROUNDS: dict[str, Any] = {"evidence": "certified", "source": "a theorem", "tight": True}
 
 
-def told(
+def assessment_of(
     *,
     epsilon: float = 1.5,
     power: float = 0.01,
@@ -58,12 +58,12 @@ def told(
 
 
 def hazard(code: HazardCode, text: str, status: str, *, failed: bool = False) -> dict[str, Any]:
-    """Return a hazard as an assessment has it. failed: no run that it leaves can be described."""
+    """Return a hazard as an assessment has it. With `failed`, no remaining run can be described."""
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
     effect, why = ("no_bound", NO_BOUND) if failed else (effect, why)
-    told = {"code": code, "title": row.title, "text": text, "status": status, "remedy": row.remedy}
-    return {**told, "effect": effect, "effect_text": why, "consequences": []}
+    assessment_of = {"code": code, "title": row.title, "text": text, "status": status, "remedy": row.remedy}
+    return {**assessment_of, "effect": effect, "effect_text": why, "consequences": []}
 
 
 NOT_SMALL = hazard("delta_not_small", "Delta is too large.", "present")
@@ -81,13 +81,15 @@ COMBINATIONS = itertools.product(
 )
 
 
-def test_every_combination_is_told_in_words() -> None:
+def test_every_combination_has_valid_words() -> None:
     for combination in COMBINATIONS:
         check_words(*combination)
 
 
 def check_words(epsilon: float, delta: float, power: float, rate: float, hazards: tuple[dict[str, Any], ...]) -> None:
-    summary = run_summary(told(epsilon=epsilon, delta=delta, power=power, hazards=hazards, false_positive_rate=rate))
+    summary = run_summary(
+        assessment_of(epsilon=epsilon, delta=delta, power=power, hazards=hazards, false_positive_rate=rate)
+    )
     text = summary.paragraph
     for never in ("(0, 1)", ", 1)-", ", 0)-", "Infinity", "inf", "nan", "None"):
         assert never not in text
@@ -96,7 +98,7 @@ def check_words(epsilon: float, delta: float, power: float, rate: float, hazards
     is_doubtful = NOT_SMALL in hazards and math.isfinite(epsilon)
     assert ("pure differential privacy" in text) == (delta == 0 and not is_doubtful)
     assert ("no guarantee" in text) == (delta == 1 or math.isinf(epsilon))
-    assert ("the pair promises nothing" in text) == (NOT_SMALL in hazards and delta < 1 and math.isfinite(epsilon))
+    assert ("the pair guarantees nothing" in text) == (NOT_SMALL in hazards and delta < 1 and math.isfinite(epsilon))
     assert "at most 100" not in text
     assert ("may identify all" in summary.sentence) == (power > 0.999)
     assert ("identifies none" in summary.sentence) == (power == 0)
@@ -107,36 +109,36 @@ def check_words(epsilon: float, delta: float, power: float, rate: float, hazards
 @pytest.mark.parametrize(
     ("unit", "records", "noun", "held"),
     [
-        ("example", None, "people", "per example."),
+        ("example", None, "records", "per record."),
         ("user", 1, "users", "per user."),
         ("user", 4, "users", "per user with up to 4 records."),
         ("device", None, "records", "per record of one device."),
         ("household", 2, "households", "per household with up to 2 records."),
     ],
 )
-def test_the_unit_is_named(unit: str, records: int | None, noun: str, held: str) -> None:
+def test_privacy_unit_is_named(unit: str, records: int | None, noun: str, held: str) -> None:
     more: dict[str, Any] = {} if records is None else {"records": records}
-    summary = run_summary(told(privacy_unit=unit, **more))
+    summary = run_summary(assessment_of(privacy_unit=unit, **more))
     assert summary.sentence == (
         f"An attacker who wrongly accuses 0.1\u00a0% of the {noun} outside the data identifies at most 1\u00a0% of the "
         f"{noun} inside."
-    ).replace("at most 1\u00a0%", "at most 1.01\u00a0%")  # the double 0.01 is above a hundredth
+    ).replace("at most 1\u00a0%", "at most 1.01\u00a0%")  # The double 0.01 is slightly above a hundredth.
     assert held in summary.paragraph
 
 
 def test_subject_and_date_are_named() -> None:
     subject = {"name": "next-word model", "version": "2.1"}
-    text = run_summary(told(subject=subject, date="2026-10-01")).paragraph
+    text = run_summary(assessment_of(subject=subject, date="2026-10-01")).paragraph
     assert text.startswith("Assessment of next-word model, version 2.1 on 2026-10-01. The run: Gaussian mechanism")
-    assert run_summary(told(date="2026-10-01")).paragraph.startswith("Assessed on 2026-10-01. ")
+    assert run_summary(assessment_of(date="2026-10-01")).paragraph.startswith("Assessed on 2026-10-01. ")
 
 
 @pytest.mark.parametrize("hazards", [(), (LITTLE,), (NOT_SMALL,), (FAILED,), (POISSON,)])
 @pytest.mark.parametrize("holds", ["yes", "no", "unknown"])
-def test_paragraphs_are_short_whatever_is_told(hazards: tuple[dict[str, Any], ...], holds: str) -> None:
+def test_paragraphs_are_short_for_long_input(hazards: tuple[dict[str, Any], ...], holds: str) -> None:
     one = hazard("one_record_is_protected", "One record.", "possible")
     subject = {"name": LONG, "version": LONG}
-    known = told(
+    known = assessment_of(
         hazards=(*hazards, one), holds=holds, changed=CHANGED, subject=subject, date="2026-10-01", delta=1.23456789e-5
     )
     assert len(run_summary(known).paragraph.split()) <= MOST_WORDS
@@ -145,8 +147,8 @@ def test_paragraphs_are_short_whatever_is_told(hazards: tuple[dict[str, Any], ..
 @pytest.mark.parametrize(
     ("hazards", "holds"), [((), "no"), ((FAILED,), "unknown"), ((POISSON,), "no"), ((FAILED,), "no")]
 )
-def test_nothing_is_claimed_where_nothing_is_proved(hazards: tuple[dict[str, Any], ...], holds: str) -> None:
-    known = told(hazards=hazards, holds=holds, released="last_model", privacy_unit="user", records=4)
+def test_nothing_is_claimed_without_a_bound(hazards: tuple[dict[str, Any], ...], holds: str) -> None:
+    known = assessment_of(hazards=hazards, holds=holds, released="last_model", privacy_unit="user", records=4)
     summary = run_summary(known)
     assert not summary.bounded
     for text in (summary.sentence, summary.paragraph, statement(known, None, "{}", "x")):
@@ -160,8 +162,8 @@ def test_nothing_is_claimed_where_nothing_is_proved(hazards: tuple[dict[str, Any
         assert HAZARDS["microbatches_double_sensitivity"].title in summary.paragraph
 
 
-def test_an_estimate_is_called_one() -> None:
-    known = told()
+def test_estimate_is_called_an_estimate() -> None:
+    known = assessment_of()
     [epsilon, *others] = known.answers
     curve = others[1]
     estimate = {"value": 0.5, "lower": None, "upper": None}

@@ -1,4 +1,4 @@
-"""Titles of runs: short for every mechanism, shortened at whole items, with the numbers that were sent."""
+"""Titles of runs: short for every mechanism, shortened at whole items, with the sent numbers."""
 
 from __future__ import annotations
 
@@ -104,17 +104,17 @@ def spec(sent: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_a_run_is_told_in_words(title: str) -> None:
+def test_run_has_expected_title(title: str) -> None:
     assert run_title(spec(TITLES[title])) == title.replace(" 000", "\u00a0000").replace(" %", "\u00a0%")
 
 
-def test_every_type_of_mechanism_has_a_title_above() -> None:
+def test_every_type_of_mechanism_is_covered() -> None:
     union = get_args(get_args(MechanismSpec)[0])
     types = {type(node) for sent in TITLES.values() for node in nodes_of(spec(sent))}
-    assert set(union) - types == {ImportedMechanism}  # it is read before anything is answered
+    assert set(union) - types == {ImportedMechanism}  # Imports are read before any answer.
 
 
-def test_titles_over_the_request_space_are_short_and_whole() -> None:
+def test_titles_over_request_space_are_short_and_complete() -> None:
     rng, seen = np.random.default_rng(28), 0
     while seen < 500:
         try:
@@ -128,14 +128,14 @@ def test_titles_over_the_request_space_are_short_and_whole() -> None:
             assert title.count("(") == title.count(")")
 
 
-def test_what_is_left_out_is_a_whole_item() -> None:
+def test_titles_are_shortened_at_whole_items() -> None:
     assert joined(["noise 1.1", "batches of 256"], 30) == "noise 1.1, batches of 256"
     assert joined(["noise 1.1", "batches of 256"], 24) == f"noise 1.1, {MORE}"
     assert joined(["noise 1.1"], 5) == MORE
 
 
 @pytest.mark.parametrize("phases", [2, 10_000])
-def test_a_long_schedule_is_as_short_as_a_short_one(phases: int) -> None:
+def test_long_schedule_has_short_title(phases: int) -> None:
     rng = np.random.default_rng(phases)
     noises = [float(each) for each in rng.uniform(0.5, 2.0, phases)]
     rates = [float(each) for each in rng.uniform(1e-4, 1e-2, phases)]
@@ -146,7 +146,7 @@ def test_a_long_schedule_is_as_short_as_a_short_one(phases: int) -> None:
     assert str(max(noises)) in title
 
 
-def test_a_deep_or_wide_tree_has_a_short_title() -> None:
+def test_deep_or_wide_tree_has_short_title() -> None:
     tree: dict[str, Any] = GAUSSIAN
     for _ in range(15):
         tree = {"type": "repeated", "mechanism": tree, "steps": 2}

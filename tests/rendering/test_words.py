@@ -1,4 +1,4 @@
-"""Texts of pictures: nothing ends inside a number or a word, and no line is wider than its picture."""
+"""Texts of charts: nothing is cut inside a number or a word, and no line is wider than its chart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def specs() -> list[Any]:
     while len(found) < len(CASES) + DRAWN:
         try:
             found.append(MECHANISM.validate_json(json.dumps(mechanism(random))))
-        except ValidationError:  # parts that each are allowed may be refused together
+        except ValidationError:  # Parts that are valid alone may be invalid together.
             continue
     return found
 
@@ -43,7 +43,7 @@ SPECS = specs()
 
 
 def words_of(value: Any) -> set[str]:
-    """Return every name, word and number that a request may be described by, written whole."""
+    """Return every name, word and number that may describe a request, unabbreviated."""
     if isinstance(value, dict):
         return {*value, *(word for each in value.values() for word in words_of(each))}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def words_of(value: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("longest", [20, LONGEST_MECHANISM, 400])
-def test_a_described_mechanism_ends_in_no_number_and_no_word(longest: int) -> None:
+def test_description_is_not_cut_inside_number_or_word(longest: int) -> None:
     shortened = 0
     for spec in SPECS:
         text = describe_mechanism(spec, longest)
@@ -69,7 +69,7 @@ def test_a_described_mechanism_ends_in_no_number_and_no_word(longest: int) -> No
     assert shortened or longest == 400
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_items_are_counted() -> None:
     for spec in SPECS:
         every = describe_mechanism(spec, 10**9).split(", ")
         text = describe_mechanism(spec)
@@ -78,7 +78,7 @@ def test_what_is_left_out_is_counted() -> None:
         assert len(MORE.sub("", text).split(", ")) + left == len(every)
 
 
-def test_every_line_is_made_of_whole_words() -> None:
+def test_lines_have_whole_words() -> None:
     for spec in SPECS:
         for longest in (30, LONGEST_TITLE, LONGEST_LINE):
             text = describe_mechanism(spec, 400)
@@ -96,21 +96,21 @@ def test_every_line_is_made_of_whole_words() -> None:
         ("", [""]),
     ],
 )
-def test_numbers_stay_in_one_piece(text: str, lines: list[str]) -> None:
+def test_numbers_are_not_split_by_wrapping(text: str, lines: list[str]) -> None:
     assert wrap(text, 18) == lines
 
 
-def test_sentences_end_once() -> None:
+def test_sentences_end_with_one_full_stop() -> None:
     assert (with_full_stop("15 epochs"), with_full_stop("noise 1, …")) == ("15 epochs.", "noise 1, …")
 
 
-def test_one_item_is_always_told() -> None:
+def test_first_item_is_always_kept() -> None:
     assert join_counted(["noise_multiplier 1.1"], 3) == "noise_multiplier 1.1"
     assert join_counted(["a 1", "b 2", "c 3"], 3) == "a 1 and 2 more"
 
 
 def picture(subtitle: list[str], names: list[str], title: str = "T") -> dict[str, Any]:
-    """A picture whose texts are these."""
+    """Return a chart with these texts."""
     rows = [{"series": name, "x": 1, "y": 1} for name in names]
     layer: dict[str, Any] = {
         "mark": "line",
@@ -126,7 +126,7 @@ def width_of(spec: dict[str, Any]) -> float:
     return float(found[1])
 
 
-def test_subtitles_titles_and_legends_are_no_wider_than_their_picture() -> None:
+def test_subtitles_titles_and_legends_fit_their_chart() -> None:
     random = np.random.default_rng(SEED)
     long = sorted(SPECS, key=lambda spec: -len(describe_mechanism(spec)))[:6]
     chosen = [SPECS[place] for place in random.integers(len(SPECS), size=6)]
@@ -138,14 +138,14 @@ def test_subtitles_titles_and_legends_are_no_wider_than_their_picture() -> None:
             assert width_of(picture([], [text, "a"])) <= bare
 
 
-def test_a_name_in_a_legend_is_told_whole() -> None:
+def test_legend_name_is_complete() -> None:
     name = "Mixture of attackers, " + ", ".join(f"weight 0.{place}123456789" for place in range(1, 9))
     image = render_chart(ChartRequest(spec=json.dumps(picture([], [name, "b"])), image="svg")).decode()
     assert "…" not in image
     assert re.sub(r"\s", "", name) in re.sub(r"<[^>]*>|\s", "", image)
 
 
-def test_attackers_are_told_apart_by_whole_numbers() -> None:
+def test_attacker_names_differ_by_whole_numbers() -> None:
     random = np.random.default_rng(SEED)
     for _ in range(200):
         sent = [THREATS[random.integers(len(THREATS))](random) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Random calibrations with a known answer: the target is the answer of a question at a random number.
+"""Random calibrations with a known solution: the target is the answer of a question at a random number.
 
 The checks use only `/v1/bounds`, with the number written into the JSON by this module.
 """
@@ -31,7 +31,7 @@ def log_uniform(random: Generator, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Free:
-    """A description with a free number: where it is, from which range it is drawn, and whether it is whole."""
+    """A description with a free number: its pointer, its range, and whether it is an integer."""
 
     mechanism: Callable[[Generator], Spec]
     pointer: str
@@ -40,7 +40,7 @@ class Free:
     whole: bool = False
     threat_model: Callable[[Generator], Spec] = lambda _: {"type": "worst_case"}
     bounded: bool = False
-    """Whether likelihood ratios are bounded, so that extreme ones may be asked for."""
+    """Whether likelihood ratios are bounded, so that questions about extreme ones make sense."""
 
     def drawn(self, random: Generator) -> float:
         number = log_uniform(random, self.low, self.high)
@@ -139,7 +139,7 @@ RARE: Final = (
     "steps of a run",
     "noise of a phase",
 )
-"""Answers there take longer, or move in steps."""
+"""Descriptions whose answers take longer or move in steps."""
 CLOSED: Final = ("noise", "mu", "scale", "epsilon", "exponential")
 
 QUESTIONS: Final[dict[str, Callable[[Generator], Spec]]] = {
@@ -165,12 +165,12 @@ QUESTIONS: Final[dict[str, Callable[[Generator], Spec]]] = {
 }
 NEAR: Final = 1e-5
 EXTREME: Final = ("advantage_over_prior", "deletion_capacity", "unlearning_guarantee")
-"""Answers that rest on the largest likelihood ratio."""
+"""Questions that rest on the largest likelihood ratio."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A calibration, and a number at which its target is met."""
+    """A calibration, and a number that meets its target."""
 
     name: str
     body: Spec
@@ -184,8 +184,8 @@ class Case:
 def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
     """Return a calibration to a question of this type, by seed. Its search starts at another number.
 
-    Answers are not at an endpoint of their range, where they do not distinguish numbers. `rare` is the share of cases
-    from the whole space.
+    Answers avoid the endpoints of their range, where they do not distinguish numbers. `rare` is the share of cases from
+    the whole space.
     """
     random = np.random.default_rng([seed, index, *kind.encode()])
     fitting = [name for name, free in FREE.items() if free.bounded or kind not in EXTREME]
@@ -205,7 +205,7 @@ def case(kind: str, seed: int, index: int, rare: float = 0.3) -> Case:
         if kind == "trade_off" and random.uniform() < 0.3:
             target["reads"], protects = "type_two_error", True
         body["targets"] = [target]
-        answer = asked(with_number(body, known))
+        answer = bounds_of_target(with_number(body, known))
         target["at_least" if protects else "at_most"] = limit = answer["lower" if protects else "upper"]
         if math.isinf(limit):
             continue
@@ -225,7 +225,7 @@ def with_number(body: Spec, number: float) -> Spec:
     return found
 
 
-def asked(body: Spec, target: int = 0) -> dict[str, float]:
+def bounds_of_target(body: Spec, target: int = 0) -> dict[str, float]:
     """Return both bounds of the number of a target by `/v1/bounds`, and their logarithms for tiny numbers."""
     wanted = body["targets"][target]
     sent = {
@@ -241,20 +241,20 @@ def asked(body: Spec, target: int = 0) -> dict[str, float]:
 
 
 def calibrated(body: Spec) -> dict[str, Any]:
-    """Return the parsed response."""
+    """Return the parsed response of the calibration."""
     request = CalibrationsRequest.model_validate_json(json.dumps(body))
     written: dict[str, Any] = json.loads(CALIBRATIONS.body(request, "sha256:" + "0" * 64, "2026.1.1"))
     return written
 
 
 def meets(target: Spec, answer: dict[str, float]) -> bool:
-    """Whether the limit of a target is kept for sure."""
+    """Return whether the limit of a target is certainly kept."""
     (upper, at_most), (lower, at_least) = compared(target, answer, "upper"), compared(target, answer, "lower")
     return upper <= at_most if "at_most" in target else lower >= at_least
 
 
 def fails(target: Spec, answer: dict[str, float]) -> bool:
-    """Whether it is broken for sure."""
+    """Return whether the limit of a target is certainly broken."""
     (upper, at_most), (lower, at_least) = compared(target, answer, "upper"), compared(target, answer, "lower")
     return lower > at_most if "at_most" in target else upper < at_least
 
@@ -271,17 +271,17 @@ def wrong(found: Case, answer: dict[str, Any]) -> str:
     """Return what is wrong with a response, or ""."""
     [target], value, body = found.body["targets"], answer["value"], found.body
     if answer["status"] == "trivially_met":
-        return "" if meets(target, asked(with_number(body, value))) else "does not meet the target"
+        return "" if meets(target, bounds_of_target(with_number(body, value))) else "does not meet the target"
     if answer["status"] != "met":
         return f"is {answer['status']}, and {found.known!r} meets the target"
-    if not meets(target, asked(with_number(body, value))):
+    if not meets(target, bounds_of_target(with_number(body, value))):
         return "does not meet the target"
     whole = isinstance(value, int)
     reach = 1 if whole else 1e-6 * abs(value)
     witness = answer["witness"]
     if witness is None:
         return f"has no witness: {answer['no_witness']['reason']}"
-    if not fails(target, asked(with_number(body, witness["value"]))):
+    if not fails(target, bounds_of_target(with_number(body, witness["value"]))):
         return "has a witness that does not fail"
     if abs(witness["value"] - value) > reach * (1 + 1e-9):
         return "has a witness too far away"

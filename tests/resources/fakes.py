@@ -1,6 +1,6 @@
-"""Engines that stand in for others: curves of a known Gaussian under other names, and one that fails.
+"""Stub engines: curves of a known Gaussian under other names, and one that fails.
 
-What an engine computes is not the matter here; what becomes of its name, its evidence and its failures is.
+The tests are about the handling of an engine's name, evidence and failures, not about its numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REASON = "the fake failed"
 
 
 class StubCurve(AbstractTradeOff):
-    """The curve of N(0, 1) against N(mu, 1) under another name; an asymptotic one without width."""
+    """The curve of N(0, 1) against N(mu, 1) under another name, with zero width if asymptotic."""
 
     def __init__(self, method: str, evidence: Evidence, mu: float) -> None:
         self.method, self.evidence, self._mu = method, evidence, mu
@@ -73,7 +73,7 @@ class StubCurve(AbstractTradeOff):
 
 
 class Failing(StubCurve):
-    """A curve none of whose readings comes."""
+    """A curve whose every evaluation fails."""
 
     def _points_formula(self, alpha: FloatArray) -> NoReturn:
         raise NumericalFailure(REASON)
@@ -86,7 +86,7 @@ class Failing(StubCurve):
 
 
 class FakeEngines:
-    """`asked`: the options that each engine was given, by its name."""
+    """Stub engines. `asked` records the options of each engine by name."""
 
     def __init__(self) -> None:
         self.asked: dict[str, EngineOptions] = {}
@@ -103,7 +103,9 @@ class FakeEngines:
         return engine
 
     def table(self) -> dict[str, composition_engines.Engine]:
-        """Return engines: discretised fails on evaluation, saddlepoint covers nothing, clt has the smallest mu."""
+        """Return the engines: discretised fails on evaluation, saddlepoint supports nothing, clt has the smallest
+        mu.
+        """
         builds: dict[str, composition_engines.Build] = {
             "discretised": self._engine("discretised", Evidence.CERTIFIED, Failing, 1.0),
             "saddlepoint": _nothing,

@@ -1,8 +1,8 @@
-"""Numbers that libraries and papers state, with the verdict that each of them gets.
+"""Numbers stated by libraries and papers, with the expected verdicts.
 
-Values of riskcal 1.5.1 and dp_accounting 0.6.0 (grids of privacy losses, `h` the step; RDP) were computed with these
-versions on numpy 2.4.6 and scipy 1.17.1; those of fourier-accountant stand on its pages of the package index (0.12.0)
-and in its tests of regression. Printed numbers are held to half a unit of their last digit.
+Values of riskcal 1.5.1 and dp_accounting 0.6.0 (grids of privacy losses with step `h`; RDP) were computed with numpy
+2.4.6 and scipy 1.17.1. Those of fourier-accountant are from its page on the package index (0.12.0) and from its
+regression tests. Printed numbers have a tolerance of half a unit of their last digit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ Spec = dict[str, Any]
 
 
 class Golden(NamedTuple):
-    """A claim. `source`: who states it; `ratio`: by how much it is wrong, at least, and at most a thousandth more."""
+    """A claim. `source` names who states it. `ratio` is the factor by which it is wrong, at least, and at most a
+    thousandth more.
+    """
 
     source: str
     mechanism: Spec

@@ -15,7 +15,7 @@ LARGE: Final = spread(50, 9_900)
 
 
 def _one(random: Generator) -> Spec:
-    """Return a step with other numbers than any before."""
+    """Draw a step whose numbers were not drawn before."""
     kind, noise = random.uniform(), float(random.uniform(0.7, 5.0))
     if kind < 0.4:
         return {
@@ -37,7 +37,7 @@ def _one(random: Generator) -> Spec:
 
 
 def composed(random: Generator) -> Spec:
-    """Return a composition with up to the largest number of parts, all of one kind or of any kind."""
+    """Draw a composition with up to the largest number of parts, all of one kind or of any kind."""
     count = PARTS if random.uniform() < 0.5 else int(random.integers(2, PARTS + 1))
     kind = type_of(random)
     parts = [_one(random) for _ in range(4 * count)]
@@ -50,7 +50,7 @@ def type_of(random: Generator) -> str:
 
 
 def phases(random: Generator) -> Spec:
-    """Return a run whose numbers change from phase to phase."""
+    """Draw a run whose numbers change from phase to phase."""
     count = int(LARGE(random))
     return {
         "type": "dpsgd",
@@ -71,7 +71,7 @@ def mechanism(random: Generator) -> Spec:
 
 
 def questions(random: Generator, most: int = ASKED) -> list[Spec]:
-    """Return many questions of one kind with different numbers, or of any kind."""
+    """Draw many questions of one kind with different numbers, or of any kind."""
     names = list(QUESTIONS) if random.uniform() < 0.5 else [str(random.choice(list(QUESTIONS)))]
     count = int(random.choice([1, 4, most]))
     return [{"type": name, **QUESTIONS[name](random)} for name in (str(random.choice(names)) for _ in range(count))]
@@ -95,7 +95,7 @@ def _curves(random: Generator) -> Spec:
 
 
 def _sweep(random: Generator) -> Spec:
-    """Return a sweep with up to 10 000 points, or 100 000 numbers."""
+    """Draw a sweep with up to 10 000 points, or 100 000 numbers."""
     swept = mechanism(random)
     asked = [each for each in questions(random, 16) if each["type"] != "gdp_mu"] or [{"type": "advantage"}]
     asked = asked if random.uniform() < 0.8 else [_rates(random, 5_000)]
@@ -146,7 +146,7 @@ def _claims(random: Generator) -> Spec:
 
 
 def _imports(random: Generator) -> Spec:
-    """Return a state of Opacus with many phases."""
+    """Draw a state of Opacus with many phases."""
     count = int(LARGE(random))
     noises, rates = random.uniform(0.7, 5.0, count), random.uniform(1e-3, 0.2, count)
     history = [[float(noise), float(rate), 10] for noise, rate in zip(noises, rates, strict=True)]
@@ -166,6 +166,6 @@ KINDS: Final[dict[str, Callable[[Generator], Any]]] = {
 
 
 def large_request(random: Generator, names: tuple[str, ...] = tuple(KINDS)) -> tuple[str, Spec]:
-    """Return the name of a resource, and a large request for it."""
+    """Draw the name of a resource, and a large request for it."""
     name = str(random.choice(names))
     return name, KINDS[name](random)

@@ -1,4 +1,4 @@
-"""Random bodies of requests that ask for bounds many times: calibrations, assessments, comparisons and claims."""
+"""Random bodies of requests that evaluate bounds many times: calibrations, assessments, comparisons and claims."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FREE: Final = ("noise_multiplier", "noise_std", "sample_rate", "steps", "epsilon
 """Numbers of mechanisms that may be free."""
 
 
-def _threatened(random: Generator, found: Spec) -> Spec:
-    """Return the fields with another attacker in one of five cases."""
+def _with_attacker(random: Generator, found: Spec) -> Spec:
+    """Add another attacker to the fields in one of five cases."""
     if random.uniform() < 0.2:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
     return found
@@ -33,7 +33,7 @@ def number_pointers(spec: Any, place: str) -> Iterator[str]:
 
 
 def _limit(random: Generator, asked: Spec) -> float:
-    """Return a limit near an answer to the question."""
+    """Draw a limit near an answer to the question."""
     match asked["type"]:
         case "epsilon":
             return spread(0.1, 10.0)(random)
@@ -45,8 +45,8 @@ def _limit(random: Generator, asked: Spec) -> float:
             return float(random.uniform(0.0, 1.0))
 
 
-def _asked(random: Generator) -> Spec:
-    """Return a question with one answer."""
+def _question(random: Generator) -> Spec:
+    """Draw a question with one answer."""
     found = question(random)
     if found["type"] == "trade_off":
         found["false_positive_rates"] = [probability(random)]
@@ -54,43 +54,46 @@ def _asked(random: Generator) -> Spec:
 
 
 def calibration(random: Generator) -> Spec:
-    """Return a calibration of one number of any mechanism with one or two targets."""
+    """Draw a calibration of one number of any mechanism with one or two targets."""
     run = mechanism(random)
     places = list(number_pointers(run, "/mechanism")) or ["/mechanism/noise_multiplier"]
     targets: list[Spec] = []
     for _ in range(int(random.integers(1, 3))):
-        asked = _asked(random)
+        asked = _question(random)
         side = "at_most" if random.uniform() < 0.8 else "at_least"
         targets.append({"question": asked, side: _limit(random, asked)})
-    return _threatened(random, {"mechanism": run, "free": str(random.choice(places)), "targets": targets})
+    return _with_attacker(random, {"mechanism": run, "free": str(random.choice(places)), "targets": targets})
 
 
 def assessment(random: Generator) -> Spec:
-    """Return an assessment of any mechanism, one in three with a policy."""
+    """Draw an assessment of any mechanism, one in three with a policy."""
     found: Spec = {"mechanism": mechanism(random), "context": {"delta": delta(random)}}
     if random.uniform() < 0.3:
         found["context"]["dimension"] = int(spread(1, 1e4)(random))
     if random.uniform() < 0.3:
-        rules = [{"question": asked, "at_most": _limit(random, asked)} for asked in (_asked(random), _asked(random))]
+        rules = [
+            {"question": asked, "at_most": _limit(random, asked)} for asked in (_question(random), _question(random))
+        ]
         found["policy"] = {"name": "any", "rules": rules}
     return found
 
 
 def comparison(random: Generator) -> Spec:
-    """Return a comparison of two to four mechanisms."""
+    """Draw a comparison of two to four mechanisms."""
     runs = [
-        _threatened(random, {"name": name, "mechanism": mechanism(random)}) for name in "abcd"[: random.integers(2, 5)]
+        _with_attacker(random, {"name": name, "mechanism": mechanism(random)})
+        for name in "abcd"[: random.integers(2, 5)]
     ]
-    return {"runs": runs, "questions": [_asked(random) for _ in range(random.integers(1, 4))]}
+    return {"runs": runs, "questions": [_question(random) for _ in range(random.integers(1, 4))]}
 
 
 def claims(random: Generator) -> Spec:
-    """Return claims about any mechanism, most of them wrong."""
+    """Draw claims about any mechanism, most of them wrong."""
     stated: list[Spec] = []
     for _ in range(random.integers(1, 4)):
-        asked = _asked(random)
+        asked = _question(random)
         stated.append({"question": asked, "value": _limit(random, asked)})
-    return _threatened(random, {"mechanism": mechanism(random), "claims": stated})
+    return _with_attacker(random, {"mechanism": mechanism(random), "claims": stated})
 
 
 NESTED: Final[dict[str, Callable[[Generator], Spec]]] = {
@@ -102,6 +105,6 @@ NESTED: Final[dict[str, Callable[[Generator], Spec]]] = {
 
 
 def any_nested(random: Generator) -> tuple[str, Spec]:
-    """Return the name of a computation, and a body for it."""
+    """Draw the name of a resource, and a body for it."""
     name = str(random.choice(list(NESTED)))
     return name, NESTED[name](random)

@@ -1,4 +1,4 @@
-"""`privacy-bounds operate jobs`: jobs on their storage, while the service runs, stands still, and is down."""
+"""`privacy-bounds operate jobs`: operations on the job storage while the service runs, hangs, or is down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.jobs.local.store import SqliteStore
 from tests.conftest import stopped
 from tests.jobs.test_diagnosis import QUOTA
 from tests.slow_requests import LONG
-from tests.system.jobs import a_job, cluster, submit, sweep, wait_for, wait_until_ended
+from tests.system.jobs import cluster, new_job, submit, sweep, wait_for, wait_until_ended
 from tests.system.running_server import running_server
 from tests.system.test_operator_port import operator
 
@@ -51,7 +51,7 @@ class Operator:
 
 
 @pytest.mark.thorough
-def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down(
+def test_operator_lists_and_ends_jobs_of_running_hanging_and_stopped_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, folder = tmp_path / "operator.sock", tmp_path / "data"
@@ -61,7 +61,7 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
         assert wait_until_ended(client, ended)["state"] == "succeeded"
         running, waiting = (submit(client, "bounds", LONG | {"digits": digits}).split("/")[-1] for digits in (49, 50))
         with operator(path) as theirs:
-            wait_for(lambda: "It is computed" in theirs.get(f"/operate/jobs/{running}").json()["why"])
+            wait_for(lambda: "The job is running" in theirs.get(f"/operate/jobs/{running}").json()["why"])
             listed = theirs.get("/operate/jobs").json()
             assert [job["id"] for job in listed["jobs"]] == [running, waiting]
             assert {job["requester"] for job in listed["jobs"]} == {"127.0.0.1"}
@@ -74,24 +74,28 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
         assert main(["jobs", "list", "--url", str(client.base_url)]) == 0
         assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == own
         with stopped(client.process_id):  # type: ignore[attr-defined]
-            turn = "It waits for its turn: jobs of its requester before it: "
+            turn = "The job waits for its turn. Earlier jobs of its requester: "
             assert turn in command.says("show", waiting)
-            assert command.tells("cancel", running)["why"] == "It has ended: cancelled."
-        wait_for(lambda: "It is computed" in command.says("show", waiting))
-    wait_for(lambda: "It waits for a worker, and none is there; the last" in command.tells("show", waiting)["why"])
+            assert command.tells("cancel", running)["why"] == "The job has ended: cancelled."
+        wait_for(lambda: "The job is running" in command.says("show", waiting))
+    wait_for(
+        lambda: (
+            "The job waits for a worker, and no worker is running; the last" in command.tells("show", waiting)["why"]
+        )
+    )
     assert waiting in command.says("list")
     assert command.tells("purge", "--ended") == {"removed": 2}
     assert command.tells("purge", waiting) == {"removed": 1}
     assert command.says("list", "--ended") == "There are no such jobs.\n"
 
 
-def test_what_is_not_there_is_one_sentence(
+def test_missing_job_or_folder_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     with closing(SqliteStore(folder)) as store:
-        store.add(a_job(), b"{}", None, b"", QUOTA, 1)
+        store.add(new_job(), b"{}", None, b"", QUOTA, 1)
     command = Operator(capsys, monkeypatch, folder)
     assert command.complains("show", "nothing") == "privacy-bounds: no job has the id nothing.\n"
     assert "--cursor: Must be the `next`" in command.complains("list", "--ended", "--cursor", "x")
@@ -99,16 +103,16 @@ def test_what_is_not_there_is_one_sentence(
         database.execute("PRAGMA user_version = 99")
     said = command.complains("list")
     assert "a newer version of the service wrote the file of jobs" in said
-    assert "Start that version again" in said
+    assert "Start the newer version again" in said
     (folder / FILE_NAME).write_bytes(b"this is no file of jobs" * 100)
-    assert "holds no jobs" in command.complains("list")
+    assert "contains no jobs" in command.complains("list")
     monkeypatch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(tmp_path / "nowhere"))
     assert "there is no jobs.sqlite in" in command.complains("list")
     assert not (tmp_path / "nowhere").exists(), "a look makes nothing"
 
 
 @pytest.mark.thorough
-def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
+def test_cluster_worker_serves_metrics_and_operator_sees_its_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "worker.sock"
@@ -118,7 +122,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
             monkeypatch.setenv(f"PRIVACY_BOUNDS_{name.upper()}", value)
         with running_server(tmp_path, **made.settings, log_level="warning") as client:
             name = submit(client, "sweeps", sweep(20)).split("/")[-1]
-            assert "none is there" in command.tells("show", name)["why"]
+            assert "no worker is running" in command.tells("show", name)["why"]
             monkeypatch.setenv("PRIVACY_BOUNDS_OPERATOR_BIND", f"unix:{path}")
             made.start_worker()
             monkeypatch.delenv("PRIVACY_BOUNDS_OPERATOR_BIND")
@@ -126,7 +130,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
             with operator(path) as theirs:
                 assert 'privacy_bounds_job_points_total{outcome="done"} 20.0' in theirs.get("/metrics").text
             shown = command.tells("show", name)
-            assert shown["why"] == "It has ended: succeeded."
+            assert shown["why"] == "The job has ended: succeeded."
             assert [worker["engine_version"] for worker in shown["workers"]] == [shown["engine_version"]]
             assert command.tells("list", "--ended")["jobs"][0]["id"] == name
         made.workers[0].terminate()
@@ -138,7 +142,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
 
 
 @pytest.mark.parametrize("words", [["show"], ["cancel"], ["list", "x"], ["jump"], ["list", "--limit", "0"]], ids=str)
-def test_words_that_are_wrong_are_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_exit_with_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["operate", "jobs"], ["jobs"]) if words in (["list", "x"], ["cancel"]) else (["operate", "jobs"],):
         with pytest.raises(SystemExit) as caught:
             main([*command, *words])
@@ -146,24 +150,24 @@ def test_words_that_are_wrong_are_told(words: list[str], capsys: pytest.CaptureF
         assert "privacy-bounds" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_the_reason_that_is_told(
+def test_full_disk_is_named_as_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "small"
     command = Operator(capsys, monkeypatch, place)
     with mounted(place, "size=1m"):
         with closing(SqliteStore(place)) as store:
-            job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", QUOTA, 1)
+            job = store.add(replace(new_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", QUOTA, 1)
             filler = place / "filler"
             with filler.open("wb", buffering=0) as file, suppress(OSError):
                 while file.write(bytes(4096)):
                     pass
             assert "The disk of the data folder is full" in command.says("show", job.id)
         filler.unlink()
-        assert "It waits for a worker" in command.says("show", job.id)
+        assert "The job waits for a worker" in command.says("show", job.id)
 
 
-def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> None:
+def test_read_only_data_folder_is_reported(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with mounted(place, "size=8m,ro"), running_server(tmp_path, log_level="warning") as client:
 
@@ -174,7 +178,7 @@ def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> Non
 
         wait_for(lambda: "Read-only" in jobs()["detail"])
         assert jobs()["status"] == "degraded"
-        assert "The data folder is read-only. Let the user of the service write there." in jobs()["detail"]
+        assert "The data folder is read-only. Give the user of the service write permission." in jobs()["detail"]
         body = {"resource": "sweeps", "request": sweep(2)}
         assert client.post("/v1/jobs", json=body).json()["type"] == "/problems/jobs-unavailable"
         lines = [json.loads(line) for line in (tmp_path / "server.log").read_text("utf-8").splitlines()]
@@ -186,7 +190,7 @@ def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> Non
 
 @contextmanager
 def mounted(place: Path, options: str) -> Generator[None]:
-    """A file system of its own in the block."""
+    """Mount a file system for the block."""
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
     if done.returncode:
@@ -197,7 +201,7 @@ def mounted(place: Path, options: str) -> Generator[None]:
         subprocess.run(["umount", place], check=True)
 
 
-def test_the_list_of_jobs_is_ones_own(tmp_path: Path) -> None:
+def test_list_of_jobs_has_only_own_jobs(tmp_path: Path) -> None:
     with running_server(tmp_path, trusted_proxies="127.0.0.1", log_level="warning") as client:
 
         def listed(address: str, **parameters: str) -> httpx2.Response:

@@ -29,7 +29,7 @@ class CsvWriter:
         return self._flush()
 
     def finish(self) -> bytes:
-        """Return the rows that are still held back because no object has an answer."""
+        """Return the rows that `write` held back. No object had an answer, so only the common columns are known."""
         return self._flush() if self._pending else b""
 
     def _flush(self) -> bytes:

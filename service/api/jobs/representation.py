@@ -35,7 +35,7 @@ def accepted_response(job: StoredJob, **headers: str) -> Response:
 
 
 def job_progress(job: StoredJob) -> JobProgress:
-    """Return the numbers of completed, failed and all points of a job."""
+    """Return how many points of a job are completed, failed, and in total."""
     return JobProgress(done=job.done, failed=job.failed, total=job.total)
 
 

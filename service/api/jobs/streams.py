@@ -67,7 +67,7 @@ class JobStreamResponse(StreamingResponse):
             await self._stream.aclose()
 
     async def _end(self, connection: LimitedProtocol | None, send: Send) -> None:
-        """End a stream before the end of its job.
+        """End a stream of events or results before its job ends.
 
         A client resumes events with `Last-Event-ID`, so their body ends regularly. The connection of other streams is
         cut, because truncated result lines must not look complete.

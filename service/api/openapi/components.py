@@ -89,7 +89,7 @@ def _references(node: Any) -> set[str]:
 
 
 def _replace_references(node: Any, names: dict[str, str], but: str = "") -> Any:
-    """Return a document with other references. The content of the key `but` is unchanged."""
+    """Return a document whose references are renamed by `names` (old to new), except below the key `but`."""
     if isinstance(node, list):
         return [_replace_references(inner, names, but) for inner in cast("list[Any]", node)]
     if isinstance(node, dict):

@@ -1,4 +1,7 @@
-"""Published OpenAPI document: request bodies, problems and examples that route signatures do not describe."""
+"""Published OpenAPI document: builder that adds what route signatures do not describe.
+
+These are request bodies, problem documents and examples.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
-    """Return `openapi_extra=` for the route of a resource, which validates its body itself."""
+    """Return `openapi_extra=` for the route of a resource: schema and examples of the body."""
     reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
     content: dict[str, Any] = {JSON: {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
@@ -154,7 +157,7 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
 
 
 def _add_response_examples(document: dict[str, Any]) -> None:
-    """Add example responses: answers to example requests, and the problem of an invalid request."""
+    """Add example responses: the answers to the example requests, and the problem of an invalid request."""
     examples = response_examples()
     for item in document["paths"].values():
         for operation in item.values():

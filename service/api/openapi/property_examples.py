@@ -48,7 +48,7 @@ def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
 
 
 def _show(schema: dict[str, Any], value: Any) -> None:
-    """Add a value as the example of a property that shows none."""
+    """Set a value as the example of a property, unless the property has an example."""
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return
     if not isinstance(value, list):
@@ -60,7 +60,7 @@ def _show(schema: dict[str, Any], value: Any) -> None:
 
 
 def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object or list schema that describes a value; None where none does."""
+    """Return the object or list schema that describes a value, or None if no schema does."""
     if "$ref" in schema:
         return _matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)
     for each in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), *schema.get("allOf", ())):

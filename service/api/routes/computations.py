@@ -1,4 +1,4 @@
-"""Routes `POST` of all resources, derived from their computations."""
+"""Routes `POST /v1/...` of all resources, derived from the catalogue of resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.resources.abstract import Computation
 
 
 def route_of(computation: Computation[Any, Any]) -> FastRoute:
-    """Return the route of a resource, with its documentation."""
+    """Return the route of a resource, with its published documentation."""
 
     async def answer(request: Request) -> Response:
         return await answer_computation(computation, request)

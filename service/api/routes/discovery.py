@@ -20,7 +20,7 @@ SERVICE_NAME = "privacy-bounds"
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """Return the routes. The catalogue lists these resources."""
+    """Return the routes. The catalogue lists the resources `offered`."""
     made = APIRouter(tags=["discovery"])
     listed = tuple(map(_listed, offered))
 
@@ -38,7 +38,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
 
 
 def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
-    """Return the catalogue entry of a resource."""
+    """Return a resource as an entry of the catalogue."""
     return CatalogueResource(
         operation=computation.operation,
         path=computation.path,

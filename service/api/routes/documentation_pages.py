@@ -20,7 +20,10 @@ NOT_BUILT: Final = (
 
 
 def router(*guide: str) -> APIRouter:
-    """Return the routes. guide: folder of the built guide, below `service` or absolute."""
+    """Return the routes of the documentation.
+
+    `guide` names the folder of the built guide, below `service` or absolute.
+    """
     routes = APIRouter(include_in_schema=False)
 
     @cache

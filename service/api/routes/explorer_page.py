@@ -20,7 +20,7 @@ TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "defa
 
 @router.get("/")
 async def explorer(request: Request) -> Response:
-    """Return the explorer page."""
+    """Return the explorer, an HTML page on which requests are made with a form."""
     page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 
@@ -54,7 +54,7 @@ def _explorer_folder() -> StaticFolder:
 
 @cache
 def _explorer_page() -> StaticFile:
-    """Return the page with the URL of its files."""
+    """Return the explorer page, with the current URL of its scripts and style sheets in it."""
     folder = _explorer_folder()
     page = folder.files["index.html"].body.replace(b"{{files}}", f"/explorer/{folder.build}".encode())
     return static_file("index.html", page)

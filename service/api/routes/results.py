@@ -32,7 +32,7 @@ Digest = Annotated[
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """Return the route to the results of these resources."""
+    """Return the route to stored results of the resources `offered`."""
     made = APIRouter(tags=["results"])
     names = tuple(computation.name for computation in offered)
 

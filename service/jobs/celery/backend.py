@@ -25,14 +25,14 @@ from service.settings import Settings
 from service.telemetry.metrics import Metrics
 
 PROMISES: Final = (
-    "A job that was accepted is in Redis, on whose append-only file it depends. It goes on when a worker, an instance "
-    "of the service, or Redis is killed and comes back; every point has one result.",
-    "A piece of a job whose worker dies is begun by another within 30 seconds, up to three times; a piece that takes "
-    "too long or needs too much memory is halved, down to single points, which then have a problem in place of an "
-    "answer.",
-    "Clients take turns, and of one client the job with the least work so far comes first. All results of a job are of "
-    "one engine version. What comes back from workers is sealed with a key that Redis does not know.",
-    "While Redis does not answer, jobs are refused and everything else is answered.",
+    "Redis stores accepted jobs in its append-only file. A job continues after a failure of a worker, of the "
+    "service or of Redis. Every point has one result.",
+    "If a worker dies, another worker starts its piece again within 30 seconds, up to three times. A piece "
+    "that exceeds a limit of time or memory is halved, down to single points. Such a point has a problem in "
+    "place of an answer.",
+    "Clients take turns. The job of a client with the least computed work runs first. All results of a job "
+    "have one engine version. Results of workers are sealed with a key that Redis does not have.",
+    "While Redis does not respond, the service rejects jobs and answers all other requests.",
 )
 
 LOST: Final = "Redis came back without the jobs that it had"
@@ -51,7 +51,7 @@ async def celery_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Run the backend of a cluster while the block runs, and yield its service."""
+    """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
     watch = ClusterMonitor(store, logger)
@@ -109,8 +109,8 @@ class ClusterMonitor:
         if self._lost_at is not None and time.monotonic() - self._lost_at < SHOWN_SECONDS:
             return Condition(works=False, sentence=LOST)
         if not self._workers:
-            return Condition(works=False, sentence="no worker is there: jobs are accepted, and wait")
-        return Condition(works=True, sentence=f"{self._workers} workers of the cluster are there")
+            return Condition(works=False, sentence="no worker is running: jobs are accepted and wait")
+        return Condition(works=True, sentence=f"{self._workers} workers of the cluster are running")
 
     async def run(self) -> None:
         """Check the cluster periodically until the task is cancelled."""

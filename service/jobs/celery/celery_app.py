@@ -31,7 +31,7 @@ def queue_name(engine_version: str) -> str:
 def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
     """Build the Celery application of one process.
 
-    `on_dropped` is called with the reason for each invalid message.
+    `on_dropped` is called with the reason for each message that is dropped as invalid.
     """
     url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
     app = Celery("privacy_bounds", broker=url, set_as_current=False)
@@ -79,7 +79,7 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
 
 
 def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
-    """Send wake messages if there is a chunk to compute, and return whether there is one.
+    """Send wake messages if a chunk (range of points of a job) waits to be computed, and return whether there is one.
 
     Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
     """

@@ -66,7 +66,7 @@ def _migrate_job(store: RedisStore, name: str) -> None:
 
 
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
-    """Return the job of an earlier record. Raises JobNotFound where nobody with the key wrote it."""
+    """Return the job of a record of an early release. Raise JobNotFound if it was not signed with the shared key."""
     record = seals.verify("job", name, held.get(b"record", b""))
     if record is None:
         raise JobNotFound

@@ -1,4 +1,4 @@
-"""Jobs in Redis for operators: what is active, who computes, what is removed."""
+"""Overview of the jobs in Redis for operators: active jobs, workers, dispatched chunks, and removal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ return 1
 
 
 class RedisOverview(ABC):
-    """Part of the Redis repository that serves operators."""
+    """Part of the Redis job storage that serves operators."""
 
     @abstractmethod
     def _run(self, script: str, *values: Any) -> Any: ...
@@ -93,7 +93,7 @@ class RedisOverview(ABC):
         return [Worker(name, version, float(seen)) for (name, _, version), seen in zip(named, found[1::2], strict=True)]
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the dispatched chunks of a job that have no results yet."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet."""
         record, *found = self._run(_HELD, name)
         self._parse_job(name, record)
         chunks: list[DispatchedChunk] = []

@@ -54,7 +54,10 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 @final
 class RedisStore(RedisOverview):
-    """JobRepository in Redis. Each step is one script. All methods are thread-safe."""
+    """Storage of jobs in Redis (see the protocol JobRepository). Each step is one script.
+
+    All methods are thread-safe.
+    """
 
     def __init__(self, url: str, authenticator: EntryAuthenticator) -> None:
         self.client = BlockingRedisClient(url)
@@ -78,7 +81,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job of the earlier layout with its results."""
+        """Store a job of an early release, with the results of its chunks."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -97,9 +100,10 @@ class RedisStore(RedisOverview):
         size: int,
         stored: int = 0,
     ) -> str:
-        """Write a job that has `stored` bytes of results.
+        """Write the record of a job that already has `stored` bytes of results.
 
-        Return the name of the job, the name of the job that has the key, `reused` or `full`.
+        Return the name of the job, or of an earlier job with the same idempotency key. Return "reused" for a key of a
+        different request, and "full" if the quota is exhausted.
         """
         fields: dict[str, Any] = {
             "record": self.authenticator.sign("job", job.id, _json(job, STATIC)),
@@ -150,12 +154,12 @@ class RedisStore(RedisOverview):
         return cancelled
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job of this generation with a problem document, and return the job."""
+        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
         sealed = self.authenticator.sign("problem", name, problem)
         return self._parse_job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks that contain points from `start` on."""
+        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on."""
         held, *found = self._run(scripts.RESULTS, name, start, most)
         job = self._parse_job(name, held)
         kept: list[ChunkResult] = []
@@ -168,7 +172,10 @@ class RedisStore(RedisOverview):
         return kept
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Claim the next chunk of this engine version, or return None. End jobs with forged or unreadable records."""
+        """Claim the next chunk of this engine version for `seconds`, or return None.
+
+        End jobs with forged or unreadable records.
+        """
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
             try:
@@ -183,14 +190,17 @@ class RedisStore(RedisOverview):
         return bool(self._run(scripts.RENEW, *_claim_arguments(claim), claim.tries, seconds))
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk, and return the job."""
+        """Save the results of a claimed chunk (range of points), and return its job.
+
+        Later chunks may have `size` points.
+        """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
         numbers = chunk.start, chunk.points, failure_count(lines), size
         return self._parse_job(claim.job.id, self._run(scripts.SAVE, *_claim_arguments(claim), sealed, *numbers))
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue as `chunks`."""
+        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries."""
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
 
@@ -205,11 +215,11 @@ class RedisStore(RedisOverview):
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return unchanged active jobs of other engine versions that have no worker."""
+        """Return active jobs of other engine versions that have no worker and have not changed for `seconds`."""
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota. Return the active jobs that must end, with the reason."""
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:
@@ -227,7 +237,7 @@ class RedisStore(RedisOverview):
         return bool(self._run(scripts.CLAIMABLE, engine_version))
 
     def epoch(self) -> str:
-        """Return the random name of this set of jobs. A Redis that lost its jobs has another name."""
+        """Return the random name of this set of jobs. It differs after Redis lost its jobs."""
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
     def unreadable_records(self) -> Sequence[str]:
@@ -244,11 +254,7 @@ class RedisStore(RedisOverview):
         return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs with authentic records.
-
-        With `give_up`, end the other jobs, as workers do. A process that only reads may have another key and must not
-        end jobs.
-        """
+        """Yield the jobs whose records carry a valid signature."""
         for name, held in found:
             try:
                 yield self._parse_job(name.decode(), held)

@@ -103,11 +103,14 @@ class SharedResultStore:
         )
 
     async def find(self, computation: Computation[Any, Any], digest: str) -> bytes | None:
-        """Return the stored result with this digest, or None."""
+        """Return the stored result with this request digest, or None."""
         return await self._cache.get(computation.name, digest)
 
     def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:  # noqa: ARG002
-        """Enqueue the write of a result above the cost floor. The job keeps its own result in any case."""
+        """Enqueue the write of a result that is expensive enough to be shared.
+
+        The job keeps its own result in any case.
+        """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
 
@@ -143,7 +146,7 @@ class ComputeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, which requeues its chunks. Threads and signal handlers may call this repeatedly."""
+        """Stop the thread, which returns its unfinished chunks to the queue. Repeated calls have no effect."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
 
@@ -152,7 +155,7 @@ class ComputeThread:
         self._thread.join()
 
     def compute_available(self) -> None:
-        """Compute chunks until none is left, and block the calling thread of Celery meanwhile."""
+        """Compute chunks until none is left. The calling thread of Celery is blocked meanwhile."""
         self._ready.wait()
         with suppress(RuntimeError, CancelledError):
             asyncio.run_coroutine_threadsafe(self._compute_available(), self._loop).result()
@@ -189,7 +192,7 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Run the housekeeping and wake workers. Start computing if no message has arrived in time."""
+        """Run the periodic maintenance and wake workers. Start computing if no message has arrived in time."""
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
         except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable

@@ -1,4 +1,4 @@
-"""Backend of jobs of a single instance: an SQLite file, and worker processes that run while there are active jobs."""
+"""Backend of jobs of a single instance: an SQLite file, and worker processes that exist while there are active jobs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ from service.parsing import RequestValidator
 from service.telemetry.metrics import Metrics
 
 PROMISES: Final = (
-    "A job that was accepted is on the disk. It goes on where it was when a worker or the service is killed and comes "
-    "back; every point has one result.",
-    "A piece of a job whose worker dies is begun at once by another, up to three times; a piece that takes too long or "
-    "needs too much memory is halved, down to single points, which then have a problem in place of an answer.",
-    "Where the disk is full, new jobs are refused; what was accepted waits, and everything else is answered.",
+    "Accepted jobs are stored on disk. A job continues after a failure of a worker or of the service. Every "
+    "point has one result.",
+    "If a worker dies, another worker starts its piece again immediately, up to three times. A piece that "
+    "exceeds a limit of time or memory is halved, down to single points. Such a point has a problem in place "
+    "of an answer.",
+    (
+        "If the disk is full, the service rejects new jobs, and accepted jobs wait. The service answers all other "
+        "requests."
+    ),
 )
 
 
@@ -46,7 +50,7 @@ async def local_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
 ) -> AsyncGenerator[JobService]:
-    """Run the local backend while the block runs, and yield its service.
+    """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
 
     `folder` holds the file of jobs. Without it, jobs are kept in `temporary`, a folder that several processes share, or
     in a new folder that is removed at the end of the block.

@@ -26,7 +26,7 @@ LARGEST_LOG_BYTES: Final = 2**22
 
 @final
 class JobsFile:
-    """Connection to the file, opened on first use. Threads use the connection one at a time."""
+    """Connection to the SQLite file of jobs, opened on first use. Threads use the connection one at a time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME

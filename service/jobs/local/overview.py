@@ -22,7 +22,7 @@ def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
 
 
 def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
-    """Return the dispatched chunks of a job that have no results yet. Raise JobNotFound."""
+    """Return the chunks of a job that were given to workers and have no results yet. Raise JobNotFound."""
     read_job(database, name)
     rows = database.execute(
         "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)

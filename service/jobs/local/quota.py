@@ -20,9 +20,9 @@ def stored_bytes(database: sqlite3.Connection) -> int:
 
 
 def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counted: int) -> None:
-    """Remove ended jobs until a requester may store `counted` more bytes.
+    """Remove ended jobs until a requester (client) may store `counted` more bytes.
 
-    Raise QueueFull if the requester holds as much as is free even after the removal of ended jobs.
+    Raise QueueFull if the requester stores as much as is free even after the removal of ended jobs.
     """
     count = f"SELECT count(*), coalesce(sum(requester = ?), 0) FROM jobs WHERE {ACTIVE}"
     everybody, own = database.execute(count, (requester,)).fetchone()

@@ -75,7 +75,7 @@ class LocalScheduler:
         return Condition(works=True, sentence=f"jobs are computed {here}")
 
     async def run(self) -> None:
-        """Compute jobs and run the housekeeping until the task is cancelled."""
+        """Compute jobs and run the periodic maintenance until the task is cancelled."""
         computing: list[asyncio.Task[None]] = []
         pause = SHORTEST_PAUSE_SECONDS
         try:
@@ -112,7 +112,7 @@ class LocalScheduler:
             await self._close_pool()
 
     async def _compute(self, place: int) -> None:
-        """Compute one chunk after the other until the task is cancelled."""
+        """Compute one chunk (range of points of a job) after the other until the task is cancelled."""
         pause = SHORTEST_PAUSE_SECONDS
         while True:
             try:

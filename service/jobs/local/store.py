@@ -44,7 +44,10 @@ LIMIT 1
 
 @final
 class SqliteStore:
-    """A JobRepository: the jobs of one data folder. Several processes may have it open; any thread may call."""
+    """Storage of the jobs of one data folder in an SQLite file (see the protocol JobRepository).
+
+    Several processes may use the file at once, and any thread may call.
+    """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._file = JobsFile(folder)
@@ -57,7 +60,7 @@ class SqliteStore:
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Accept a job, or return the one that has this key."""
+        """Store a new job, or return the job that has this idempotency key."""
         with self._file.write_transaction() as database:
             if key is not None:
                 known = database.execute(
@@ -117,7 +120,7 @@ class SqliteStore:
             return self._end(database, read_job(database, name), "cancelled")
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
-        """Return up to `most` saved chunks that contain points from `start` on."""
+        """Return up to `most` saved chunks (ranges of points with results) that contain points from `start` on."""
         with self._file.read_connection() as database:
             read_job(database, name)
             # The chunk that contains `start` may begin earlier. The inner query finds its start through the index.
@@ -130,7 +133,10 @@ class SqliteStore:
         return [ChunkResult(Chunk(row[0], row[1]), row[2]) for row in rows]
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk of a job of this engine version for `seconds`, or return None."""
+        """Claim the next chunk (range of points) of a job of this engine version for `seconds`.
+
+        Return None if there is none.
+        """
         ready = engine_version, self._clock()
         with self._file.read_connection() as database:
             if database.execute(_READY, ready).fetchone() is None:
@@ -199,7 +205,7 @@ class SqliteStore:
             return self._end(database, job, "succeeded") if job.done == job.total else job
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue as `chunks`."""
+        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries."""
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
                 return
@@ -210,7 +216,7 @@ class SqliteStore:
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job of this generation with a problem document, and return the job."""
+        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
         with self._file.write_transaction() as database:
             job = read_job(database, name)
             return self._end(database, job, "failed", problem) if job.generation == generation else job
@@ -242,7 +248,7 @@ class SqliteStore:
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs of other engine versions that have no worker."""
+        """Return active jobs of other engine versions that have no worker and have not changed for `seconds`."""
         since = self._clock() - seconds
         with self._file.read_connection() as database:
             rows = database.execute(
@@ -253,7 +259,7 @@ class SqliteStore:
         return [job_from_row(row) for row in rows]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota. Return the active jobs that must end, with the reason."""
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -301,7 +307,10 @@ class SqliteStore:
             remove(database, name)
 
     def release_claims(self, engine_version: str, worker: str) -> None:
-        """End the claims of all other workers on jobs of this version, which died. Their tries do not count."""
+        """End the claims of all other workers on jobs of this engine version, because these workers died.
+
+        Their tries do not count.
+        """
         with self._file.write_transaction() as database:
             database.execute(
                 "UPDATE claims SET until = 0, worker = '' WHERE worker NOT IN ('', ?) AND job IN "
@@ -349,7 +358,7 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim on a chunk, whoever holds it, and return whether one existed in this generation."""
+    """Delete the claim on a chunk, whoever holds it. Return whether the current generation of the job had one."""
     if job.generation != claim.job.generation:
         return False
     found = database.execute(

@@ -46,7 +46,8 @@ LARGEST_SHARE: Final = 1 - 1e-12
 TAIL_ERROR: Final = 1e-9
 """Bound of the relative error of Student's tails, tested against mpmath."""
 REMEDY: Final = (
-    "Leave out coordinates that are constant, or sums of others, in the background gradients, or send more of them."
+    "Leave out coordinates that are constant or sums of other coordinates in the background "
+    "gradients, or send more background gradients."
 )
 
 
@@ -56,10 +57,11 @@ DISJOINT: Final = "Send background gradients of records that are neither in the 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pooled:
-    """Scatter B of background and release in its eigenvectors, and the shrunk covariance M there.
+    """Scatter matrix B of background gradients and release in its eigenvectors, and the shrunk covariance M there.
 
-    `release`: z of the module docstring, shape (d,). `scatter`, `metric`: eigenvalues of B and M, shape (d,). `axes`:
-    the eigenvectors as columns. `count`: b. `shrinkage`: rho.
+    `release`: the scaled difference z of the release from the background mean, shape (d,). `scatter`, `metric`:
+    eigenvalues of B and M, shape (d,). `axes`: the eigenvectors as columns. `count`: the number b of background
+    gradients. `shrinkage`: rho.
     """
 
     release: FloatArray
@@ -70,9 +72,10 @@ class _Pooled:
     shrinkage: float
 
     def deflation(self) -> float:
-        """Return 1 - f/b with the effective number f of dimensions that M fits, which is d without shrinkage.
+        """Return 1 - f/b, where f is the effective number of dimensions that the shrunk covariance M fits.
 
-        Projections on a have about 1/(1 - f/b)^2 times the variance that the background itself shows.
+        f is d without shrinkage, and b is the number of background gradients. Projections on the test direction have
+        about 1/(1 - f/b)^2 times the variance that the background itself shows.
         """
         fitted = (1 - self.shrinkage) * float(np.sum(self.scatter / self.metric)) / self.count
         return max(1 - fitted / self.count, 0.0)
@@ -93,7 +96,8 @@ def audit_against_background(
     Parameters
     ----------
     mean_gradient, query_gradients, background : array
-        Shapes (d,), (q, d) and (b, d) with b >= d + 3, clipped.
+        The released mean, shape (d,), the gradients of the queries, shape (q, d), and those of known non-members, shape
+        (b, d) with b >= d + 3. All are clipped.
     batch_size : int
         Number n of records in the batch.
     noise : ReleaseNoise
@@ -104,6 +108,11 @@ def audit_against_background(
         Probability that any upper bound of a susceptibility, or of the largest variance, is too small.
     generator : numpy.random.Generator
         Source of the noise that is added to the background if the noise of the release is isotropic.
+
+    Returns
+    -------
+    StepAudit
+        p-values and log-likelihood ratios of the queries, arrays of shape (q,).
 
     Raises
     ------
@@ -145,7 +154,7 @@ def _check_disjoint(query_gradients: FloatArray, background: FloatArray) -> None
     for row in background:
         place = queries.get((row + 0.0).tobytes())
         if place is not None:
-            domain = "of a record that is not in the background"
+            domain = "the gradient of a record outside the background"
             raise OutOfDomain(f"query_gradients/{place}", "a gradient", domain, DISJOINT)
 
 
@@ -153,7 +162,7 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
     count, dimension = centred.shape
     squared = float(np.sum(centred**2))
     if float(np.max(np.abs(difference))) > LARGEST_DEVIATION * math.sqrt(squared):
-        raise OutOfDomain("mean_gradient", "an array", "near the background gradients, compared with their spread")
+        raise OutOfDomain("mean_gradient", "an array", "close to the background gradients, relative to their spread")
     release = difference / math.sqrt(v + 1 / count)
     total = centred.T @ centred + np.outer(release, release)
     rho = shrinkage_of(total / count, count) if shrinkage is None else shrinkage
@@ -161,9 +170,9 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
     metric = ((1 - rho) * scatter + rho * float(np.mean(scatter))) / count
     if not metric.min() > dimension * 2.0**-52 * metric.max():
         if float(np.sum(release**2)) > squared:
-            domain = "near the background gradients, compared with their spread in every direction"
+            domain = "close to the background gradients, relative to their spread in every direction"
             raise OutOfDomain("mean_gradient", "an array", domain)
-        raise OutOfDomain("background_gradients", "an array", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain("background_gradients", "an array", "with a nonsingular covariance", REMEDY)
     return _Pooled(
         release=release @ axes, scatter=np.maximum(scatter, 0.0), metric=metric, axes=axes, count=count, shrinkage=rho
     )
@@ -181,7 +190,10 @@ def shrinkage_of(covariance: FloatArray, count: int) -> float:
 
 
 def _compare(pooled: _Pooled, offsets: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return r of every query, and an upper bound of ln P(Student's t >= t(r)); `offsets` are h, shape (q, d)."""
+    """Return the correlation r of every query with the release, and an upper bound of ln P(Student's t >= t(r)).
+
+    `offsets` are the queries minus the pooled mean, shape (q, d). Both results have shape (q,).
+    """
     from scipy.special import stdtr
 
     h = offsets @ pooled.axes
@@ -199,11 +211,13 @@ def _student(r: FloatArray, count: int) -> FloatArray:
 
 
 def _log_likelihood_ratio(pooled: _Pooled, offsets: FloatArray, r: FloatArray, amplitude: float) -> FloatArray:
-    """Return kappa r - c(kappa) with c(kappa) >= ln E exp(kappa r) over non-members; `offsets` are h, shape (q, d).
+    """Return kappa r - c(kappa), a log-likelihood ratio of membership for every query, shape (q,).
 
-    This is the log-likelihood ratio of r when membership tilts the density of r by exp(kappa r). kappa is sqrt(b) times
-    the shift of z along a in standard deviations, estimated from B and h alone. So E exp <= 1 over non-members, however
-    far kappa is from the truth.
+    `offsets` are the queries minus the pooled mean, shape (q, d), and `r` their correlations with the release, shape
+    (q,). c(kappa) is an upper bound of ln E exp(kappa r) over non-members. The value is the log-likelihood ratio of r
+    when membership tilts the density of r by exp(kappa r). kappa estimates the shift of the release along the test
+    direction, from quantities that do not depend on r. So E exp <= 1 over non-members, however far kappa is from the
+    truth.
     """
     h = offsets @ pooled.axes
     directions = h / pooled.metric
@@ -225,12 +239,14 @@ def log_normaliser(kappa: FloatArray, count: int) -> FloatArray:
 
 
 def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float) -> tuple[FloatArray, FloatArray]:
-    """Return an unbiased estimate of K = |Sigma^-1/2 (theta - mu)|^2, cut off at 0, and an upper bound; shape (q,).
+    """Return an unbiased estimate of the susceptibility K of every query, cut off at 0, and an upper bound; shape (q,).
 
-    With u = theta - x, the quotient u'Sigma^-1 u/(u'A^-1 u) has the chi-square law of b - d degrees, independent of u.
-    Hence u'Sigma^-1 u is at most u'A^-1 u times the upper quantile of this law. The part of x - mu in the direction of
-    theta - mu is normal with variance 1/b, so sqrt(K) is at most sqrt(u'Sigma^-1 u) plus its upper quantile. Each
-    quantile is exceeded with probability `doubt`. Source: Muirhead 1982, Theorem 3.2.12.
+    K = |Sigma^-1/2 (theta - mu)|^2 for the query theta. `deviations` are u = theta - x, where x is the background mean,
+    shape (q, d). `centred` is the background minus x, shape (b, d), with scatter A. The quotient u'Sigma^-1 u/(u'A^-1
+    u) has the chi-square law of b - d degrees, independent of u. Hence u'Sigma^-1 u is at most u'A^-1 u times the upper
+    quantile of this law. The part of x - mu in the direction of theta - mu is normal with variance 1/b, so sqrt(K) is
+    at most sqrt(u'Sigma^-1 u) plus its upper quantile. Each quantile is exceeded with probability `doubt`. Source:
+    Muirhead 1982, Theorem 3.2.12.
     """
     from scipy.special import chdtri, ndtri
 
@@ -243,12 +259,15 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
 
 
 def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
-    """Return u'A^-1 u of every row u. Raises OutOfDomain for a singular scatter A."""
+    """Return u'A^-1 u for every row u of `deviations`, shape (q,). A is the scatter matrix of the rows of `centred`.
+
+    Raises OutOfDomain for a singular A.
+    """
     triangle: FloatArray = np.asarray(np.linalg.qr(centred, mode="r"))
     diagonal = np.abs(np.diag(triangle))
     scales = np.sqrt(np.sum(triangle**2, axis=0))
     if not np.all(diagonal > len(diagonal) * 2.0**-40 * scales) or not scales.min() > 0:
-        raise OutOfDomain("background_gradients", "an array", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain("background_gradients", "an array", "with a nonsingular covariance", REMEDY)
     from scipy.linalg import solve_triangular
 
     solved = solve_triangular(triangle, deviations.T, trans="T")
@@ -256,10 +275,11 @@ def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
 
 
 def _largest_variance(centred: FloatArray, doubt: float) -> float:
-    """Return an upper bound of the largest eigenvalue of Sigma, too small with probability at most `doubt`.
+    """Return an upper bound of the largest eigenvalue of the gradients' covariance Sigma.
 
-    The quotient e'A e/e'Sigma e for an eigenvector e of Sigma has the chi-square law of b - 1 degrees, and the largest
-    eigenvalue of A is at least e'A e.
+    `centred` is the background minus its mean, shape (b, d). The bound is too small with probability at most `doubt`.
+    The quotient e'A e/e'Sigma e for an eigenvector e of Sigma has the chi-square law of b - 1 degrees, where A is the
+    scatter of the background. The largest eigenvalue of A is at least e'A e.
     """
     from scipy.special import chdtri
 

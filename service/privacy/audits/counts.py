@@ -42,7 +42,7 @@ class Rate:
     complement_upper: float
 
     def reversed(self) -> Rate:
-        """Return the rate of failures."""
+        """Return the interval of the failure rate, 1 - rate."""
         return Rate(
             estimate=1 - self.estimate,
             lower=self.complement_lower,
@@ -55,13 +55,19 @@ class Rate:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Confidence region of the two rates of an attack."""
+    """Confidence region of the two rates of an attack.
+
+    Attributes
+    ----------
+    true_positive_rate, false_positive_rate : Rate
+        Intervals that contain both true rates simultaneously, with the confidence of the region.
+    """
 
     true_positive_rate: Rate
     false_positive_rate: Rate
 
     def reversed(self) -> Region:
-        """Return the region of the attack with the opposite decisions."""
+        """Return the region of rates of the attack that makes the opposite decisions."""
         return Region(
             true_positive_rate=self.true_positive_rate.reversed(),
             false_positive_rate=self.false_positive_rate.reversed(),
@@ -81,6 +87,11 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
         Counts up to 1e9.
     confidence : float
         Simultaneous confidence in (0, 1).
+
+    Returns
+    -------
+    Region
+        Intervals of the true positive rate and of the false positive rate.
 
     Raises
     ------
@@ -153,6 +164,11 @@ def _upper_end(successes: int, trials: int, tail: float) -> float:
 def gdp_mu(rates: Region) -> Enclosure:
     """Return the smallest mu for which mu-GDP allows the attack's true rates.
 
+    Parameters
+    ----------
+    rates : Region
+        Confidence region of the true and the false positive rate.
+
     Returns
     -------
     Enclosure
@@ -172,7 +188,14 @@ def gdp_mu(rates: Region) -> Enclosure:
 
 
 def epsilon(rates: Region, delta: float) -> Enclosure:
-    """Return the smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates, delta in [0, 1].
+    """Return the smallest epsilon (nats) for which (epsilon, delta)-DP allows the attack's true rates.
+
+    Parameters
+    ----------
+    rates : Region
+        Confidence region of the true and the false positive rate.
+    delta : float
+        In [0, 1].
 
     Returns
     -------
@@ -198,7 +221,7 @@ def epsilon(rates: Region, delta: float) -> Enclosure:
 
 
 def _ratio(numerator: float, denominator: float, sign: int) -> float:
-    """Return ln(numerator/denominator), rounded towards `sign`; -inf if the numerator is not positive."""
+    """Return ln(numerator/denominator), rounded down (sign -1) or up (1); -inf if the numerator is not positive."""
     if numerator <= 0:
         return -math.inf
     if denominator == 0:
@@ -220,7 +243,7 @@ def _mu(hits: Rate, alarms: Rate) -> tuple[float, float]:
 
 
 def _quantile(rate: float, complement: float) -> float:
-    """Return Phi^-1 of a rate, computed from the smaller of the rate and its complement."""
+    """Return the standard normal quantile of a rate, computed from the smaller of the rate and its complement."""
     from scipy.special import ndtri
 
     return float(ndtri(rate)) if rate < complement else -float(ndtri(complement))

@@ -54,7 +54,18 @@ class ReleaseNoise:
         return self.std > 0 and not self.proportional
 
     def whitened_variances(self, variances: FloatArray) -> FloatArray:
-        """Return t of the module docstring, in the shape of `variances`."""
+        """Return the variance of the whitened noise along each axis of the gradients' covariance.
+
+        Parameters
+        ----------
+        variances : array, shape (d,)
+            Variances of the gradients along these axes.
+
+        Returns
+        -------
+        array, shape (d,)
+            Variances of the noise, relative to those of the gradients.
+        """
         scale = np.ones_like(variances) if self.proportional else 1 / variances
         return self.std**2 * scale
 
@@ -62,14 +73,14 @@ class ReleaseNoise:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAudit:
-    """Evidence of a step about each query; arrays of shape (q,).
+    """Evidence of membership from one released mean gradient, for each of q queries; arrays of shape (q,).
 
     Attributes
     ----------
     dimension : int
-        d.
+        Number d of model parameters.
     susceptibility : array
-        K = |g|^2, or an estimate of K.
+        K = |Sigma^-1/2 (theta - mu)|^2 of the query gradient theta, or an estimate of K.
     largest_susceptibility : array
         K, or an upper bound of an estimated K.
     largest_variance : float
@@ -103,7 +114,7 @@ def audit_step(
     noise: ReleaseNoise,
     generator: np.random.Generator,
 ) -> StepAudit:
-    """Compute the evidence of a step with a known law of the gradients.
+    """Compute the evidence of membership from one released mean gradient, with a known law of the gradients.
 
     Parameters
     ----------
@@ -114,11 +125,16 @@ def audit_step(
     law : GradientLaw
         Law of a gradient.
     batch_size : int
-        n.
+        Number n of records in the batch.
     noise : ReleaseNoise
         Noise of the release.
     generator : numpy.random.Generator
         Source of draws for isotropic noise.
+
+    Returns
+    -------
+    StepAudit
+        p-values and log-likelihood ratios of the queries, arrays of shape (q,).
 
     Raises
     ------
@@ -149,16 +165,23 @@ def audit_step(
 
 
 def check_range(name: str, whitened: FloatArray, largest: float) -> None:
-    """Raise OutOfDomain when a whitened entry is above `largest` in absolute value."""
+    """Raise OutOfDomain when an entry of the whitened array `name` is above `largest` in absolute value."""
     if float(np.max(np.abs(whitened))) > largest:
         domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
-        raise OutOfDomain(name, "an array", domain, "Check the units, and whether the covariance is nearly singular.")
+        raise OutOfDomain(
+            name,
+            "an array",
+            domain,
+            "Check the units of the gradients, and check that the covariance is not nearly singular.",
+        )
 
 
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return S = |x - n v0 g|^2/v0 and ln p; S is chi2'_d(N K) with N = n^2 v0 under H0, and small for members.
+    """Return the test statistic S of every query, small for members, and ln of its p-value; both of shape (q,).
 
-    Without noise N = n, and S = n (m - theta)' Sigma^-1 (m - theta).
+    x is the whitened release m, g the whitened query theta, v0 the variance of x under H0 and n the batch size. S = |x
+    - n v0 g|^2/v0 has the law chi2'_d(N K) with N = n^2 v0 under H0. Without noise N = n, and S = n (m - theta)'
+    Sigma^-1 (m - theta).
     """
     residual = x - n * v0 * g
     statistic = np.einsum("qd,qd->q", residual, residual) / v0
@@ -169,10 +192,12 @@ def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[Floa
 def _isotropic(
     x: FloatArray, g: FloatArray, v0: FloatArray, v1: FloatArray, n: int, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Return minus twice the log-likelihood ratio without constants, sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j), and ln p.
+    """Return the test statistic for isotropic noise, small for members, and ln of its p-value; both of shape (q,).
 
-    Here a = 1/v1 - 1/v0. The rank of the statistic among draws of m under H0 gives a valid p-value for any number of
-    draws. All queries share the draws, so the p-values of different queries in a step are not independent.
+    The statistic is minus twice the log-likelihood ratio without constants, sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j) with a
+    = 1/v1 - 1/v0. x is the whitened release, g the whitened query, v0 and v1 the variances of x under H0 and H1. The
+    rank of the statistic among draws of the release under H0 gives a valid p-value for any number of draws. All queries
+    share the draws, so the p-values of different queries in a step are not independent.
     """
     weights, slopes = 1 / v1 - 1 / v0, -2 * g / (n * v1)
     statistic = x**2 @ weights + np.einsum("qd,qd->q", x, slopes)
@@ -194,10 +219,25 @@ def _log_likelihood_ratio(x: FloatArray, g: FloatArray, v0: FloatArray, v1: Floa
 
 
 def combined_log_p_values(steps: list[StepAudit]) -> FloatArray:
-    """Return ln of Fisher's combined p-value over independent steps, shape (q,): P(chi2_2T >= -2 sum ln p).
+    """Return ln of Fisher's combined p-value over independent steps.
 
-    The upper tail is exp(-x) sum_{k<T} x^k/k! with x = -sum ln p. Source: Fisher 1932; valid under H0 for independent
-    steps.
+    Parameters
+    ----------
+    steps : list of StepAudit
+        Evidence of T steps about the same q queries.
+
+    Returns
+    -------
+    array, shape (q,)
+        ln P(chi2_2T >= -2 sum ln p), valid under H0.
+
+    Notes
+    -----
+    The upper tail is exp(-x) sum_{k<T} x^k/k! with x = -sum ln p.
+
+    References
+    ----------
+    Fisher 1932.
     """
     total = -np.sum([step.log_p_value for step in steps], axis=0)
     powers = np.cumsum(
@@ -207,9 +247,17 @@ def combined_log_p_values(steps: list[StepAudit]) -> FloatArray:
 
 
 def log_likelihood_ratios(steps: list[StepAudit]) -> FloatArray:
-    """Return the score that ranks the queries, shape (q,): the sum over steps.
+    """Return the log-likelihood ratio of membership for each query, summed over steps.
 
-    Every threshold of the score is an optimal test.
+    Parameters
+    ----------
+    steps : list of StepAudit
+        Evidence of the steps about the same q queries.
+
+    Returns
+    -------
+    array, shape (q,)
+        Score in nats that ranks the queries. Every threshold of the score is an optimal test.
     """
     return np.sum([step.log_likelihood_ratio for step in steps], axis=0)
 
@@ -217,8 +265,26 @@ def log_likelihood_ratios(steps: list[StepAudit]) -> FloatArray:
 def effective_batch_size(
     batch_size: int, noise: ReleaseNoise, largest_variance: float, max_grad_norm: float | None
 ) -> float:
-    """Return N = n + n^2 t with the smallest whitened noise t of any direction.
+    """Return the effective batch size N = n + n^2 t, with the smallest whitened noise variance t of any direction.
 
+    Parameters
+    ----------
+    batch_size : int
+        Number n of records in the batch.
+    noise : ReleaseNoise
+        Noise of the released mean.
+    largest_variance : float
+        Largest eigenvalue of the gradients' covariance, or an upper bound; may be infinite.
+    max_grad_norm : float or None
+        Norm C to which gradients are clipped, or None.
+
+    Returns
+    -------
+    float
+        N >= n.
+
+    Notes
+    -----
     t is std^2/lambda, where lambda is the largest variance. If C bounds the gradients, lambda <= C^2 as in Theorem 5.1,
     and the smaller value is used. Less noise gives a stronger attack, so the curve of N is a bound for all directions.
     """
@@ -227,9 +293,27 @@ def effective_batch_size(
 
 
 def worst_case_mu(batch_size: int, noise: ReleaseNoise, max_grad_norm: float, steps: int) -> float:
-    """Return mu of the GDP guarantee of isotropic noise for a replaced record (sensitivity 2 C/n): 2 C sqrt(T)/(n tau).
+    """Return mu of the GDP guarantee of isotropic noise for a replaced record.
 
-    Source: Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3.
+    Parameters
+    ----------
+    batch_size : int
+        Number n of records in the batch.
+    noise : ReleaseNoise
+        Isotropic noise of standard deviation tau on the released mean.
+    max_grad_norm : float
+        Norm C to which gradients are clipped. The sensitivity is 2 C/n.
+    steps : int
+        Number T of releases.
+
+    Returns
+    -------
+    float
+        2 C sqrt(T)/(n tau).
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3.
     """
     return 2 * max_grad_norm * math.sqrt(steps) / (batch_size * noise.std)
 
@@ -237,8 +321,28 @@ def worst_case_mu(batch_size: int, noise: ReleaseNoise, max_grad_norm: float, st
 def simulated_step(
     members: int, non_members: int, dimension: int, batch_size: int, noise: ReleaseNoise, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Simulate mean gradients and query gradients, both (members + non_members, d), members first.
+    """Simulate mean gradients and the query gradients that belong to them.
 
+    Parameters
+    ----------
+    members, non_members : int
+        Numbers of queries that are, and are not, in their batch.
+    dimension : int
+        Number d of model parameters.
+    batch_size : int
+        Number n of records in each batch.
+    noise : ReleaseNoise
+        Noise of the released means.
+    generator : numpy.random.Generator
+        Source of all draws.
+
+    Returns
+    -------
+    (array, array)
+        Mean gradients and query gradients, both of shape (members + non_members, d), members first.
+
+    Notes
+    -----
     The simulation is that of Figure 2a of the paper. Gradients are standard normal. Every query has its own batch, so
     the trials are independent. The sum of the other gradients of a batch is drawn from its law.
     """
@@ -255,10 +359,21 @@ def simulated_step(
 
 
 def identity_law(dimension: int) -> GradientLaw:
-    """Return the known law of simulated gradients."""
+    """Return the known law of simulated gradients: standard normal in `dimension` dimensions."""
     return GradientLaw(mean=np.zeros(dimension), variances=np.ones(dimension), axes=None)
 
 
 def p_values(logs: FloatArray) -> FloatArray:
-    """Return exp of ln p, rounded upwards to at least the smallest positive double."""
+    """Return p-values from their logarithms, rounded upwards.
+
+    Parameters
+    ----------
+    logs : array
+        Upper bounds of ln p.
+
+    Returns
+    -------
+    array
+        Upper bounds of p, at least the smallest positive double, of the same shape.
+    """
     return np.minimum(np.maximum(np.exp(logs) * (1 + 2.0**-48), math.ulp(0.0)), 1.0)

@@ -1,9 +1,9 @@
-"""Largest power of attacks on mean gradients: Theorem 5.1, composed over steps and over the records' K.
+"""Largest power of attacks on mean gradients: Theorem 5.1, composed over steps and over records.
 
 With a known law of the gradients, T independent steps of dimension d with the same effective batch size N are exactly
-equal to a step of dimension T d. The sum of their statistics is chi2'_Td(N K) under H0. Under H1 the sum is
-(N-1)/N chi2'_Td((N-1) K), where K is the sum of the susceptibilities. Ranking by likelihood ratio attacks records of
-different K at the same likelihood-ratio level, the composition of Definition 4.1.
+equal to a step of dimension T d. The sum of their statistics is chi2'_Td(N K) under H0. Under H1 the sum is (N-1)/N
+chi2'_Td((N-1) K), where K is the sum of the susceptibilities. Ranking by likelihood ratio attacks records of different
+K at the same likelihood-ratio level, the composition of Definition 4.1.
 
 Source: Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 with the centred K, and Definition 4.1.
 """
@@ -34,9 +34,9 @@ MARGIN: Final = 1e-9
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcaveCurve:
-    """Concave curve of power over false positive rate, enclosed at nodes of increasing rates; arrays of shape (nodes,).
+    """Concave curve of power over false positive rate, with bounds at nodes of increasing rates.
 
-    `slopes` are the likelihood ratios at the nodes, which are the slopes of tangents.
+    All arrays have shape (nodes,). `slopes` are the likelihood ratios at the nodes, which are the slopes of tangents.
     """
 
     rate_lower: FloatArray
@@ -46,7 +46,10 @@ class ConcaveCurve:
     slopes: FloatArray
 
     def power(self, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the power at rates in [0, 1], shape (m,): the chord, and the lower of two tangents."""
+        """Return (lower, upper) bounds of the power at rates in [0, 1], shape (m,).
+
+        The lower bound is the chord between nodes, and the upper bound the lower of two tangents.
+        """
         place = np.searchsorted(self.rate_lower, rates)
         tangents = np.minimum(self._tangent(place - 1, rates), self._tangent(place, rates))
         upper = np.where(rates >= 1, 1.0, np.clip(tangents, rates, 1.0))
@@ -60,7 +63,7 @@ class ConcaveCurve:
 
 
 def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return up to 32 groups of records, by the largest K in each, and their weights.
+    """Return (largest susceptibility K, weight) of up to 32 groups of records, two arrays of shape (groups,).
 
     Power increases with K, so the curve of the groups is an upper bound of the records' curve.
     """
@@ -80,6 +83,11 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
         N > 1. It is reduced if N K would exceed 1e12, which only raises the curve.
     susceptibilities : array, shape (q,)
         K <= 3e11 of each record, summed over steps.
+
+    Returns
+    -------
+    ConcaveCurve
+        Bounds of the power at every false positive rate.
 
     Notes
     -----
@@ -112,9 +120,10 @@ def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray
 
 
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
-    """Return decreasing levels, for rates from deep in the lower tail of S under H0 to far above its mean.
+    """Return decreasing likelihood-ratio levels at which the curve is evaluated, in nats.
 
-    Most levels are equally spaced. The others resolve the smallest thresholds, which matter in few dimensions.
+    The false positive rates reach from deep in the lower tail of the statistic under H0 to far above its mean. Most
+    levels are equally spaced. The others resolve the smallest thresholds, which matter in few dimensions.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

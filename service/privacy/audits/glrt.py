@@ -1,8 +1,9 @@
 """Simulated GLRT adversary, which compares the mean of N noisy answers with 0 by its length, without its direction.
 
-Let y be sqrt(N)/sigma times the mean answer, and s = Delta/sigma. y is normal with covariance I. Its mean is 0 without
-the record (H0) and has length s sqrt(N) with the record (H1). |y|^2 is chi2_d under H0 and chi2'_d(lambda) with lambda
-= N s^2 under H1. The Neyman-Pearson optimal adversary (NPO) knows the direction and thresholds y along it.
+Notation: N is the number of answers, d their dimension, sigma their noise, and Delta the length of the record's
+contribution. Let y be sqrt(N)/sigma times the mean answer, and s = Delta/sigma. y is normal with covariance I. Its mean
+is 0 without the record (H0) and has length s sqrt(N) with the record (H1). |y|^2 is chi2_d under H0 and chi2'_d(lambda)
+with lambda = N s^2 under H1. The Neyman-Pearson optimal adversary (NPO) knows the direction and thresholds y along it.
 
 Source: Kaissis, Ziller, Kolek, Rueckert, "Optimal privacy guarantees for a relaxed threat model", Theorems 1 and 2.
 """
@@ -25,10 +26,27 @@ EXPONENTIAL_ERROR: Final = 1e-15
 def simulated_scores(
     trials: int, dimension: int, signal: float, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Simulate |y|^2 and y along the true direction for `trials` independent runs, both (trials,).
+    """Simulate the statistics of the GLRT and of the optimal adversary for independent runs.
 
-    `signal` is s sqrt(N), 0 under H0. The law of |y|^2 is equal for all directions, so the simulation uses the first
-    axis.
+    Parameters
+    ----------
+    trials : int
+        Number of runs.
+    dimension : int
+        Dimension d of an answer.
+    signal : float
+        Length s sqrt(N) of the mean of y; 0 under H0.
+    generator : numpy.random.Generator
+        Source of all draws.
+
+    Returns
+    -------
+    (array, array)
+        |y|^2, and y along the true direction, both of shape (trials,).
+
+    Notes
+    -----
+    The law of |y|^2 is equal for all directions, so the simulation uses the first axis.
     """
     lengths, projections = np.empty(trials), np.empty(trials)
     rows = max(1, NORMALS_AT_ONCE // dimension)
@@ -42,10 +60,31 @@ def simulated_scores(
 
 
 def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple[FloatArray, FloatArray]:
-    """Compute certified bounds of the GLRT's power R(alpha) = SF[chi2'_d(lambda)](SF^-1[chi2_d](alpha)), shape (m,).
+    """Compute certified bounds of the power of the GLRT (generalised likelihood-ratio test).
 
-    alpha is in [0, 1] and lambda <= 1e12. The relative width is about 1e-12 (below 1e-10 in every tested case). Raises
-    ValueError for parameters outside the domain of `NoncentralChiSquare`. Source: Theorem 2.
+    Parameters
+    ----------
+    rates : array, shape (m,)
+        False positive rates alpha in [0, 1].
+    dimension : int
+        Dimension d of an answer.
+    noncentrality : float
+        lambda = N s^2 <= 1e12.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds of R(alpha) = SF[chi2'_d(lambda)](SF^-1[chi2_d](alpha)), shape (m,). SF is 1 minus the
+        distribution function.
+
+    Raises
+    ------
+    ValueError
+        For parameters outside the domain of `NoncentralChiSquare`.
+
+    Notes
+    -----
+    The relative width is about 1e-12 (below 1e-10 in every tested case). Source: Theorem 2.
     """
     lower, upper = rates.astype(np.float64), rates.astype(np.float64)  # exact for 0 and 1
     inside = (rates > 0) & (rates < 1)
@@ -57,10 +96,25 @@ def glrt_power(rates: FloatArray, dimension: int, noncentrality: float) -> tuple
 
 
 def optimal_power(rates: FloatArray, signal: float) -> tuple[FloatArray, FloatArray]:
-    """Compute bounds of the NPO's power Q(Q^-1(alpha) - s sqrt(N)), shape (m,), for alpha in [0, 1].
+    """Compute bounds of the power of the optimal adversary, who knows the direction.
 
-    `signal` is s sqrt(N). The bounds are values of the outer Q at arguments that differ by 1e-13 (1 + |argument|) from
-    its own. Source: Neyman and Pearson 1933.
+    Parameters
+    ----------
+    rates : array, shape (m,)
+        False positive rates alpha in [0, 1].
+    signal : float
+        Length s sqrt(N) of the mean of y with the record.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds of Q(Q^-1(alpha) - s sqrt(N)), shape (m,). Q is the upper tail of the standard normal
+        law.
+
+    Notes
+    -----
+    The bounds are values of the outer Q at arguments that differ by 1e-13 (1 + |argument|) from its own. Source: Neyman
+    and Pearson 1933.
     """
     from scipy.special import ndtr, ndtri
 
@@ -70,5 +124,18 @@ def optimal_power(rates: FloatArray, signal: float) -> tuple[FloatArray, FloatAr
 
 
 def signal_of(queries: int, noise_multiplier: float) -> float:
-    """Return s sqrt(N) = sqrt(queries)/noise_multiplier, the length of the mean of y with the record."""
+    """Return the length s sqrt(N) of the mean of the scaled answers with the record.
+
+    Parameters
+    ----------
+    queries : int
+        Number N of answers.
+    noise_multiplier : float
+        Noise over the length of the record's contribution, 1/s.
+
+    Returns
+    -------
+    float
+        sqrt(queries)/noise_multiplier.
+    """
     return math.sqrt(queries) / noise_multiplier

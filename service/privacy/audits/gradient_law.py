@@ -12,7 +12,7 @@ from service.privacy.numerics.arrays import FloatArray
 
 SMALLEST_VARIANCE = 1e-60
 """Smallest variance for which quotients of variances are finite doubles."""
-REMEDY = "Leave out coordinates that are constant, or sums of others."
+REMEDY = "Leave out coordinates that are constant or sums of other coordinates."
 
 
 @final
@@ -29,15 +29,28 @@ class GradientLaw:
     axes: FloatArray | None
 
     def whitened(self, gradients: FloatArray) -> FloatArray:
-        """Return Sigma^-1/2 (g - mean) in the eigenvectors, of the shape (d,) or (q, d) of `gradients`."""
+        """Return Sigma^-1/2 (g - mean) for gradients g in the eigenvectors of the covariance Sigma.
+
+        The shape is that of `gradients`, (d,) or (q, d).
+        """
         centred = gradients - self.mean
         return (centred if self.axes is None else centred @ self.axes) / np.sqrt(self.variances)
 
 
 def clipped(gradients: FloatArray, max_grad_norm: float | None) -> FloatArray:
-    """Return g min(1, C/|g|) of every row, shape (q, d).
+    """Return gradients with their lengths reduced to at most C.
 
-    The printed formula has max in place of min and would enlarge rows: /errata#gmip-clipping.
+    Parameters
+    ----------
+    gradients : array, shape (q, d)
+        One gradient g in each row.
+    max_grad_norm : float or None
+        Clipping norm C, or None without clipping.
+
+    Returns
+    -------
+    array, shape (q, d)
+        g min(1, C/|g|). The printed formula has max in place of min and would enlarge rows: /errata#gmip-clipping.
     """
     if max_grad_norm is None:
         return gradients
@@ -58,7 +71,7 @@ def from_moments(mean: FloatArray, covariance: FloatArray, name: str = "backgrou
     variances, axes = (covariance, None) if covariance.ndim == 1 else np.linalg.eigh(covariance)
     # Eigenvalues have errors of about d ulps of the largest eigenvalue, so a smaller eigenvalue may be 0.
     if not variances.min() > max(variances.size * 2.0**-52 * variances.max(), SMALLEST_VARIANCE):
-        raise OutOfDomain(name, "a covariance", "of a covariance that is not singular", REMEDY)
+        raise OutOfDomain(name, "a covariance", "nonsingular", REMEDY)
     return GradientLaw(mean=mean, variances=variances, axes=axes)
 
 

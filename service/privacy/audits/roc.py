@@ -21,9 +21,16 @@ KOLMOGOROV_1_PERCENT: Final = 1.6276
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmpiricalRoc:
-    """Shares of members and non-members with a score of at least each decreasing threshold; shape (cutoffs,).
+    """Empirical ROC curve of an attack: rates at decreasing thresholds of its score.
 
-    With the stated confidence all true rates lie within the half-widths, simultaneously at every threshold.
+    Attributes
+    ----------
+    thresholds : array, shape (cutoffs,)
+        Decreasing thresholds. A record with at least this score is classified as a member.
+    false_positive_rate, true_positive_rate : array, shape (cutoffs,)
+        Shares of non-members and members with a score of at least the threshold.
+    false_positive_half_width, true_positive_half_width : float
+        With the stated confidence all true rates lie within these distances, simultaneously at every threshold.
     """
 
     thresholds: FloatArray
@@ -33,11 +40,23 @@ class EmpiricalRoc:
     true_positive_half_width: float
 
     def false_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of the false positive rate."""
+        """Return bounds of the false positive rate at each threshold.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds, shape (cutoffs,).
+        """
         return _band(self.false_positive_rate, self.false_positive_half_width)
 
     def true_positive_ends(self) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of the true positive rate."""
+        """Return bounds of the true positive rate at each threshold.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds, shape (cutoffs,).
+        """
         return _band(self.true_positive_rate, self.true_positive_half_width)
 
 
@@ -48,7 +67,7 @@ def _band(rate: FloatArray, half_width: float) -> tuple[FloatArray, FloatArray]:
 def empirical_roc(
     member_scores: FloatArray, non_member_scores: FloatArray, confidence: float, cutoffs: int
 ) -> EmpiricalRoc:
-    """Compute the ROC at up to `cutoffs` thresholds, for rates with equal ratios and for equally spaced rates.
+    """Compute the empirical ROC curve of an attack with simultaneous confidence bands.
 
     Parameters
     ----------
@@ -57,7 +76,12 @@ def empirical_roc(
     confidence : float
         Simultaneous confidence of both bands.
     cutoffs : int
-        Largest number of thresholds.
+        Largest number of thresholds. They give rates with equal ratios, and equally spaced rates.
+
+    Returns
+    -------
+    EmpiricalRoc
+        Rates and half-widths of the bands.
 
     Notes
     -----
@@ -94,8 +118,20 @@ def _half_width(count: int, confidence: float) -> float:
 
 
 def distance_from_uniform(p_values: FloatArray) -> tuple[float, float]:
-    """Return sup|F_m(p) - p| of p-values, shape (m,), and its critical value at 1 % for uniform p-values.
+    """Return the Kolmogorov distance of p-values from the uniform law, with its critical value.
 
+    Parameters
+    ----------
+    p_values : array, shape (m,)
+        Independent p-values with the empirical distribution function F_m.
+
+    Returns
+    -------
+    (float, float)
+        sup|F_m(p) - p|, and its critical value at 1 % for uniform p-values.
+
+    Notes
+    -----
     The critical value is the limit for large m, 1.6276/sqrt(m), which is conservative for smaller m. Source: Kolmogorov
     1933.
     """

@@ -92,7 +92,7 @@ class Crossing:
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
-        """Search from `start` until both sides are neighbours, an endpoint is reached, or `evaluate` raises."""
+        """Search from `start` until numbers on both sides of the crossing are neighbours, or an endpoint is reached."""
         self._update_bracket()
         following: float | None = start if not self.evaluations else self._next()
         while following is not None:
@@ -100,7 +100,10 @@ class Crossing:
             following = self._next()
 
     def _record(self, number: float, found: Evaluation | None) -> None:
-        """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
+        """Record an evaluation of the condition at a number.
+
+        An undecided number within the bracket (interval around the crossing) counts as one without the condition.
+        """
         if found is None and self.inside is not None and self.outside is not None:
             found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
@@ -131,7 +134,7 @@ class Crossing:
         return None
 
     def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
-        """Return a number further out than all evaluated numbers; None at the end of the range."""
+        """Return the next number to evaluate beyond all evaluated ones, or None at the end of the range."""
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
             return None
@@ -148,7 +151,7 @@ class Crossing:
         return number
 
     def _next_after(self, number: float, anchor: float, way: int) -> float:
-        """Return the number, or the anchor's neighbour if the number is not further out than the anchor."""
+        """Return `number`, or the neighbour of the anchor if the number is not further out than the anchor."""
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
             return number
@@ -157,7 +160,10 @@ class Crossing:
         return min(max(moved, scale.low), scale.high)
 
     def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
-        """Return the distance of the crossing from the anchor by the secant, or by a first slope."""
+        """Return the estimated distance of the crossing from the anchor, in the coordinate.
+
+        It follows from the secant through two evaluations, or from a first slope.
+        """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):
             return unknown
@@ -170,7 +176,7 @@ class Crossing:
         return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
-        """Return a number between both sides of the bracket."""
+        """Return the next number to evaluate between both sides of the bracket, an interval around the crossing."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)
@@ -189,7 +195,7 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether the last two numbers reduced neither the width nor the smallest height sufficiently."""
+        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height."""
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False
@@ -200,7 +206,7 @@ class Crossing:
         return stalls
 
     def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
-        """Return the coordinate at which the heights cross 0 and its estimated error, or None."""
+        """Return (coordinate at which the heights cross 0, its estimated error), or None if they do not help."""
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)
         ]

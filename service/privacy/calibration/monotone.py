@@ -50,31 +50,34 @@ class Law:
 
 
 UNKNOWN: Final = Law(None)
-MORE_NOISE: Final = Law(1, "more noise is less noise and independent noise on top (post-processing in every step)")
+MORE_NOISE: Final = Law(1, "larger noise equals smaller noise plus independent noise (post-processing in every step)")
 LAPLACE: Final = Law(
     1,
-    "Laplace noise of a larger scale is that of a smaller one and independent noise on top, 0 or Laplace (their "
-    "characteristic functions)",
+    "Laplace noise of a larger scale equals Laplace noise of a smaller scale plus independent "
+    "noise, which is 0 or Laplace (by characteristic functions)",
 )
 LESS_OFTEN: Final = Law(
     -1,
-    "a record that takes part less often is had by forgetting it now and then (post-processing in every step); several "
-    "are hit stochastically less often (Choquette-Choo et al. 2024, Corollary 4.7)",
+    "a lower rate equals a higher rate followed by random omission of the record "
+    "(post-processing in every step); for several records the number in a batch is "
+    "stochastically smaller (Choquette-Choo et al. 2024, Corollary 4.7)",
 )
 LARGER_DATA: Final = Law(1, LESS_OFTEN.theorem)
 MORE_BATCHES: Final = Law(
-    -1, "an epoch of more batches is one of fewer with noise at random places (post-processing); no more epochs"
+    -1,
+    "an epoch with more batches equals an epoch with fewer batches and noise inserted at random "
+    "positions (post-processing); the number of epochs does not rise",
 )
-FEWER_STEPS: Final = Law(-1, "fewer results are a function of all of them (post-processing)")
-STATED: Final = Law(-1, "by definition: what has a guarantee has every weaker one")
+FEWER_STEPS: Final = Law(-1, "the results of fewer steps are a function of the results of all steps (post-processing)")
+STATED: Final = Law(-1, "by definition: a mechanism with a guarantee has every weaker guarantee")
 SHORTER_SHIFTS: Final = Law(
-    -1, "a mixture of smaller shifts is no easier to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
+    -1, "a mixture of smaller shifts is at least as hard to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
 )
-CLIPPED: Final = Law(-1, "gradients that are clipped to a smaller norm are among those clipped to a larger one")
+CLIPPED: Final = Law(-1, "gradients clipped to a smaller norm are also clipped to every larger norm")
 MORE_RECORDS: Final = Law(
-    -1, "one of the records may be one that changes nothing: the data sets of fewer are among them"
+    -1, "one of the records may change nothing, so the pairs of data sets for fewer records are included"
 )
-NOT_READ: Final = Law(0, "the worst case does not depend on it")
+NOT_READ: Final = Law(0, "the worst case does not depend on the number")
 
 MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("gaussian", "noise_multiplier"): MORE_NOISE,
@@ -86,7 +89,7 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("approximate_dp", "epsilon"): STATED,
     ("approximate_dp", "delta"): STATED,
     ("exponential", "epsilon"): Law(
-        -1, "scores over a larger epsilon are scores of a smaller sensitivity, which are among those allowed"
+        -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),
     ("poisson_sampled", "sample_rate"): LESS_OFTEN,
     ("repeated", "steps"): FEWER_STEPS,
@@ -118,25 +121,33 @@ RELAXED: Final[Mapping[tuple[str, str], Law]] = {
 }
 """Laws by threat model and field, and of mechanism fields that only a relaxed threat model uses."""
 
-_DEFINED: Final = Law(-1, "by definition: a guarantee that may fail more often, or says less, is easier to have")
-_CONCAVE: Final = "the largest power is a concave function of the rate from 0 or above to 1"
-_BAYES: Final = "Bayes' rule: the posterior rises with the prior"
+_DEFINED: Final = Law(-1, "by definition: a larger delta or a larger epsilon is a weaker guarantee")
+_CONCAVE: Final = (
+    "the largest power is a concave function of the false positive rate, at least 0 at rate 0 and equal to 1 at rate 1"
+)
+_BAYES: Final = "by Bayes' rule, the posterior probability of membership rises with the prior"
 QUESTIONS: Final[Mapping[tuple[str, str], Law]] = {
     ("epsilon", "delta"): _DEFINED,
     ("delta", "epsilon"): _DEFINED,
     # Larger minima leave fewer rates for the comparison. Without any rate, mu is that of the whole curve: no proof.
     ("gdp_mu", "false_positive_rate_min"): Law(-1),
     ("gdp_mu", "type_two_error_min"): Law(-1),
-    ("power", "false_positive_rates"): Law(1, "the largest power does not fall with the rate"),
-    ("type_two_error", "false_positive_rates"): Law(-1, "the largest power does not fall with the rate"),
-    ("reconstruction", "baseline_success"): Law(1, "gamma is the largest power, which does not fall with the rate"),
-    ("reconstruction", "candidates"): Law(-1, "gamma is the largest power at 1/n, which does not fall with the rate"),
+    ("power", "false_positive_rates"): Law(1, "the largest power does not decrease with the false positive rate"),
+    ("type_two_error", "false_positive_rates"): Law(
+        -1, "the largest power does not decrease with the false positive rate"
+    ),
+    ("reconstruction", "baseline_success"): Law(
+        1, "gamma is the largest power at rate kappa, which does not decrease with the rate"
+    ),
+    ("reconstruction", "candidates"): Law(
+        -1, "gamma is the largest power at rate 1/n, which does not decrease with the rate"
+    ),
     ("positive_predictive_value", "prior"): Law(1, _BAYES),
     ("negative_predictive_value", "prior"): Law(-1, _BAYES),
     ("deletion_capacity", "prior"): Law(-1, _BAYES),
     ("deletion_capacity", "confidence"): Law(-1, "the capacity is floor(ln B/ln L)"),
     ("unlearning_guarantee", "prior"): Law(-1, _BAYES),
-    ("unlearning_guarantee", "confidence"): Law(0, "the probability does not depend on it"),
+    ("unlearning_guarantee", "confidence"): Law(0, "the probability does not depend on the confidence"),
     # power(a)/a and f(a)/(1 - a) decrease, by the chord to an endpoint of a convex curve.
     ("positive_predictive_value at_most", "false_positive_rate"): Law(-1, _CONCAVE),
     ("positive_predictive_value at_least", "false_positive_rate"): Law(1, _CONCAVE),
@@ -150,7 +161,7 @@ The type of `trade_off` is replaced by `power` or `type_two_error`. Predictive v
 
 
 def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, worst_case: bool) -> Law:
-    """Return the law of privacy in a field of a mechanism of this type.
+    """Return in which direction privacy moves with a field of a mechanism, and the theorem.
 
     Parameters
     ----------
@@ -160,6 +171,11 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
         Fields of the mechanism.
     worst_case : bool
         Whether the adversary is that of differential privacy. Otherwise the sign is expected, and not proved.
+
+    Returns
+    -------
+    Law
+        Sign and theorem.
     """
     law = MECHANISMS.get((kind, field), UNKNOWN)
     if not worst_case:
@@ -173,7 +189,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 
 
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
-    """Return whether another number in this field changes the number of steps.
+    """Return whether another value of this field changes the number of training steps.
 
     Privacy is then not monotone in the field: a smaller rate makes more steps of the same epochs, and their number is
     rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
@@ -184,12 +200,12 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
 
 def law_of_threat_model(kind: str, field: str) -> Law:
-    """Return the law of privacy in a field of a threat model of this type."""
+    """Return in which direction privacy moves with a field of a threat model, and the theorem."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def law_of_question(read: str, field: str, side: str | None) -> Law:
-    """Return the law of an answer in a field of its question.
+    """Return in which direction an answer moves with a field of its question, and the theorem.
 
     `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive
     values.

@@ -1,4 +1,4 @@
-"""Ordered numbers of a search, their coordinates and their neighbours."""
+"""Ordered numbers of a search, their coordinates (signed logarithms) and their neighbours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARITHMETIC: Final = 1.5
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Non-negative numbers from `low` to `high`, both included, with logarithmic coordinates.
+    """Range of a search: non-negative numbers from `low` to `high`, both included, with logarithmic coordinates.
 
     Attributes
     ----------
@@ -35,30 +35,52 @@ class Scale:
 
     @property
     def first(self) -> float:
-        """Endpoint with the smallest coordinate."""
+        """Number of the range with the smallest coordinate: `low` if side is 1, else `high`."""
         return self.low if self.side > 0 else self.high
 
     @property
     def last(self) -> float:
-        """Endpoint with the largest coordinate."""
+        """Number of the range with the largest coordinate: `high` if side is 1, else `low`."""
         return self.high if self.side > 0 else self.low
 
     @property
     def least_step(self) -> float:
-        """Step of the coordinate from a number to a certain neighbour."""
+        """Distance in the coordinate within which a number certainly has its neighbour."""
         return 0.3 * self.reach
 
     @property
     def reach(self) -> float:
-        """Largest step of the coordinate that leads to a neighbour, unless the numbers are integers."""
+        """Largest distance in the coordinate between neighbours, unless the numbers are integers."""
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:
-        """Return the coordinate of a number; numbers near 0 have the coordinate of TINY/2."""
+        """Return the coordinate of a number: its logarithm times `side`.
+
+        Parameters
+        ----------
+        number : float
+            Number of the range.
+
+        Returns
+        -------
+        float
+            The coordinate. Numbers near 0 have the coordinate of TINY/2.
+        """
         return self.side * math.log(max(number, TINY / 2))
 
     def number(self, coordinate: float) -> float:
-        """Return the number at a coordinate, or the nearer endpoint; integers are rounded."""
+        """Return the number at a coordinate.
+
+        Parameters
+        ----------
+        coordinate : float
+            Signed logarithm.
+
+        Returns
+        -------
+        float
+            The number, or the nearer endpoint of the range. Integers are rounded.
+        """
         exponent = self.side * coordinate
         if exponent >= math.log(max(self.high, TINY)):
             return self.high
@@ -68,7 +90,7 @@ class Scale:
         return min(max(round(found), self.low), self.high) if self.whole else found
 
     def are_neighbours(self, one: float, other: float) -> bool:
-        """Return whether no number between them needs an evaluation."""
+        """Return whether two numbers are so close that no number between them needs an evaluation."""
         small, large = min(one, other), max(one, other)
         if self.whole:
             return large - small <= 1
@@ -77,7 +99,18 @@ class Scale:
         return large - small <= self.tolerance * small or math.nextafter(small, math.inf) >= large
 
     def between(self, one: float, other: float) -> float:
-        """Return a number in the middle of two numbers that are not neighbours."""
+        """Return a number in the middle of two numbers that are not neighbours.
+
+        Parameters
+        ----------
+        one, other : float
+            Numbers of the range.
+
+        Returns
+        -------
+        float
+            A number strictly between them.
+        """
         small, large = min(one, other), max(one, other)
         if self.whole:
             low, high = int(small), int(large)
@@ -88,7 +121,18 @@ class Scale:
         return math.exp((math.log(max(small, TINY / 2)) + math.log(large)) / 2)
 
     def spread(self, count: int) -> list[float]:
-        """Return about `count` distinct numbers from endpoint to endpoint, with equal distances in the coordinate."""
+        """Return distinct numbers from endpoint to endpoint, equally spaced in the coordinate.
+
+        Parameters
+        ----------
+        count : int
+            Approximate count of numbers.
+
+        Returns
+        -------
+        list of float
+            The numbers, in the order of the coordinate.
+        """
         first, last = self.coordinate(self.first), self.coordinate(self.last)
         places = [first + (last - first) * index / (count - 1) for index in range(count)]
         return list(dict.fromkeys([self.first, *map(self.number, places[1:-1]), self.last]))

@@ -6,8 +6,8 @@ without and with the record, and delta(c) = P1(S > c) - e^c P0(S > c).
 1. `planning/choose.py` requests the steps of the mechanism under the neighbouring relation and chooses an engine. The
    engines are closed forms for some kinds of steps, contour inversion where a density smooths the sum, and lattices
    otherwise. The plan has the cost and the curves.
-2. `inversion/run.py` represents the run as a Gaussian step and `Summand` values, made by `summands/catalogue.py`. Far
-   losses are truncated at one of few levels. A bound of the truncated mass is added to the error of both bounds.
+2. `inversion/run_law.py` represents the run as a Gaussian step and `Summand` values, made by `summands/catalogue.py`.
+   Far losses are truncated at one of few levels. A bound of the truncated mass is added to the error of both bounds.
 3. `summands/trapezoid.py` and `summands/trapezoid_contour.py` evaluate M(z) = E0 e^{zL} of one step as a trapezoid sum
    over its outcome y, with bounds of quadrature, truncation and rounding. K(z) = ln E0 e^{zS} is the sum of N ln M(z).
 4. `inversion/tilts.py` builds a grid of real tilts theta with K, K', K'' of the run. The tilt with K'(theta) = c is the

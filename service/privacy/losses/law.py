@@ -1,8 +1,8 @@
 """Law of the loss of one step, L = ln dP1/dP0 in the add direction (P0: record absent), and of its sum over a run.
 
-Losses of composed steps add up, and so do their cumulants and cumulant generating functions K(s) = ln E0 e^{sL}. So the
-cost of a run is that of its different steps, whatever their counts. All computations have double precision without an
-error bound, for engines that approximate or sample.
+Losses of composed (independent) steps add up, and so do their cumulants and cumulant generating functions K(s) = ln E0
+e^{sL}. So the cost of a run is that of its different steps, whatever their counts. All computations have double
+precision without an error bound, for engines that approximate or sample.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ Hypothesis = Literal[0, 1]
 CUMULANTS = 6
 A_PAIR, MOST_AT_ONCE = 0.4, 4e6
 """Approximate work of a tilt at a node of a law, and largest work of all tilts together, in microseconds."""
-TOO_MANY_LOSSES = "a step has so many different losses that their cumulants take more work than a request may do."
+TOO_MANY_LOSSES = (
+    "a step has too many different losses: the computation of their cumulants exceeds the work limit of a request."
+)
 MOST_PAIRS = 2**16
 """Largest count of tilts times nodes in one array, so that the array stays in the cache of the processor."""
 
 MASS_MISSED = 1e-3
 """Largest distance of the logarithm of the total mass of nodes from 0, under both hypotheses."""
-TOO_FAR_APART = "its humps are too far apart for quadrature nodes: they miss some of its mass."
+TOO_FAR_APART = "its modes are too far apart for quadrature nodes, which miss some of its mass."
 _NEAR_ONE = 0.5
 """Limit of |K| below which M - 1 is summed in place of M, so that K keeps its digits."""
 
@@ -42,14 +44,15 @@ _NEAR_ONE = 0.5
 @final
 @dataclass(frozen=True, slots=True)
 class Generating:
-    """K, K' and K'' at real tilts s, and divergences of the tilted law P_s ~ e^{sL} P0 from both hypotheses.
+    """Cumulant generating function K(s) = ln E0 e^{sL} of a privacy loss L, with derivatives, at real tilts s.
 
     Attributes
     ----------
     value, first, second : array
         K(s), K'(s) and K''(s), in the shape of the tilts.
     divergence : array
-        s K'(s) - K(s) = KL(P_s, P0), nats, with its own relative accuracy.
+        s K'(s) - K(s) = KL(P_s, P0), nats, with its own relative accuracy. P_s is the tilted law, proportional to
+        e^{sL} P0.
     divergence_from_one : array
         (s - 1) K'(s) - K(s) = KL(P_s, P1), nats, with its own relative accuracy.
     """
@@ -62,13 +65,13 @@ class Generating:
 
     @staticmethod
     def joined(parts: Sequence[Generating]) -> Generating:
-        """Concatenate the parts in their order."""
+        """Concatenate the values of several groups of tilts in their order."""
         names = [field.name for field in fields(Generating)]
         return Generating(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 class LossLaw(ABC):
-    """Law of L for one step, under both hypotheses."""
+    """Law of the privacy loss L = ln dP1/dP0 of one step, under both hypotheses (P0: record absent, P1: present)."""
 
     smallest: float
     """Essential infimum of the finite losses, nats."""
@@ -83,7 +86,18 @@ class LossLaw(ABC):
 
     @abstractmethod
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return the cumulants of L of orders 1 to 6, shape (6,)."""
+        """Return the cumulants of the privacy loss L under one hypothesis.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array, shape (6,)
+            Cumulants of orders 1 to 6, in powers of nats.
+        """
 
     @abstractmethod
     def generating(self, tilts: FloatArray) -> Generating:
@@ -96,7 +110,20 @@ class LossLaw(ABC):
 
     @abstractmethod
     def distribution(self, losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
-        """Return P(L <= loss) at each loss, any shape."""
+        """Return the distribution function of the privacy loss L.
+
+        Parameters
+        ----------
+        losses : array
+            Losses in nats, any shape.
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array
+            P(L <= loss), in the shape of `losses`.
+        """
 
 
 @final
@@ -246,34 +273,51 @@ class NodeLossLaw(LossLaw):
 @final
 @dataclass(frozen=True)
 class ComposedLoss:
-    """Loss of a run of independent steps with their counts."""
+    """Privacy loss of a run of independent steps.
+
+    Attributes
+    ----------
+    parts : tuple of (LossLaw, int)
+        Law of each different step, and the number of such steps.
+    """
 
     parts: tuple[tuple[LossLaw, int], ...]
 
     @property
     def holds_its_mass(self) -> bool:
-        """Whether the nodes of all steps have the mass of their laws."""
+        """Whether the nodes of all steps have the total mass of their laws."""
         return all(law.holds_its_mass for law, _ in self.parts)
 
     @property
     def smallest(self) -> float:
-        """Essential infimum of the finite losses, nats."""
+        """Smallest finite privacy loss of the run (essential infimum), nats."""
         return math.fsum(count * law.smallest for law, count in self.parts)
 
     @property
     def largest(self) -> float:
-        """Essential supremum of the finite losses, nats."""
+        """Largest finite privacy loss of the run (essential supremum), nats."""
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return the cumulants of orders 1 to 6, shape (6,)."""
+        """Return the cumulants of the run's privacy loss under one hypothesis.
+
+        Parameters
+        ----------
+        hypothesis : Hypothesis
+            H0 (record absent) or H1.
+
+        Returns
+        -------
+        array, shape (6,)
+            Cumulants of orders 1 to 6, in powers of nats.
+        """
         total = np.zeros(CUMULANTS)
         for law, count in self.parts:
             total += count * law.cumulants(hypothesis)
         return total
 
     def generating(self, tilts: FloatArray) -> Generating:
-        """Return K with its derivatives and divergences, as sums over the steps."""
+        """Return the cumulant generating function of the run's loss with derivatives and divergences, at real tilts."""
         listed = [(law.generating(tilts), float(count)) for law, count in self.parts]
         return Generating(
             value=sum((count * one.value for one, count in listed), np.zeros_like(tilts)),

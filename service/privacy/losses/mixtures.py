@@ -41,6 +41,11 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
         w_i > 0 with the sum 1. A weight may underflow.
     mirrored : bool
         Whether sum w_i N(-d_i, 1) replaces N(0, 1).
+
+    Returns
+    -------
+    LossLaw
+        Law of the loss by quadrature nodes.
     """
     d, w = np.array(distances), np.array(weights)
     with np.errstate(divide="ignore"):  # a weight may be too small for a double
@@ -50,7 +55,7 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     is_weak = seldom < WEAK
 
     def log_density(y: FloatArray) -> FloatArray:
-        """Return ln of sum w_i N(d_i, 1) over N(0, 1) at y."""
+        """Return ln of the density of sum w_i N(d_i, 1) over that of N(0, 1) at y, in the shape of y."""
         parts = (np.multiply.outer(y[at : at + rows], d) - 0.5 * d * d for at in range(0, len(y), rows))
         return np.concatenate([_log_weak(part, w, log_w) if is_weak else _log_sum(part + log_w) for part in parts])
 
@@ -98,7 +103,7 @@ def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArra
 
 
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
-    """Return y where an increasing loss has the given values; infinite beyond its limits.
+    """Return the points y at which an increasing loss has the given values; infinite beyond its limits.
 
     The rounding error of the loss is proportional to `size`.
     """

@@ -15,8 +15,22 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 def sampled_log_ratio(base: FloatArray, rate: float) -> EnclosureArray:
-    """Enclose c = ln(1 - p + p e^b) for exact b, finite or infinite.
+    """Enclose the log-likelihood ratio c = ln(1 - p + p e^b) after Poisson sampling.
 
+    Parameters
+    ----------
+    base : array
+        Exact log-likelihood ratios b without sampling, finite or infinite, nats.
+    rate : float
+        Sampling rate p in (0, 1].
+
+    Returns
+    -------
+    EnclosureArray
+        c in nats, in the shape of `base`.
+
+    Notes
+    -----
     One formula is log1p(p expm1 b), which is accurate where p (e^b - 1) is not close to -1. The other formula is a sum
     of logarithms, which is accurate where c is not small. The function uses the formula with the smaller error bound.
     """
@@ -36,10 +50,24 @@ def sampled_log_ratio(base: FloatArray, rate: float) -> EnclosureArray:
 
 
 def base_log_ratio(sampled: FloatArray, rate: float) -> EnclosureArray:
-    """Enclose b = ln(1 + (e^c - 1)/p) for finite c; minus infinity for c <= ln(1 - p).
+    """Enclose the log-likelihood ratio b = ln(1 + (e^c - 1)/p) before Poisson sampling.
 
-    Near c = 0 the formula is log1p. For c < -1/2, where the argument may be close to the pole, it is
-    ln((e^c - (1 - p))/p). For c > 1 it is c - ln p plus a small term.
+    Parameters
+    ----------
+    sampled : array
+        Log-likelihood ratios c with sampling, finite, nats.
+    rate : float
+        Sampling rate p in (0, 1].
+
+    Returns
+    -------
+    EnclosureArray
+        b in nats, in the shape of `sampled`; minus infinity for c <= ln(1 - p).
+
+    Notes
+    -----
+    Near c = 0 the formula is log1p. For c < -1/2, where the argument may be close to the pole, it is ln((e^c - (1 -
+    p))/p). For c > 1 it is c - ln p plus a small term.
     """
     low, high = _near_zero(np.minimum(sampled, 1.0), rate)
     negative, large = sampled < -0.5, sampled > 1

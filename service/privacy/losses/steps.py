@@ -1,4 +1,4 @@
-"""Loss laws of the elementary steps.
+"""Laws of the privacy loss of the elementary steps: Gaussian, Laplace, two-point and exponential.
 
 Sampled Gaussian steps have nodes of the trapezoidal rule in the noise y. The integrand is analytic, so that the error
 falls exponentially in the inverse distance of the nodes. The continuous part of Laplace steps has Gauss-Legendre panels
@@ -33,12 +33,12 @@ PANEL_NODES = 20
 
 
 def gaussian_loss(mu: float) -> LossLaw:
-    """Return the law of N(0, 1) against N(mu, 1)."""
+    """Return the law of the privacy loss for N(0, 1) against N(mu, 1)."""
     return GaussianLossLaw(mu)
 
 
 def two_point_loss(epsilon: float, delta: float) -> LossLaw:
-    """Return the law of the dominating pair of (eps, delta)-DP: L = +-eps, and mass delta outside the other hypothesis.
+    """Return the law of the privacy loss for the worst pair of (eps, delta)-DP: L is eps or -eps, or infinite.
 
     Parameters
     ----------
@@ -46,6 +46,11 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
         >= 0, in nats.
     delta : float
         Mass outside the other hypothesis, in [0, 1].
+
+    Returns
+    -------
+    LossLaw
+        Law of the loss.
 
     Notes
     -----
@@ -68,7 +73,7 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
 
 
 def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
-    """Return the law of Laplace(0, 1) against Laplace(mu, 1), or against the mixture (1 - p, p) of both.
+    """Return the law of the privacy loss for Laplace(0, 1) against Laplace(mu, 1), sampled at rate p.
 
     Parameters
     ----------
@@ -76,6 +81,11 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
         Distance of both laws, > 0.
     sample_rate : float
         p, in (0, 1].
+
+    Returns
+    -------
+    LossLaw
+        Law of the loss of Laplace(0, 1) against (1 - p) Laplace(0, 1) + p Laplace(mu, 1).
 
     Notes
     -----
@@ -97,9 +107,9 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
 
 
 def bounded_range_loss(eta: float) -> LossLaw:
-    """Return the law of the exponential mechanism of range eta at its worst shift.
+    """Return the law of the privacy loss of the exponential mechanism at its worst shift.
 
-    The density is e^{-(l+eta)/2}/(2 (1 - e^-eta)) for |l| < eta.
+    `eta` is the length of the interval of losses, nats. The density is e^{-(l+eta)/2}/(2 (1 - e^-eta)) for |l| < eta.
     """
     if eta == 0:
         return two_point_loss(0.0, 0.0)
@@ -116,7 +126,10 @@ def bounded_range_loss(eta: float) -> LossLaw:
 
 
 def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLaw:
-    """Return the law of N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1."""
+    """Return the law of the privacy loss for N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1), 0 < p < 1.
+
+    sigma is `noise_multiplier`, and p is `sample_rate`.
+    """
     sigma, mu = noise_multiplier, 1 / noise_multiplier
     # The loss has branch points where 1 - p + p e^v vanishes, at y0 +- i pi sigma. Their effect is proportional to the
     # noise density there.
@@ -134,7 +147,10 @@ def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLa
 
 
 def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
-    """Return the law of ln(1 - p + p e^L): H0 is unchanged, and H1 is the mixture of both hypotheses."""
+    """Return the law of the sampled loss ln(1 - p + p e^L), where p is `rate`.
+
+    H0 is unchanged, H1 is a mixture of both.
+    """
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
         below = _middle(base_log_ratio, np.asarray(losses, dtype=np.float64), rate)
@@ -153,7 +169,7 @@ def _middle(map_enclosed: Callable[[FloatArray, float], EnclosureArray], values:
 
 
 def _grid(mu: float, step: float) -> FloatArray:
-    """Return nodes in y around the modes of the tilts 0, 1 and 2, and between modes that are close."""
+    """Return quadrature nodes in the noise y around the modes of the tilts 0, 1 and 2, and between close modes."""
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
@@ -165,7 +181,7 @@ def _grid(mu: float, step: float) -> FloatArray:
 
 
 def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss-Legendre nodes on (-mu, mu), and ln of their weights.
+    """Return Gauss-Legendre nodes in the loss on (-mu, mu), and ln of their weights, two arrays of shape (nodes,).
 
     Panels grow with their distance from the endpoints and from ln((1 - p)/p). Next to this point (+- i pi) the sampled
     loss has branch points.

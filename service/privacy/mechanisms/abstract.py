@@ -1,8 +1,8 @@
 """Abstract base classes of mechanisms: frozen values that describe a release, and nothing about its attackers.
 
 - `AbstractMechanism` lists its elementary steps with their counts.
-- `AbstractStep` is an elementary step with its exact curves and its part of a composition.
-- `ResolvedStep` is a step whose curves hold under the requested relation. `under` resolves the other steps.
+- `AbstractStep` is an elementary step with its exact trade-off curves and its part, the numbers that engines compose.
+- `ResolvedStep` is a step whose curves hold under the requested neighbouring relation. `under` resolves the others.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AbstractMechanism(ABC):
 
     @abstractmethod
     def elementary_steps(self) -> Steps:
-        """Return the elementary steps with their counts, in order of first appearance, with equal steps merged."""
+        """Return the elementary steps with their counts, in order of first appearance. Equal steps are merged."""
 
     @property
     def inner(self) -> tuple[AbstractMechanism, ...]:
@@ -57,12 +57,12 @@ class AbstractMechanism(ABC):
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """Premises of answers about this mechanism, beside those about its `inner` mechanisms."""
+        """Premises (conditions) of answers about this mechanism, beside those about its `inner` mechanisms."""
         return self.type_premises
 
     @property
     def hazards(self) -> tuple[MechanismHazard, ...]:
-        """Known traps of runs like this one, beside those of its `inner` mechanisms."""
+        """Hazards: known ways in which such mechanisms are less private, beside those of its `inner` mechanisms."""
         return self.type_hazards
 
     @final
@@ -87,20 +87,23 @@ class AbstractMechanism(ABC):
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Return each caveat once, in order; a hazard that counts only `alone` is kept if all `ends` cause it."""
+    """Return each premise and hazard once, in order.
+
+    `ends` has the hazards of every leaf. A hazard that counts only `alone` is kept if all leaves cause it.
+    """
     kept = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
     return Caveats(in_order(premises), in_order(kept))
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms of the tree, parts before the whole, and whether each has parts."""
+    """Return all mechanisms inside a mechanism and itself, inner ones first, and whether each has inner ones."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
 
 
 class StepPart:
-    """Part of a step in a composition."""
+    """Numbers of a step that composition engines need. Subclasses exist for each kind of step."""
 
     __slots__ = ()
     decays: ClassVar[bool] = True
@@ -110,26 +113,31 @@ class StepPart:
     def jump(self) -> tuple[float, float] | None:
         """Noise over the largest shift, and the probability that the record is sampled.
 
-        The property is None for a loss without large increments apart from its bulk.
+        None: the privacy loss has no large increments apart from its bulk.
         """
         return None
 
     @property
     def gaussian_shift(self) -> Enclosure | None:
-        """mu of a step that composes as a Gaussian shift, otherwise None."""
+        """mu of a step that composes like N(0, 1) against N(mu, 1), or None for other steps."""
         return None
 
     @property
     def exact_shifts(self) -> ExactShifts | None:
-        """The step as a mixture of shifted Gaussians without any rounding, or None."""
+        """Step as a mixture of shifted Gaussians without any rounding, or None for other steps."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianPart(StepPart):
-    """Part of a step that composes as a Gaussian shift: squares of `shift` (mu) add up.
+    """Numbers of a Gaussian step N(0, 1) against N(mu, 1); the squares of mu add up in a composition.
 
-    The shift is exactly the first number of `quotient` over the second.
+    Attributes
+    ----------
+    shift : Enclosure
+        mu.
+    quotient : tuple
+        Two numbers whose quotient is exactly mu.
     """
 
     shift: Enclosure
@@ -137,7 +145,7 @@ class GaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the loss."""
+        """Approximate standard deviation of the privacy loss, nats."""
         return self.shift.upper
 
     @property
@@ -154,9 +162,16 @@ class GaussianPart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianPart(StepPart):
-    """Part of a Poisson-sampled Gaussian step, which composes by its cumulant generating function.
+    """Numbers of a Gaussian step on a Poisson sample: N(0, 1) against (1 - p) N(0, 1) + p N(1/sigma, 1).
 
-    `exact` holds both parameters if the doubles are only the nearest ones.
+    Attributes
+    ----------
+    noise_multiplier : float
+        sigma, the noise over the contribution of one record.
+    sample_rate : float
+        p, the probability that the record is sampled.
+    exact : ExactShifts or None
+        Both numbers without rounding, if the doubles are only the nearest ones.
     """
 
     noise_multiplier: float
@@ -165,17 +180,17 @@ class SampledGaussianPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the loss."""
+        """Approximate standard deviation of the privacy loss, nats."""
         return min(self.sample_rate / self.noise_multiplier, 1.0)
 
     @property
     def rate_rest(self) -> float:
-        """Difference of the exact rate and its double."""
+        """Exact sampling rate minus the double next to it."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two shifts, 0 and 1."""
+        """Noise over the distance of the two shifts 0 and 1, which is the noise multiplier."""
         return self.noise_multiplier
 
     @property
@@ -192,10 +207,14 @@ class SampledGaussianPart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class LaplacePart(StepPart):
-    """Part of a Laplace step, on a Poisson sample for `sample_rate` < 1.
+    """Numbers of a Laplace step, on a Poisson sample if the sampling rate is below 1.
 
-    The step composes by its cumulant generating function. `loss` is the largest loss without sampling in nats, distance
-    over scale, within u.
+    Attributes
+    ----------
+    loss : float
+        Largest privacy loss without sampling, nats: distance over scale, within one rounding.
+    sample_rate : float
+        Probability that the record is sampled, in (0, 1].
     """
 
     decays: ClassVar[bool] = False
@@ -204,7 +223,7 @@ class LaplacePart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the loss."""
+        """Approximate standard deviation of the privacy loss, nats."""
         return min(self.sample_rate * self.loss, 1.0)
 
     @property
@@ -215,7 +234,15 @@ class LaplacePart(StepPart):
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPart(StepPart):
-    """Part of a step that reveals everything with probability `delta`, and otherwise has a loss +-`epsilon` (nats)."""
+    """Numbers of a step with two losses: it reveals everything with probability delta, otherwise its loss is +-epsilon.
+
+    Attributes
+    ----------
+    epsilon : float
+        Loss in nats.
+    delta : float
+        Probability with which everything is revealed.
+    """
 
     decays: ClassVar[bool] = False
     epsilon: float
@@ -223,20 +250,20 @@ class TwoPointPart(StepPart):
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the loss."""
+        """Approximate standard deviation of the privacy loss, nats."""
         return min(max(self.epsilon, self.delta), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixturePart(StepPart):
-    """Part of a step with N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with the record.
+    """Numbers of a step with N(0, 1) without the record and sum w_i N(s_i/sigma, 1) with the record.
 
     The step composes by its cumulant generating function.
 
     Attributes
     ----------
     noise_multiplier : float
-        sigma.
+        Noise sigma, in the unit of the shifts.
     shifts : tuple of float
         s_i >= 0, ascending and exact.
     weights : tuple of float
@@ -268,19 +295,19 @@ class GaussianMixturePart(StepPart):
     def mean_shift(self) -> float:
         """Mean of the shift in units of the noise, doubled for a mirrored mixture.
 
-        The mean approximates the deviation of a weak loss.
+        It approximates the standard deviation of the privacy loss if that is small.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the loss."""
+        """Approximate standard deviation of the privacy loss, nats."""
         return min(self.mean_shift, 1.0)
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two smallest shifts."""
+        """Noise over the distance between the two smallest shifts of the mixture."""
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
 
     @property
@@ -308,7 +335,9 @@ ATOM_DIGITS = 50
 
 @dataclass(frozen=True, slots=True)
 class Attained:
-    """Loss that one choice of data sets (and of a mechanism of a stated class) attains in every step of a composition.
+    """Privacy loss that one choice of data sets attains in every step of a composition, as a lower bound.
+
+    For a stated class of mechanisms, the mechanism is chosen, too.
 
     Attributes
     ----------
@@ -334,7 +363,7 @@ class Attained:
 
 
 class AbstractStep(AbstractMechanism):
-    """Elementary step whose curves, parts and laws are those of its own pair.
+    """Elementary step with its own pair of laws, from which its trade-off curves and loss laws follow.
 
     The pair of a described step is that of one record added or removed; `under` returns the step with the pair of other
     neighbours.
@@ -344,12 +373,12 @@ class AbstractStep(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        """Return the step itself, once."""
+        """Return this step with the count 1."""
         return ((self, 1),)
 
     @abstractmethod
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        """Return the step whose own pair is the worst case between such neighbours.
+        """Return the step whose pair of laws is the worst case between such neighbouring data sets.
 
         The pair dominates in every composition, and is attained unless `attained` states otherwise.
 
@@ -361,10 +390,10 @@ class AbstractStep(AbstractMechanism):
 
     @abstractmethod
     def curves(self) -> TradeOffPair:
-        """Return the exact worst-case curves of the step alone."""
+        """Return the exact worst-case trade-off curves of the step alone, in both directions (add and remove)."""
 
     def part(self) -> Part | None:
-        """Return the part of the step in a composition, or None for a step of another kind.
+        """Return the numbers that engines need to compose the step, or None for a step of another kind.
 
         Known kinds are Gaussian and Laplace steps, sampled or not, and steps with two losses.
         """
@@ -378,14 +407,20 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def covered(self) -> Part | None:
-        """Return a part whose doubles, with its stated errors, cover the step, or None.
+        """Return numbers of the step whose doubles, with their stated errors, cover the step, or None.
 
         None means that the step is known between two roundings only.
         """
         return self.part() if self.rounded(-1) == self.rounded(1) else None
 
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
-        """Return (loss, H0-mass) of the losses that have positive probability (nats, add direction), within 16 u."""
+        """Return the privacy losses that have positive probability under H0 (record absent).
+
+        Returns
+        -------
+        tuple of (float, float)
+            Loss (nats, add direction) and its probability, both within 16 roundings.
+        """
         return ()
 
     def attained(self) -> Attained | None:
@@ -397,19 +432,20 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles
-        """Return the step with double parameters that is no easier to attack (side -1), or no harder (side 1)."""
+        """Return the step with double parameters that is no easier to attack (side -1) or no harder (side 1)."""
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return attained steps, a dominating step and the sentence that names both theorems.
+        """Return steps on both sides of a step that is not known exactly, or None if it is.
 
-        Steps that are not known from two sides return None.
+        The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
+        the sentence that names both theorems.
         """
         return None
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether the step has the same worst case in every composition with swapped hypotheses."""
+        """Whether the step has the same worst case in every composition if the hypotheses are swapped."""
         if self.attained() is not None or self.sides() is not None:
             return False
         pair = self.curves()
@@ -417,13 +453,13 @@ class AbstractStep(AbstractMechanism):
 
     @property
     def adaptive_range(self) -> float | None:
-        """Range of the loss of a step whose worst pair depends on all earlier results; None for other steps."""
+        """Length of the interval of losses if the worst pair depends on earlier results; None for other steps."""
         return None
 
     def loss_law(self) -> LossLaw:
         """Return the law of ln dP1/dP0 of the step in the add direction, for engines that approximate or sample.
 
-        The default is the law of its part.
+        The default is the law that follows from `part`.
 
         Raises
         ------
@@ -443,7 +479,7 @@ class AbstractStep(AbstractMechanism):
             case TwoPointPart():
                 return two_point_loss(part.epsilon, part.delta)
             case _:
-                reason = "no law of its loss is known."
+                reason = "no distribution of its privacy loss is known."
                 raise UnsupportedCombination("method", f"an approximation for {self.type}", reason, ("auto",))
 
 
@@ -455,12 +491,15 @@ class ResolvedStep(AbstractStep):
     @final
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        """Return the step itself, because its pair is resolved already."""
+        """Return the step itself, because its pair of laws holds for these neighbours already."""
         return self
 
 
 class DescribedStep(AbstractStep):
-    """Step with the pair of another step that `under` returns; its own curves are those of one added record."""
+    """Step as a request describes it, before the neighbouring relation is known.
+
+    The method `under` returns the step with its pair of laws. The curves of this step are those of one added record.
+    """
 
     __slots__ = ()
 

@@ -40,7 +40,7 @@ class StatedDp(AbstractStep):
     @property
     @abstractmethod
     def revealed_probability(self) -> float:
-        """Probability delta with which everything is revealed."""
+        """Probability delta with which the mechanism may reveal everything."""
 
     @override
     def curves(self) -> TradeOffPair:

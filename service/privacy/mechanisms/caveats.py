@@ -1,6 +1,7 @@
-"""Premises and hazards: conditions that answers rely on but no request shows, and known traps of mechanisms.
+"""Premises (conditions that answers rely on) and hazards (known ways in which mechanisms are less private).
 
-Each caveat is in the file of the mechanism that causes it. This module has the caveats with several causes.
+A *caveat* is a premise or a hazard. Each is in the file of the mechanism that causes it. This module has those with
+several causes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,18 @@ PLACES: Final = {subject: place for place, subject in enumerate(get_args(Subject
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """Condition that answers rely on.
+    """Condition that answers rely on but no request shows.
 
-    `code` is its name in responses, `text` the sentence, and `holds` what the mechanism states about it.
+    Attributes
+    ----------
+    code : str
+        Name in responses.
+    text : str
+        Sentence for readers.
+    holds : str
+        What the mechanism states about the condition.
+    about : str
+        Subject, by which premises are ordered.
     """
 
     code: str
@@ -62,19 +72,20 @@ Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
-    """Return each caveat once, ordered by subject; caveats with one subject keep their order."""
+    """Return each premise or hazard once, ordered by subject. Those with one subject keep their order."""
     return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 
 SENSITIVITY_BOUNDED: Final = Premise(
     "sensitivity_bounded",
-    "Adding or removing one record changes every noisy query by no more than the sensitivity that noise_multiplier is "
-    "relative to (in DP-SGD: the gradient of every single example is clipped before the sum).",
+    "Adding or removing one record changes every noisy query by no more than the sensitivity to which "
+    "noise_multiplier refers. In DP-SGD, the gradient of every single record is clipped before "
+    "the sum.",
     about="noise",
 )
 NOISE_IS_FRESH: Final = Premise(
     "noise_is_fresh",
-    "Noise is continuous, drawn afresh for every step, and its random numbers are secret and not predictable.",
+    "Every step draws fresh continuous noise. The random numbers are secret and not predictable.",
     about="noise",
 )
 PARAMETERS_ARE_PROVED: Final = Premise(
@@ -89,14 +100,15 @@ PARTS_ARE_INDEPENDENT: Final = Premise(
 )
 STATED_PARAMETERS_ALONE: Final = MechanismHazard(
     code="stated_parameters_alone",
-    text="A stated epsilon and delta say the least about a release: every answer is for the worst mechanism that has "
-    "them. The run itself (its noise, sampling rate and steps, as dpsgd or gaussian) gives far better numbers.",
+    text="Every answer is for the worst mechanism with the stated epsilon and delta. A description of "
+    "the run itself (noise, sampling rate and steps, as dpsgd or gaussian) gives much better "
+    "numbers.",
     about="parameters",
     alone=True,
 )
 ONE_RECORD_IS_PROTECTED: Final = MechanismHazard(
     code="one_record_is_protected",
-    text="The answers hold for one record. Someone who contributed several records is protected less: `records` of "
-    "worst_case answers for all of them together.",
+    text="The answers hold for one record. A person with several records is less protected. Send "
+    "`records` of worst_case for an answer about all records of a person together.",
     about="records",
 )

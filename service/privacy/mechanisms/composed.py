@@ -17,13 +17,15 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composed(AbstractMechanism):
-    """Composition of all `mechanisms`, each of which may depend on the outputs of the earlier ones, in the worst order.
+    """Composition of `mechanisms` on the same data.
+
+    Each may depend on the outputs of the earlier ones, in the worst order.
 
     Notes
     -----
-    The order matters only with several exponential steps. The composition is attained where the pair of each step is
-    attained (`repeated.py`). The pairs of data sets that attain the steps are compatible, since the queries are left
-    open as well: the one record moves each query as it does alone.
+    The order matters only with several exponential steps. The bound of the composition is attained where the pair of
+    laws of each step is attained (`repeated.py`). The pairs of data sets that attain the steps are compatible, since
+    the queries are left open as well: the one record moves each query as it does alone.
     """
 
     type: ClassVar[str] = "composed"

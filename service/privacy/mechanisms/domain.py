@@ -56,12 +56,12 @@ _RESOLVED = {"resolved": True}
 
 
 def resolved(default: int) -> Any:
-    """Return a field that no request names; a neighbouring relation sets it (`AbstractStep.under`)."""
+    """Return a dataclass field that no request has. The neighbouring relation sets it (`AbstractStep.under`)."""
     return field(default=default, metadata=_RESOLVED)
 
 
 def sent_fields(kind: type[Any]) -> list[str]:
-    """Return the fields of a mechanism class that requests name."""
+    """Return the names of the fields of a mechanism class that requests contain."""
     return [each.name for each in fields(kind) if not each.metadata.get("resolved")]
 
 
@@ -92,5 +92,5 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
 
 @cache
 def _absent(kind: type[Any]) -> frozenset[str]:
-    """Return the names of the optional fields."""
+    """Return the names of the optional fields of a mechanism class."""
     return frozenset(field.name for field in fields(kind) if field.default is None)

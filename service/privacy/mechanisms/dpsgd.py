@@ -97,7 +97,10 @@ class DpSgd(AbstractMechanism):
     @property
     @override
     def inner(self) -> tuple[AbstractMechanism, ...]:
-        """Phases with the smallest and the largest sampling rate; together they have all caveats of the schedule."""
+        """Steps of the phases with the smallest and the largest sampling rate.
+
+        Together they have all premises and hazards.
+        """
         if self.sampling != "poisson":
             return ()
         phases = list(self._phases())
@@ -121,7 +124,7 @@ class DpSgd(AbstractMechanism):
         return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
 
     def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Yield whole shuffled epochs, with separate orders or with one order for all."""
+        """Yield (epochs as one step, their number) for shuffled batches, in separate orders or in one order."""
         known = [
             (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
             for noise, rate, steps in self._phases()
@@ -137,7 +140,7 @@ class DpSgd(AbstractMechanism):
             yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
 
     def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Yield the step of each phase with its count; equal phases share a step."""
+        """Yield the step of each phase with its number of repetitions. Equal phases share a step."""
         made: dict[tuple[float, float], AbstractStep] = {}
         for noise, rate, steps in self._phases():
             if (noise, rate) not in made:
@@ -169,7 +172,7 @@ class DpSgd(AbstractMechanism):
 
     @property
     def _length(self) -> int:
-        """Count of phases of the schedule."""
+        """Number of phases of the training schedule."""
         columns = (self.noise_multiplier, self.sample_rate, self.steps)
         return max((len(column) for column in columns if isinstance(column, tuple)), default=1)
 
@@ -181,11 +184,14 @@ class DpSgd(AbstractMechanism):
         return zip(noises, rates, map(int, islice(steps, self._length)), strict=False)
 
     def _batches_per_epoch(self, rate: float) -> Fraction:
-        """Return the exact number of batches; 0.1 means a tenth, not the double next to it."""
+        """Return the exact number of batches in an epoch, 1/rate.
+
+        A rate of 0.1 means a tenth, not the double next to it.
+        """
         return 1 / (self._share or Fraction(repr(rate)))
 
     def _rounding(self) -> tuple[Premise, ...]:
-        """Return the premise that the answers are for more steps than described, if this is so."""
+        """Return the premise that answers are for more steps than described. Empty if nothing was rounded up."""
         if self.epochs is None and self.sampling != "shuffled":
             return ()
         for _, rate, steps in self._phases():

@@ -19,41 +19,43 @@ Sampling = Literal["poisson", "fixed_without_replacement", "fixed_with_replaceme
 
 BATCHES_DRAWN_WITH_REPLACEMENT: Final = Premise(
     "batches_drawn_with_replacement",
-    "Every batch is batch_size draws, each afresh and uniform among all records, so that a record may be in it several "
-    "times, and batches are secret.",
+    "Every batch consists of batch_size independent uniform draws among all records, so a batch "
+    "may contain a record several times. Batches are secret.",
     about="sampling",
 )
 EPOCHS_ARE_SHUFFLED: Final = Premise(
     "epochs_are_shuffled",
-    "Every epoch visits all records once, in an order that is uniform and secret, and takes them in batches of equal "
-    "size, the last one the rest. Neighbours differ by a record that is replaced by an empty one (zero_out), which "
-    "takes its place in a batch and adds nothing to it.",
+    "Every epoch visits all records once, in a uniformly random and secret order. Batches have "
+    "equal size, and the last batch takes the rest. Neighbouring data sets replace one record by "
+    "an empty record (zero_out), which keeps its position and adds nothing.",
     about="sampling",
 )
 ORDER_IS_DRAWN_ONCE: Final = Premise(
     "order_is_drawn_once",
-    "All epochs visit the records in the order of the first.",
+    "All epochs visit the records in the order of the first epoch.",
     holds="yes",
     about="sampling",
 )
 MICROBATCHES_DOUBLE_SENSITIVITY: Final = MechanismHazard(
     code="microbatches_double_sensitivity",
-    text="Clipping averages of microbatches instead of single examples doubles the sensitivity: noise_multiplier is "
-    "then half of what was configured.",
+    text="Clipping averages of microbatches instead of single gradients doubles the sensitivity. The "
+    "effective noise_multiplier is then half of the configured value.",
     about="gradients",
 )
 FIXED_BATCHES_ARE_NOT_POISSON: Final = MechanismHazard(
     code="fixed_batches_are_not_poisson",
-    text="Accounted for as Poisson sampling this run would look more private than it is: in a batch of fixed size a "
-    "record takes the place of another one, which may move the sum by twice the clip norm. Without replacement it "
-    "reveals as much as Poisson sampling at half the noise_multiplier, with replacement more.",
+    text="Accounting for this run as Poisson sampling would overstate its privacy. In a batch of "
+    "fixed size a record replaces another record, which may move the sum by twice the clipping "
+    "norm. Without replacement the run reveals as much as Poisson sampling at half the "
+    "noise_multiplier, and with replacement more.",
     about="sampling",
 )
 SHUFFLED_EPOCHS_ARE_NOT_POISSON: Final = MechanismHazard(
     code="shuffled_epochs_are_not_poisson",
-    text="Accounted for as Poisson sampling this run may look far more private than it is: every record is surely in "
-    "one batch of every epoch, and little noise does not hide in which. One epoch of 10000 batches at noise_multiplier "
-    "0.4 has a delta above 0.22 at epsilon 4, where Poisson sampling has 1.2e-5.",
+    text="Accounting for this run as Poisson sampling may overstate its privacy by far. Every record "
+    "is in exactly one batch of every epoch, and little noise does not hide in which batch. One "
+    "epoch of 10000 batches at noise_multiplier 0.4 has a delta above 0.22 at epsilon 4. Poisson "
+    "sampling has 1.2e-5.",
     about="sampling",
 )
 
@@ -82,10 +84,10 @@ SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
 
 
 def steps_rounded_up(described: str, served: int) -> Premise:
-    """Return the premise that a length was rounded up to whole batches or epochs."""
+    """Return the premise that a length of training was rounded up to whole batches or epochs."""
     return Premise(
         "steps_rounded_up",
-        f"{described}: rounded up to whole ones, the answers are for {served} batches, which reveal no less.",
+        f"{described}: the number is rounded up. The answers are for {served} batches, which reveal at least as much.",
         holds="yes",
         about="parameters",
     )

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 SCORES_BOUNDED: Final = Premise(
     "scores_bounded",
-    "The exponential mechanism draws by weights exp(epsilon score/(2 Delta)), and no record changes the score of any "
-    "outcome by more than Delta; the random numbers are secret and not predictable.",
+    "The exponential mechanism draws an outcome with weights exp(epsilon score/(2 Delta)). One "
+    "record changes the score of every outcome by no more than Delta. The random numbers are secret "
+    "and not predictable.",
     about="scores",
 )
 
@@ -36,9 +37,9 @@ class Exponential(AbstractStep):
 
     Notes
     -----
-    Between neighbours L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an interval of length
-    epsilon. The curve of one step is exact: for every question one shift of this interval attains the answer. No shift
-    attains the answers to all questions. So several steps are not the composition of this curve
+    Between neighbours the privacy loss is L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an
+    interval of length epsilon. The curve of one step is exact: for every question one shift of this interval attains
+    the answer. No shift attains the answers to all questions. So several steps are not the composition of this curve
     (`composition/adaptive_exponential/engine.py`). One exponential step beside others is, because it may come last.
     """
 

@@ -19,19 +19,19 @@ from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(AbstractStep):
-    """Mechanism that adds N(0, sigma^2) noise, with mu = sensitivity / noise_multiplier.
+    """Mechanism that adds Gaussian noise of standard deviation sigma.
 
     Attributes
     ----------
     noise_multiplier : float
-        sigma over the sensitivity to one added record.
+        sigma over the sensitivity to one added record. The shift is mu = sensitivity / noise_multiplier.
     sensitivity : int
         Sensitivity between the requested neighbours over that of one added record.
 
     Notes
     -----
     One pair of data sets attains the curve in every step and in both directions. The records move every query by their
-    whole sensitivity in one direction (replaced: u by -u; zeroed: u), and everything else adds nothing.
+    whole sensitivity along one unit vector u (replaced: from u to -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "gaussian"

@@ -18,8 +18,9 @@ from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, Neighbours
 
 SHIFT_IS_DRAWN: Final = Premise(
     "shift_is_drawn",
-    "With the record, a query is shifted by no more than one of the stated shifts, drawn with the stated weights, "
-    "independently in every step and secret; without it, not at all.",
+    "With the record, a query moves by at most one of the stated shifts. The shift is drawn with "
+    "the stated weights, independently in every step, and is secret. Without the record, the "
+    "query does not move.",
     about="sampling",
 )
 
@@ -27,7 +28,7 @@ SHIFT_IS_DRAWN: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianMixture(DescribedStep):
-    """Step with N(0, sigma^2) without the record and sum w_i N(s_i, sigma^2) with the record.
+    """Step with the law N(0, sigma^2) without the record and sum w_i N(s_i, sigma^2) with the record.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class GaussianMixture(DescribedStep):
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
         if neighbours.relation != ADD_OR_REMOVE or neighbours.records > 1:
-            reason = "the shifts are stated for one record that is added; what another does in its place is not said."
+            reason = "the stated shifts describe one added record, and not the effect of a record in its place."
             fewer = ("one record",) if neighbours.records > 1 else ()
             others = (ADD_OR_REMOVE,) if neighbours.relation != ADD_OR_REMOVE else ()
             raise neighbours.refused(self.type, reason, (*fewer, *others))

@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 STATED: Final = (
-    "bracket: the lower end is attained, by Laplace noise that has the stated guarantee for one record; the upper end "
-    "composes the guarantee for several that follows from it (Dwork, Roth 2014, Theorem 2.2), which none attains."
+    "bracket: Laplace noise with the stated guarantee for one record attains the lower bound. "
+    "The upper bound composes the implied guarantee for several records (Dwork, Roth 2014, "
+    "Theorem 2.2), which no mechanism attains."
 )
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BracketedStep(ResolvedStep):
-    """Step that is known from two sides.
+    """Step that is known from two sides: by steps that reveal less and a step that reveals more.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class BracketedStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Return the curves of `above` and of the first step of `below`.
+        """Return the trade-off curves of `above` (upper bounds) and of the first step of `below` (lower bounds).
 
         Compositions use all steps of `below` (`composition/planning/choose.py`).
         """
@@ -78,16 +79,19 @@ class BracketedStep(ResolvedStep):
 
 
 def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
-    """Return `records` times epsilon; raise UnsupportedCombination if the product exceeds the domain of epsilon."""
+    """Return the number of changed records times epsilon.
+
+    Raise UnsupportedCombination if the product exceeds the domain of epsilon.
+    """
     total = Fraction(epsilon) * neighbours.records
     if total > Fraction(EPSILON.high):
-        reason = f"records times epsilon is above {EPSILON.high:g}, from where nothing is protected."
+        reason = f"records times epsilon is above {EPSILON.high:g}, where a guarantee has no effect."
         raise neighbours.refused(kind, reason, ("fewer records",))
     return total
 
 
 def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
-    """Return the step at two roundings of its parameters, or the step itself if both are equal."""
+    """Return the step between two roundings of its parameters, or the step itself if both are equal."""
     return above if below == above else BracketedStep(below=((below, 1),), above=above)
 
 
@@ -107,7 +111,10 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 
 
 def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
-    """Return Laplace noise that is eps-DP for one record, between such neighbours; None for a scale out of range."""
+    """Return Laplace noise that is eps-DP for one record, as a step between data sets that differ in several records.
+
+    None is for a scale out of the domain of Laplace noise.
+    """
     scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
     if scale not in NOISE_MULTIPLIER:
         return None

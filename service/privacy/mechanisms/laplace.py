@@ -46,7 +46,7 @@ class Laplace(AbstractStep):
 
     @property
     def largest_loss(self) -> float:
-        """Largest loss in nats, within u."""
+        """Largest privacy loss, sensitivity over scale, in nats, within one rounding."""
         return self.sensitivity / self.noise_multiplier
 
     @override

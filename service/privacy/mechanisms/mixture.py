@@ -19,7 +19,7 @@ WEIGHT_SUM_TOLERANCE: Final = Fraction(1, 10**12)
 
 DRAW_IS_INDEPENDENT: Final = Premise(
     "draw_is_independent",
-    "Which component of the mixture is run is drawn once, with the stated weights and independently of the data.",
+    "One component of the mixture is drawn once, with the stated weights and independently of the data.",
     about="draw",
 )
 
@@ -39,7 +39,7 @@ class WeightedMechanism:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture(AbstractMechanism):
-    """Stochastic composition: one of `components` is drawn once, independently of the data, and run with all its steps.
+    """Mixture: one of `components` is drawn once, independently of the data, and run with all its steps.
 
     Notes
     -----
@@ -62,7 +62,13 @@ class Mixture(AbstractMechanism):
             raise OutOfDomain("components", float(total), "components whose weights sum to 1 (within 1e-12)")
 
     def drawn(self) -> tuple[tuple[Fraction, AbstractMechanism], ...]:
-        """Return the possible mechanisms with their exact shares, without nested mixtures and duplicates."""
+        """Return the possible mechanisms of the mixture.
+
+        Returns
+        -------
+        tuple of (Fraction, AbstractMechanism)
+            Exact share and mechanism, without nested mixtures and duplicates.
+        """
         total = _total(self.components)
         shares: dict[AbstractMechanism, Fraction] = {}
         for component in self.components:
@@ -94,7 +100,7 @@ def _inside(kind: str) -> UnsupportedCombination:
     return UnsupportedCombination(
         "mechanism",
         f"mixture inside {kind}",
-        "it mixes after all steps; put the mixture outermost.",
+        "the draw applies to all steps together. Make the mixture the outermost mechanism.",
         ("mixture of repeated", "mixture of composed", "mixture of mixture"),
     )
 

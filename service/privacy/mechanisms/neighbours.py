@@ -20,8 +20,17 @@ RELATIONS: Final[tuple[str, ...]] = get_args(NeighboringRelation)
 @final
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Data sets D and D' that differ in `records` records.
+    """Neighbouring data sets D and D', which differ in several records of one person.
 
+    Attributes
+    ----------
+    relation : str
+        Neighbouring relation, see Notes.
+    records : int
+        Number of records that differ.
+
+    Notes
+    -----
     Depending on the relation, D' has these records in addition (`add_or_remove_one`), other records in their places
     (`replace_one`), or empty records, which add nothing to any query (`zero_out`). The records belong to one person: D'
     results from D by `records` changes of one record each, all of one kind.
@@ -38,11 +47,11 @@ class Neighbours:
 
     @property
     def distance(self) -> int:
-        """Largest change of a sum over the contribution of one record; a replaced record moves it by u and by -u."""
+        """Largest change of a sum, in units of one record's contribution: 2 for each replaced record, otherwise 1."""
         return 2 * self.records if self.relation == REPLACE else self.records
 
     def refused(self, what: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-        """Return the error that names the missing theorem for `what` between such neighbours."""
+        """Return the error that names the missing theorem for the mechanism `what` between such neighbours."""
         several = f" of {self.records} records" if self.records > 1 else ""
         return UnsupportedCombination("threat_model", f"{self.relation}{several} for {what}", reason, supported)
 

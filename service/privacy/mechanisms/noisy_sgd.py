@@ -31,13 +31,14 @@ EVER_ERROR: Final = 32 * UNIT_ROUNDOFF
 
 MEANS_OF_CLIPPED_GRADIENTS: Final = Premise(
     "means_of_clipped_gradients",
-    "Every step releases nothing but the mean of the gradients of its batch, each clipped on its own to max_grad_norm "
-    "and the sum divided by batch_size, with fresh, secret Gaussian noise of noise_std on every coordinate.",
+    "Every step releases only a noisy mean gradient of its batch. Each gradient is clipped to "
+    "max_grad_norm, and the sum is divided by batch_size. Fresh secret Gaussian noise of "
+    "standard deviation noise_std is added to every coordinate.",
     about="gradients",
 )
 BATCHES_OF_FIXED_SIZE: Final = Premise(
     "batches_of_fixed_size",
-    "Every batch is drawn afresh and uniformly among all sets of batch_size records, and batches are secret.",
+    "Every batch is drawn afresh and uniformly among all sets of batch_size records. Batches are secret.",
     about="gradients",
 )
 
@@ -122,12 +123,12 @@ class NoisySgd(AbstractMechanism):
 
 
 def _ever(rate: Fraction, steps: int, side: int) -> float:
-    """Return 1 - (1 - rate)^steps, the chance that any batch holds the record, rounded down (side -1) or up (side 1).
+    """Return 1 - (1 - rate)^steps, the chance that a batch holds the record, rounded down (side -1) or up (side 1).
 
-    With x = -steps ln(1 - rate), ln(1 - e^-x) moves by at most as much as ln x. For rate <= 1/2 the roundings of the
-    rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u. For larger rates and steps >= 2,
-    the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u. The other roundings move it by
-    12 u x e^-x.
+    u = 2^-53 is the unit of rounding. With x = -steps ln(1 - rate), ln(1 - e^-x) moves by at most as much as ln x. For
+    rate <= 1/2 the roundings of the rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u.
+    For larger rates and steps >= 2, the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u.
+    The other roundings move it by 12 u x e^-x.
     """
     nearest = float(rate)
     if steps == 1 or nearest == 1:

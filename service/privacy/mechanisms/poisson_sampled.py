@@ -36,26 +36,27 @@ LARGEST_GROUP: Final = 64
 """Largest count of records of one person, each of which is drawn or not."""
 SAMPLING_IS_POISSON: Final = Premise(
     "sampling_is_poisson",
-    "Every record enters every batch independently with the stated probability, and batches are secret.",
+    "Every record enters every batch independently with the stated probability. Batches are secret.",
     about="sampling",
 )
 POISSON_SAMPLING_ASSUMED: Final = MechanismHazard(
     code="poisson_sampling_assumed",
-    text="Batches from shuffled epochs or of fixed size are not covered, and the attack on them can be far stronger "
-    "than answered here: dpsgd has them as other kinds of `sampling`.",
+    text="These answers do not cover batches from shuffled epochs or of fixed size, which can be much "
+    "easier to attack. Describe such batches with another `sampling` of dpsgd.",
     about="sampling",
 )
 LARGE_SAMPLE_RATE_STATED: Final = MechanismHazard(
     code="large_sample_rate",
-    text=f"A sample_rate of {LARGE_SAMPLE_RATE:g} or more is unusual in training: check that it is the batch size over "
-    "the number of records in the whole data set.",
+    text=f"A sample_rate of {LARGE_SAMPLE_RATE:g} or more is unusual in training. Check that the rate is "
+    "the batch size divided by the number of records in the whole data set.",
     about="sampling",
 )
 LITTLE_NOISE, RATE_LIKE_NOISE = 0.1, 0.3
 COLUMNS_MAY_BE_EXCHANGED: Final = MechanismHazard(
     code="columns_may_be_exchanged",
-    text=f"A noise_multiplier below {LITTLE_NOISE:g} with a sample_rate of {RATE_LIKE_NOISE:g} or more hides "
-    "next to nothing; exchanged, the two would be a usual run. Was the order in the history another one?",
+    text=f"A noise_multiplier below {LITTLE_NOISE:g} with a sample_rate of {RATE_LIKE_NOISE:g} or more "
+    "protects almost nothing. With both values exchanged, the run is typical. Check the order of "
+    "the columns in the history.",
     about="sampling",
 )
 
@@ -67,10 +68,11 @@ class PoissonSampled(AbstractStep):
 
     Notes
     -----
-    One pair of data sets attains the curve in every step and in both directions: all other records add nothing to any
-    query, and the record moves the query by its whole sensitivity if it is drawn. So the laws are the pair itself. In
-    the add direction the hypothesis without the record is that of the base. A composition keeps this orientation in all
-    its steps. An empty record adds nothing whether it is drawn or not, so that `zero_out` has the same pair.
+    u is a unit vector, q the sampling rate and mu = 1/sigma. One pair of data sets attains the curve in every step and
+    in both directions: all other records add nothing to any query, and the record moves the query by its whole
+    sensitivity if it is drawn. So the laws are the pair itself. In the add direction the hypothesis without the record
+    is that of the base. A composition keeps this orientation in all its steps. An empty record adds nothing whether it
+    is drawn or not, so that `zero_out` has the same pair.
 
     Gaussian steps have further pairs. If k records are added or zeroed, with u each, Binom(k, q) of them are drawn.
     N(0) against sum_i Binom(k, q)(i) N(i mu) dominates, and is attained as above (Ganesh 2024).
@@ -95,7 +97,7 @@ class PoissonSampled(AbstractStep):
             raise UnsupportedCombination(
                 "mechanism",
                 f"poisson_sampled of {self.mechanism.type}",
-                "a sampled step has known worst-case curves only for these bases.",
+                "worst-case curves of sampled steps are known only for these mechanisms.",
                 (Gaussian.type, Laplace.type),
             )
 
@@ -133,15 +135,21 @@ class PoissonSampled(AbstractStep):
         if isinstance(self._base, Laplace) or (several and neighbours.relation == REPLACE):
             what = f"poisson_sampled {self._base.type} with sample_rate < 1"
             reason = (
-                "no dominating pair is known of several records that are replaced, as some of either kind are drawn."
+                (
+                    "no dominating pair is known for several replaced records, because a batch may contain some "
+                    "of the old and some of the new records."
+                )
                 if several and neighbours.relation == REPLACE
-                else "no dominating pair is known of Laplace noise with a record or its replacement, or several, drawn."
+                else (
+                    "no dominating pair is known for Laplace noise when batches sample a replaced record or "
+                    "several records."
+                )
             )
             fewer = ("one record",) if several and isinstance(self._base, Laplace) else ()
             others = (ADD_OR_REMOVE, ZERO_OUT) if neighbours.relation == REPLACE else ()
             raise neighbours.refused(what, reason, (*fewer, *others))
         if neighbours.records > LARGEST_GROUP:
-            reason = f"mixtures of more than {LARGEST_GROUP} shifts are not served."
+            reason = f"mixtures of more than {LARGEST_GROUP} shifts are not supported."
             raise neighbours.refused(
                 "poisson_sampled with sample_rate < 1", reason, (f"up to {LARGEST_GROUP} records",)
             )

@@ -16,7 +16,7 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated(AbstractMechanism):
-    """Runs of `mechanism`, `steps` times, each of which may depend on the outputs of the earlier runs.
+    """Repetition of `mechanism`, `steps` times on the same data. Each may depend on the outputs of the earlier ones.
 
     Notes
     -----

@@ -24,19 +24,52 @@ _MOST_SHIFT = 4_000
 
 
 def ball(value: Fraction | float) -> arb:
-    """Return the exact ball of a value; a float is the binary fraction that it represents."""
+    """Return the exact ball of a value.
+
+    Parameters
+    ----------
+    value : Fraction or float
+        The value. A float is the binary fraction that it represents.
+
+    Returns
+    -------
+    arb
+        Ball that contains the value, with radius 0 if the current precision can represent it.
+    """
     if isinstance(value, Fraction):
         return arb(fmpq(value.numerator, value.denominator))
     return arb(value)
 
 
 def within(center: arb, radius: arb) -> arb:
-    """Return the ball of all numbers at most |radius| from `center`."""
+    """Return the ball of all numbers within a distance of a centre.
+
+    Parameters
+    ----------
+    center, radius : arb
+        Centre, and distance whose absolute value counts.
+
+    Returns
+    -------
+    arb
+        The ball.
+    """
     return center + arb(0, radius.abs_upper())
 
 
 def doubles(number: arb) -> tuple[float, float]:
-    """Return two doubles around the ball; -inf and inf for bounds out of range, or if the ball is not a number."""
+    """Return doubles (lower, upper) around a ball.
+
+    Parameters
+    ----------
+    number : arb
+        Ball, or not a number.
+
+    Returns
+    -------
+    (float, float)
+        -inf and inf for bounds out of range, or if the ball is not a number.
+    """
     if not number.is_finite():
         return -math.inf, math.inf
     lower, upper = float(number.lower()), float(number.upper())
@@ -44,14 +77,25 @@ def doubles(number: arb) -> tuple[float, float]:
 
 
 def log_doubles(number: arb) -> tuple[float, float]:
-    """Return two doubles around the logarithm of a ball of a non-negative number; -inf below if the ball contains 0."""
+    """Return doubles (lower, upper) around the natural logarithm of a ball.
+
+    Parameters
+    ----------
+    number : arb
+        Ball of a non-negative number.
+
+    Returns
+    -------
+    (float, float)
+        The lower double is -inf if the ball contains 0.
+    """
     upper = doubles(number.upper().log())[1] if number.upper() > 0 else -math.inf
     lower = doubles(number.lower().log())[0] if number.lower() > 0 else -math.inf
     return lower, upper
 
 
 def decimals(number: arb, digits: int, largest: float) -> tuple[str, str, str] | None:
-    """Write midpoint, lower bound and upper bound of a ball as decimals, with the bounds rounded outwards.
+    """Write (midpoint, lower bound, upper bound) of a ball as decimals, with the bounds rounded outwards.
 
     Parameters
     ----------

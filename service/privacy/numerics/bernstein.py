@@ -42,9 +42,19 @@ def moving_integrals(pieces: FloatArray) -> FloatArray:
 
 
 def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
-    """Return the coefficients in x of p(t + (1 - t) x), each piece with its own t = start in [0, 1] (de Casteljau).
+    """Compute the coefficients in x of p(t + (1 - t) x), the part of each polynomial right of t (de Casteljau).
 
-    The first coefficient is p(t). The relative error is below 3 n u, if 1 - t is exact.
+    Parameters
+    ----------
+    pieces : array, shape (pieces, n + 1)
+        Bernstein coefficients, one polynomial p in each row.
+    start : array, shape (pieces,)
+        t in [0, 1] of each polynomial.
+
+    Returns
+    -------
+    array, shape (pieces, n + 1)
+        Bernstein coefficients; the first one is p(t). The relative error is below 3 n u (u = 2^-53), if 1 - t is exact.
     """
     result, share = pieces.copy(), start[:, None]
     rest = 1 - share
@@ -54,7 +64,7 @@ def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
 
 
 def series_length(x: float) -> int:
-    """Return a number of terms of the series of e^x, x >= 0.
+    """Return how many terms of the series of e^x are needed, x >= 0.
 
     The terms after them add up to less than 2^-58 of the first two terms.
     """

@@ -25,13 +25,51 @@ A_HALVING = 15.0
 
 
 def share_below(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """Return lower bounds of probabilities from their numbers of hits (Clopper and Pearson 1934)."""
+    """Return lower confidence bounds of probabilities from numbers of hits.
+
+    Parameters
+    ----------
+    counts : array of int
+        Numbers of hits.
+    samples : int
+        Number of trials.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        Lower bounds, in the shape of `counts`.
+
+    References
+    ----------
+    Clopper and Pearson 1934.
+    """
     hits = np.maximum(counts, 1)
     return np.where(counts > 0, betaincinv(hits, samples - hits + 1, failure), 0.0)
 
 
 def share_above(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """Return upper bounds of probabilities from their numbers of hits (Clopper and Pearson 1934)."""
+    """Return upper confidence bounds of probabilities from numbers of hits.
+
+    Parameters
+    ----------
+    counts : array of int
+        Numbers of hits.
+    samples : int
+        Number of trials.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        Upper bounds, in the shape of `counts`.
+
+    References
+    ----------
+    Clopper and Pearson 1934.
+    """
     hits = np.minimum(counts, samples - 1)
     return np.where(counts < samples, betaincinv(hits + 1, samples - hits, 1 - failure), 1.0)
 
@@ -61,7 +99,22 @@ def rank_reaching(probabilities: FloatArray, samples: int, failure: float) -> In
 
 
 def rank_within(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Return the largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that."""
+    """Return ranks with at most the given mass strictly above them.
+
+    Parameters
+    ----------
+    probabilities : array
+        Masses.
+    samples : int
+        Number n of samples.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        The largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that.
+    """
     return _smallest_rank(probabilities, samples, lambda fall_short: fall_short < 1 - failure) - 1
 
 
@@ -80,15 +133,49 @@ def _smallest_rank(
 
 
 def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:
-    """Return lower bounds of expectations of variables in [0, 1] from sample means (Hoeffding 1963, Theorem 1)."""
+    """Return lower confidence bounds of expectations of variables in [0, 1] from sample means.
+
+    Parameters
+    ----------
+    means : array
+        Sample means in [0, 1].
+    samples : int
+        Number of samples.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        Lower bounds, in the shape of `means`.
+
+    References
+    ----------
+    Hoeffding 1963, Theorem 1.
+    """
     return 1 - mean_above(1 - means, samples, failure)
 
 
 def mean_above(means: FloatArray, samples: int, failure: float) -> FloatArray:
-    """Return upper bounds of expectations of variables in [0, 1] from sample means.
+    """Return upper confidence bounds of expectations of variables in [0, 1] from sample means.
 
-    The bound is the largest m with samples kl(mean, m) <= ln(1/failure), where kl is the divergence of Bernoulli laws
-    (Hoeffding 1963, Theorem 1).
+    Parameters
+    ----------
+    means : array
+        Sample means in [0, 1].
+    samples : int
+        Number of samples.
+    failure : float
+        Probability in (0, 1) with which a bound may fail.
+
+    Returns
+    -------
+    array
+        Upper bounds, in the shape of `means`: the largest m with samples kl(mean, m) <= ln(1/failure).
+
+    Notes
+    -----
+    kl is the divergence of Bernoulli laws (Hoeffding 1963, Theorem 1).
     """
     count_work(A_HALVING * HALVINGS)
     budget = -np.log(failure) / samples

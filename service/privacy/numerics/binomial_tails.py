@@ -44,7 +44,7 @@ NEGLIGIBLE: Final = 38.0
 @final
 @dataclass(frozen=True, slots=True)
 class TailTable:
-    """Masses and upper tails for k = first, first + 1, ...
+    """Masses and upper tails of a binomial number K for k = first, first + 1, ...
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TailTable:
     beyond : array
         P(K > k)/P(K = k). Far below the mode this may exceed every double; it is infinite then, like its error bound.
     log_beyond : array
-        Logarithm of `beyond`, with an additional relative error of 3 u.
+        Logarithm of `beyond`, with an additional relative error of 3 u (u = 2^-53).
     mass_error, beyond_error : array
         Relative error bounds of the mass and of `beyond`.
     """
@@ -66,14 +66,14 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether the table contains all of first..last."""
+        """Return whether the table contains all numbers of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TailRows:
-    """Columns of `TailTable` at arbitrary k."""
+    """Columns of a `TailTable` (masses and upper tails of a binomial law) at arbitrary k."""
 
     log_mass: FloatArray
     beyond: FloatArray
@@ -84,7 +84,10 @@ class TailRows:
 
 @final
 class BinomialTails:
-    """Tables of the upper tails of Binomial(n, 1/(1 + e^-s)) for an integer 1 <= n < 2^52 and a finite s."""
+    """Tables of the upper tails of a binomial law with n trials and log-odds s of a success.
+
+    n is an integer, 1 <= n < 2^52, and s is finite. The probability of a success is 1/(1 + e^-s).
+    """
 
     def __init__(self, trials: int, log_odds: float) -> None:
         self.trials, self.log_odds = trials, log_odds
@@ -97,7 +100,7 @@ class BinomialTails:
 
     @cached_property
     def _odds(self) -> float:
-        """e^s within u; 0 or infinite outside the range of doubles."""
+        """Odds of a success, e^s, within one rounding; 0 or infinite outside the range of doubles."""
         if abs(self.log_odds) > 709:
             return math.inf if self.log_odds > 0 else math.exp(self.log_odds)
         with ctx.workprec(ANCHOR_BITS):
@@ -105,7 +108,7 @@ class BinomialTails:
 
     @cached_property
     def _log_normaliser(self) -> arb:
-        """ln n! - n ln(1 + e^s) as a ball."""
+        """ln n! - n ln(1 + e^s) as a ball, for n trials and log-odds s."""
         with ctx.workprec(ANCHOR_BITS):
             odds = ball(self.log_odds)
             # ln(1 + e^s) = max(s, 0) + ln(1 + e^-|s|)
@@ -113,7 +116,18 @@ class BinomialTails:
             return arb(self.trials + 1).lgamma() - self.trials * log_sum
 
     def log_mass(self, successes: int) -> float:
-        """Return ln P(K = successes) from ball arithmetic, with a relative error of at most 2 u."""
+        """Return the logarithm of a mass of the binomial law, from ball arithmetic.
+
+        Parameters
+        ----------
+        successes : int
+            Number k of successes.
+
+        Returns
+        -------
+        float
+            ln P(K = k), with a relative error of at most 2^-52.
+        """
         with ctx.workprec(ANCHOR_BITS):
             gammas = arb(successes + 1).lgamma() + arb(self.trials - successes + 1).lgamma()
             exact = self._log_normaliser - gammas + successes * ball(self.log_odds)
@@ -121,7 +135,7 @@ class BinomialTails:
             return 0.5 * (low + high)
 
     def table(self, first: int, last: int) -> TailTable:
-        """Return a table that covers first..last."""
+        """Return a table of masses and upper tails that covers k = first..last."""
         for known in self._tables:
             if known.covers(first, last):
                 return known
@@ -130,7 +144,7 @@ class BinomialTails:
         return made
 
     def at(self, successes: IndexArray) -> TailRows:
-        """Return the columns of tables at each of `successes`. Values that are close together share a table."""
+        """Return masses and upper tails at each of `successes`. Values that are close together share a table."""
         places, inverse = np.unique(successes, return_inverse=True)
         rows = np.empty((5, len(places)))
         gaps = np.flatnonzero(np.diff(places) > 64 + 9 * self.deviation) + 1
@@ -142,13 +156,35 @@ class BinomialTails:
         return TailRows(*rows[:, inverse.reshape(-1)])
 
     def ratios(self, successes: FloatArray | IndexArray) -> FloatArray:
-        """Return r_k within 3 u."""
+        """Return the ratios of neighbouring masses of the binomial law.
+
+        Parameters
+        ----------
+        successes : array
+            Numbers k of successes.
+
+        Returns
+        -------
+        array
+            P(K = k + 1)/P(K = k) at each k, within three roundings.
+        """
         left = np.asarray(self.trials - successes, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             return np.where(left > 0.0, left / (successes + 1) * self._odds, 0.0)
 
     def log_chernoff(self, successes: int) -> float:
-        """Return an approximate logarithm of Chernoff's bound e^{-n KL(k/n, p)} of P(K >= k), k at least the mean."""
+        """Return an approximate logarithm of Chernoff's bound of an upper tail.
+
+        Parameters
+        ----------
+        successes : int
+            Number k of successes, at least the mean.
+
+        Returns
+        -------
+        float
+            About -n KL(k/n, p), the logarithm of the bound of P(K >= k).
+        """
         rate = successes / self.trials
         hit = rate * (math.log(rate) + _softplus(-self.log_odds)) if rate > 0 else 0.0
         missed = (1 - rate) * (math.log1p(-rate) + _softplus(self.log_odds)) if rate < 1 else 0.0
@@ -164,7 +200,7 @@ class BinomialTails:
             more *= 2
 
     def row(self, first: int, end: int) -> int:
-        """Return how many ratios between two indices may be multiplied in a row without underflow."""
+        """Return how many ratios between the indices `first` and `end` may be multiplied in a row without underflow."""
         return min(LONGEST_ROW, self._chain(first, end))
 
     def _chain(self, first: int, end: int) -> int:
@@ -197,7 +233,7 @@ class BinomialTails:
         return TailTable(first, log_mass, beyond, log_beyond, mass_error, error)
 
     def _log_ratio(self, k: int) -> float:
-        """Return about ln r_k; 0 for k = n, the last term."""
+        """Return about ln(P(K = k + 1)/P(K = k)); 0 for k = n, the last term."""
         if k == self.trials:
             return 0.0
         return math.log((self.trials - k) / (k + 1)) + self.log_odds
@@ -213,7 +249,10 @@ class BinomialTails:
         return fall + log_ratio - math.log(-math.expm1(log_ratio)) < -NEGLIGIBLE
 
     def _log_masses(self, first: int, ratios: FloatArray, chain: int) -> tuple[FloatArray, FloatArray]:
-        """Return ln P(K = k) for k = first, ..., one for each ratio, and the number of ratios from its anchor."""
+        """Return ln P(K = k) for k = first, ..., one for each ratio, and the number of ratios from its nearest anchor.
+
+        An anchor is a mass computed in ball arithmetic.
+        """
         chains = -(-len(ratios) // chain)
         products = np.ones((chains, chain))
         padded = np.ones(chains * chain)
@@ -238,7 +277,7 @@ def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArr
     Returns
     -------
     array
-        Sums with a relative error of at most 2 row u, plus 5 u times the weighted mean of i in the sum.
+        Sums with a relative error of at most 2 row u (u = 2^-53), plus 5 u times the weighted mean of i in the sum.
     """
     rows = -(-len(ratios) // row)
     padded = np.zeros((2, rows * row))

@@ -29,7 +29,7 @@ The next rank further out bounds the ranks between. More ranks would share the f
 @final
 @dataclass(frozen=True, slots=True)
 class DistributionBand:
-    """Band with `lower[i]` <= P(X >= x_i) and P(X > x_i) <= `upper[i]` for all i simultaneously.
+    """Confidence band of a distribution: lower[i] <= P(X >= x_i) and P(X > x_i) <= upper[i], for all i at once.
 
     x_i is the ranks[i]-th largest sample. The ranks of shape (m,) increase from 1 to `samples` and are symmetric, so
     that -X has the same band. The mass beyond a threshold decreases between ranks, so the methods serve any number of
@@ -53,6 +53,11 @@ class DistributionBand:
         failure : float
             Upper bound of the probability that the band does not contain the law.
 
+        Returns
+        -------
+        DistributionBand
+            Bounds at ranks of about equal spacing.
+
         Notes
         -----
         Each of two inequalities fails with probability at most failure/2:
@@ -73,30 +78,74 @@ class DistributionBand:
         return DistributionBand(samples, ranks, np.maximum.accumulate(lower), upper)
 
     def share_below(self, counts: IntArray) -> FloatArray:
-        """Return lower bounds of the mass beyond thresholds, from the numbers of samples beyond them."""
+        """Return lower bounds of the mass beyond thresholds.
+
+        Parameters
+        ----------
+        counts : array of int
+            Numbers of samples beyond each threshold, on either side of it.
+
+        Returns
+        -------
+        array
+            Lower bounds of the probability beyond each threshold, valid simultaneously.
+        """
         last = np.searchsorted(self.ranks, counts, side="right") - 1
         return np.where(last >= 0, self.lower[np.maximum(last, 0)], 0.0)
 
     def share_above(self, counts: IntArray) -> FloatArray:
-        """Return upper bounds of the mass beyond thresholds, from the numbers of samples beyond them."""
+        """Return upper bounds of the mass beyond thresholds.
+
+        Parameters
+        ----------
+        counts : array of int
+            Numbers of samples beyond each threshold, on either side of it.
+
+        Returns
+        -------
+        array
+            Upper bounds of the probability beyond each threshold, valid simultaneously.
+        """
         first = np.searchsorted(self.ranks, counts + 1, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.upper[np.minimum(first, last)], 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        """Return a rank k with at least the given mass at or above the k-th largest sample, or samples + 1."""
+        """Return ranks with at least the given mass at or above them.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses.
+
+        Returns
+        -------
+        array
+            Ranks k with at least the given mass at or above the k-th largest sample; samples + 1 if none.
+        """
         first = np.searchsorted(self.lower, probabilities, side="left")
         last = len(self.ranks) - 1
         return np.where(first <= last, self.ranks[np.minimum(first, last)], self.samples + 1)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return a rank k with at most the given mass strictly above the k-th largest sample; 0 if none has that."""
+        """Return ranks with at most the given mass strictly above them.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses.
+
+        Returns
+        -------
+        array
+            Ranks k with at most the given mass strictly above the k-th largest sample; 0 if none.
+        """
         last = np.searchsorted(self.upper, probabilities, side="right") - 1
         return np.where(last >= 0, self.ranks[np.maximum(last, 0)], 0)
 
 
 def _ranks(samples: int) -> IntArray:
-    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and their reflections n + 1 - rank."""
+    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and the mirrored ranks n + 1 - rank."""
     found, rank = list[int](), 1
     while 2 * rank <= samples + 1:
         found.append(rank)

@@ -16,21 +16,21 @@ SPLITTER: Final = 2.0**27 + 1
 
 
 def difference(one: FloatArray, other: FloatArray) -> Parts:
-    """Return the rounded difference `one - other` and its rounding error (Knuth), for any finite doubles."""
+    """Return (rounded difference `one - other`, its rounding error), arrays of one shape, for finite doubles."""
     rounded = one - other
     shifted = rounded - one
     return rounded, (one - (rounded - shifted)) + (-other - shifted)
 
 
 def product(one: FloatArray, other: FloatArray) -> Parts:
-    """Return the rounded product and its rounding error (Dekker)."""
+    """Return (rounded product, its rounding error), arrays of one shape (Dekker)."""
     rounded = one * other
     (high, low), (other_high, other_low) = _halves(one), _halves(other)
     return rounded, ((high * other_high - rounded) + high * other_low + low * other_high) + low * other_low
 
 
 def square(value: FloatArray) -> Parts:
-    """Return the rounded square and its rounding error."""
+    """Return (rounded square, its rounding error), arrays of one shape."""
     return product(value, value)
 
 

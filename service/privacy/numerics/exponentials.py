@@ -23,26 +23,70 @@ HELD: Final = 700.0
 
 
 def exp_held(exponent: float) -> float:
-    """Return e^min(x, 700), for guesses without a proof; not-a-number if x is not a number."""
+    """Return e^min(x, 700), for guesses without a proof.
+
+    Parameters
+    ----------
+    exponent : float
+        x.
+
+    Returns
+    -------
+    float
+        Not-a-number if x is not a number.
+    """
     return math.exp(min(float(exponent), HELD))
 
 
 def growth(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """Compute e^l (e^z - 1)."""
+    """Compute e^l (e^z - 1) without cancellation near z = 0 and without overflow.
+
+    Parameters
+    ----------
+    log_weight, z : array
+        l and z, of compatible shapes.
+
+    Returns
+    -------
+    array
+        Value within a few units in the last place of the larger term.
+    """
     small = np.abs(z) <= _SMALL
     weight = np.exp(log_weight)
     return np.where(small, weight * np.expm1(np.where(small, z, 0.0)), np.exp(log_weight + z) - weight)
 
 
 def remainder(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """Compute e^l (e^z - 1 - z), which is not negative."""
+    """Compute e^l (e^z - 1 - z) >= 0 without cancellation near z = 0 and without overflow.
+
+    Parameters
+    ----------
+    log_weight, z : array
+        l and z, of compatible shapes.
+
+    Returns
+    -------
+    array
+        Value within a few units in the last place of the largest term.
+    """
     small = np.abs(z) <= _SMALL
     weight = np.exp(log_weight)
     return np.where(small, weight * _series(np.where(small, z, 0.0)), np.exp(log_weight + z) - weight * (1 + z))
 
 
 def divergence(log_weight: FloatArray, z: FloatArray) -> FloatArray:
-    """Compute e^l (z e^z - e^z + 1), which is not negative."""
+    """Compute e^l (z e^z - e^z + 1) >= 0 without cancellation near z = 0 and without overflow.
+
+    Parameters
+    ----------
+    log_weight, z : array
+        l and z, of compatible shapes.
+
+    Returns
+    -------
+    array
+        Value within a few units in the last place of the largest term.
+    """
     small = np.abs(z) <= _SMALL
     weight, near = np.exp(log_weight), np.where(small, z, 0.0)
     # z expm1(z) is about twice the series, so that the difference does not cancel.

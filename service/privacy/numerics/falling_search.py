@@ -37,7 +37,7 @@ FINEST: Final = 32.0
 
 @dataclass(frozen=True, slots=True)
 class FallingValues:
-    """Enclosures of the functions at points of shape (K, n).
+    """Enclosures of n decreasing functions at K points each.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class FallingValues:
     middle : array, shape (K, n)
         Estimates of the values; not-a-number where the value is unknown.
     rows : array, shape (R, K, n)
-        Numbers to keep for each point.
+        R further numbers that are kept for each point.
     """
 
     lower: FloatArray
@@ -60,7 +60,7 @@ Evaluate = Callable[[FloatArray, IndexArray], FallingValues]
 
 
 class FallingSearch:
-    """Proved and estimated brackets of the root of each element.
+    """Search for the roots of n decreasing functions, with proved and estimated brackets of each root.
 
     Attributes
     ----------
@@ -68,12 +68,15 @@ class FallingSearch:
         Last point proved to be left of the root (positive lower bound) and first point proved to be right of the root
         (upper bound not positive). They are minus infinity and infinity without such a point.
     left_rows, right_rows, low_rows, high_rows : array, shape (R, n)
-        `rows` of the evaluations at `left`, `right`, and at the last positive and first non-positive middle;
+        R numbers kept from the evaluations at `left`, `right`, and at the last positive and first non-positive middle;
         not-a-number without an evaluation.
     """
 
     def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
-        """Search between `start` and `end` of shape (n,), and keep `rows` = R numbers for each point."""
+        """Set up a search for n roots between `start` and `end` of shape (n,).
+
+        `rows` is R, the count of numbers per point.
+        """
         count = len(start)
         self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
         self.left_rows, self.right_rows, self.low_rows, self.high_rows = np.full((4, rows, count), np.nan)
@@ -83,7 +86,7 @@ class FallingSearch:
         self._stalls = np.zeros(count, dtype=np.intp)
 
     def run(self, evaluate: Evaluate) -> None:
-        """Evaluate rounds of points until the brackets are narrow, do not shrink, or the allowance is spent."""
+        """Evaluate rounds of points until all brackets are narrow or do not shrink, or the allowed work is spent."""
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):
             active = active[self._is_open(active)]
@@ -97,7 +100,7 @@ class FallingSearch:
             self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
 
     def add(self, which: IndexArray, points: FloatArray, values: FallingValues) -> None:
-        """Update the brackets of the elements `which` with evaluations at points (K, n).
+        """Update the brackets of the functions with indices `which` by evaluations at points of shape (K, n).
 
         The points increase along the first axis.
         """
@@ -131,7 +134,7 @@ class FallingSearch:
         return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
 
     def _gaps(self, which: IndexArray) -> FloatArray:
-        """Return the widths of the proved bracket and of the bracket between the signs of the middle."""
+        """Return the widths of the proved brackets, and of the brackets between the signs of the middle values."""
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))
 
@@ -159,9 +162,11 @@ def _update(
     known: NDArray[np.bool_],
     side: int,
 ) -> NDArray[np.bool_]:
-    """Move `places` to points[index] and keep their rows, if known and nearer to the root (side 1: further right).
+    """Move `places` to points[index] if known and nearer to the root (side 1: further right).
 
-    Returns a mask of the moved elements.
+    Return a mask of the moved.
+
+    The kept rows move as well.
     """
     columns = np.arange(len(which))
     found = points[index, columns]
@@ -173,5 +178,5 @@ def _update(
 
 
 def _unit(points: FloatArray) -> FloatArray:
-    """Return a unit in the last place, and that of 1 for smaller numbers."""
+    """Return the spacing of doubles at each point, or that at 1 for smaller numbers."""
     return 2.0**-52 * np.maximum(np.abs(points), 1.0)

@@ -21,13 +21,23 @@ _NEWTON_STEPS = 3
 
 @cache
 def gauss_legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Compute nodes in (-1, 1), in increasing order, and weights, for an even number of nodes; shape (nodes,).
+    """Compute nodes and weights of a Gauss-Legendre rule on (-1, 1).
+
+    Parameters
+    ----------
+    nodes : int
+        Even number of nodes.
+
+    Returns
+    -------
+    (array, array)
+        Nodes in increasing order, and weights, both of shape (nodes,).
 
     Notes
     -----
-    The roots are found by Newton's method in y = 1 - x. P_k is computed from its differences D_k = P_k - P_{k-1} by
-    (k + 1) D_{k+1} = k D_k - (2 k + 1) y P_k. Nothing cancels near the endpoints, where the weights
-    2 y (2 - y)/(n P_{n-1})^2 are small.
+    The roots are found by Newton's method in y = 1 - x. P_k is computed from its differences D_k = P_k - P_{k-1} by (k
+    + 1) D_{k+1} = k D_k - (2 k + 1) y P_k. Nothing cancels near the endpoints, where the weights 2 y (2 - y)/(n
+    P_{n-1})^2 are small.
     """
     right, _ = np.polynomial.legendre.leggauss(nodes)
     y = 1 - right[nodes // 2 :]
@@ -42,7 +52,7 @@ def gauss_legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _last_two(degree: int, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P_{n-1} and P_n at 1 - y."""
+    """Return the Legendre polynomials P_{n-1} and P_n at 1 - y for n = degree, in the shape of y."""
     before, value, difference = np.ones_like(y), 1 - y, -y
     for k in range(1, degree):
         difference = (k * difference - (2 * k + 1) * y * value) / (k + 1)

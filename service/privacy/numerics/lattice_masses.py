@@ -23,10 +23,18 @@ Law = TypeVar("Law")
 @final
 @dataclass(frozen=True, slots=True)
 class LatticeMasses:
-    """Parts of the masses of a law at the integers `first`, `first` + 1, ...
+    """Lower bounds of the masses of a law on the integers.
 
-    Each of `masses` is part of the mass there, up to a factor between e^-relative and e^relative. `lost` is at least
-    what all of them leave out.
+    Attributes
+    ----------
+    first : int
+        Integer of the first mass.
+    masses : array, shape (n,)
+        Parts of the masses at first, first + 1, ..., each up to a factor between e^-relative and e^relative.
+    lost : float
+        At least the total mass that the parts leave out.
+    relative : float
+        Bound of the relative error of each part.
     """
 
     first: int
@@ -35,7 +43,7 @@ class LatticeMasses:
     relative: float
 
     def plus(self, other: LatticeMasses) -> LatticeMasses:
-        """Return the law of the sum of two independent numbers."""
+        """Return the law of the sum of two independent integers with these laws."""
         terms = min(len(self.masses), len(other.masses)) + 4
         return LatticeMasses(
             self.first + other.first,
@@ -45,7 +53,7 @@ class LatticeMasses:
         )
 
     def trimmed(self, mass: float) -> LatticeMasses:
-        """Return the law without masses of at most about `mass` on either side, and without faint ones."""
+        """Return the law without outer parts of mass about `mass` on either side, and without negligible masses."""
         masses = np.where(self.masses < FAINTEST, 0.0, self.masses)
         start, stop = window(np.cumsum(masses), np.cumsum(masses[::-1]), mass)
         left_out = float(masses[:start].sum() + masses[stop:].sum())
@@ -53,8 +61,9 @@ class LatticeMasses:
         return LatticeMasses(self.first + start, masses[start:stop], lost, self.relative)
 
     def sum_of(self, count: int, mass: float) -> LatticeMasses:
-        """Return the law of the sum of `count` >= 1 independent numbers. Each sum in between loses about its share of
-        `mass`.
+        """Return the law of the sum of `count` >= 1 independent integers.
+
+        Each intermediate sum loses about its share of `mass`.
         """
         return folded(
             self.trimmed(mass / count),
@@ -65,21 +74,47 @@ class LatticeMasses:
 
 
 def gathered(index: IndexArray, masses: FloatArray) -> FloatArray:
-    """Return the sums of masses with equal indices >= 0, within (n + 1) u of each for n masses."""
+    """Return the sums of masses with equal indices.
+
+    Parameters
+    ----------
+    index : array of int, shape (n,)
+        Indices >= 0.
+    masses : array, shape (n,)
+        Masses >= 0.
+
+    Returns
+    -------
+    array, shape (largest index + 1,)
+        Sums within a relative error of (n + 1) u (u = 2^-53).
+    """
     return np.bincount(index, masses).astype(np.float64)
 
 
 def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
-    """Return (start, stop) so that running sums from either side are at most `mass` before and behind."""
+    """Return the range of indices outside of which running sums are at most `mass`.
+
+    Parameters
+    ----------
+    left, right : array
+        Running sums from the left and from the right.
+    mass : float
+        Largest sum outside the range, on each side.
+
+    Returns
+    -------
+    (int, int)
+        Start and stop of the range.
+    """
     start = int(np.searchsorted(left, mass, side="right"))
     stop = len(right) - int(np.searchsorted(right, mass, side="right"))
     return (start, stop) if start < stop else (0, len(left))
 
 
 def folded(law: Law, count: int, plus: Callable[[Law, Law], Law], trimmed: Callable[[Law, int], Law]) -> Law:
-    """Return the law of a sum of `count` equal terms, from about 2 log2(count) sums of two.
+    """Return the law of a sum of `count` independent terms with one law, from about 2 log2(count) sums of two.
 
-    `trimmed(law, terms)` is called with each sum and the number of its terms.
+    `plus` adds two laws. `trimmed(law, terms)` shortens each sum, given the number of its terms.
     """
     total, terms = law, 1
     for bit in format(count, "b")[1:]:

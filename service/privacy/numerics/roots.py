@@ -96,6 +96,11 @@ def bisected(
         second.
     between : callable
         Point that splits a bracket; by default the arithmetic mean.
+
+    Returns
+    -------
+    (float, float)
+        Endpoints of the bracket of the point from which the condition holds.
     """
     for _ in range(rounds):
         middle = between(low, high)
@@ -108,7 +113,23 @@ def bisected(
 def many_bisected(
     holds: Callable[[FloatArray], BoolArray], low: FloatArray, high: FloatArray, rounds: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the brackets of `bisected` for arrays of conditions of one shape."""
+    """Bisect many brackets at once.
+
+    Parameters
+    ----------
+    holds : callable
+        Conditions at an array of points, one point each. False at the first result (or the first result is `low`) and
+        true at the second (or the second is `high`).
+    low, high : array
+        Endpoints of the brackets, of one shape.
+    rounds : int
+        Number of bisections.
+
+    Returns
+    -------
+    (array, array)
+        Endpoints of the brackets of the points from which the conditions hold.
+    """
     for _ in range(rounds):
         middle = 0.5 * (low + high)
         above = holds(middle)
@@ -119,8 +140,22 @@ def many_bisected(
 def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
     """Find a root of a function whose cost for a hundred points is about that for a single point.
 
-    Each round evaluates SECTIONS points of the bracket. The first change of sign is the next bracket. Without a change
-    of sign the result is an endpoint. The accuracy is that of `bracketed_roots`.
+    Parameters
+    ----------
+    function : callable
+        Evaluates the function at an array of points.
+    low, high : float
+        Endpoints of the bracket.
+
+    Returns
+    -------
+    float
+        Root, accurate to two units in the last place of the root or of the width of the bracket. Without a change of
+        sign it is an endpoint.
+
+    Notes
+    -----
+    Each round evaluates SECTIONS points of the bracket. The first change of sign is the next bracket.
     """
     least = PRECISION * (high - low)
     while True:

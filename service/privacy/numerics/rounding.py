@@ -27,16 +27,40 @@ A sum of J terms in blocks of 32 has error <= (32 + J/32) u sum|terms|, in any o
 
 
 def sum_error(terms: int) -> float:
-    """Return the error bound of a blocked sum of `terms` complex terms or products.
+    """Return the error bound of a blocked sum of complex terms or products, relative to the sum of absolute values.
 
-    The bound is relative to the sum of absolute values. A complex product contributes at most 2 sqrt(2) u, which the
-    factor 2 covers. The bound holds for any order within blocks and for fused operations.
+    Parameters
+    ----------
+    terms : int
+        Number of terms.
+
+    Returns
+    -------
+    float
+        Relative bound. It holds for any order within blocks and for fused operations.
+
+    Notes
+    -----
+    A complex product contributes at most 2 sqrt(2) u (u = 2^-53), which the factor 2 of the bound covers.
     """
     return 2 * (SUM_BLOCK + terms / SUM_BLOCK + 4) * UNIT_ROUNDOFF
 
 
 def rounded(value: Fraction, side: int) -> float:
-    """Return the double nearest to a number, or its neighbour that is not above (side -1) or not below (side 1)."""
+    """Return the double nearest to a number, or its neighbour on the safe side.
+
+    Parameters
+    ----------
+    value : Fraction
+        Exact number.
+    side : int
+        -1 for a double that is not above the number, 1 for one that is not below, 0 for the nearest one.
+
+    Returns
+    -------
+    float
+        The double.
+    """
     nearest = float(value)
     if side * (Fraction(nearest) - value) >= 0:
         return nearest

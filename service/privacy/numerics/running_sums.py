@@ -13,7 +13,15 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 def running_sums(values: FloatArray) -> FloatArray:
     """Compute sum_{i <= k} values_i for every k, in blocks of about sqrt(n) numbers.
 
-    The error relative to the sum of absolute values is below `running_sum_error(n)`.
+    Parameters
+    ----------
+    values : array, shape (n,)
+        Terms.
+
+    Returns
+    -------
+    array, shape (n,)
+        Running sums. The error relative to the sum of absolute values is below `running_sum_error(n)`.
     """
     n = len(values)
     block = max(1, math.isqrt(n))
@@ -25,5 +33,16 @@ def running_sums(values: FloatArray) -> FloatArray:
 
 
 def running_sum_error(n: int) -> float:
-    """Return the relative error bound of `running_sums` over n non-negative terms: block + rows + 1 additions."""
+    """Return the relative error bound of `running_sums` over n non-negative terms.
+
+    Parameters
+    ----------
+    n : int
+        Number of terms.
+
+    Returns
+    -------
+    float
+        Bound from block + rows + 1 additions.
+    """
     return (2 * math.isqrt(n) + 4) * UNIT_ROUNDOFF

@@ -70,7 +70,7 @@ _AT_ONCE = 512
 
 
 class FourierSums:
-    """Sums sum_k W_k e^{-ikhx} for several sequences W at many x, on several contours with one step h each.
+    """Fourier sums sum_k W_k e^{-ikhx} for several sequences W at many x, on several contours with one step h each.
 
     Notes
     -----
@@ -84,7 +84,7 @@ class FourierSums:
     """
 
     def __init__(self, weights: ComplexArray, step: FloatArray) -> None:
-        """Store the `weights` W of shape (sequences, contours, nodes), with steps h of shape (contours,)."""
+        """Store the weights W, shape (sequences, contours, nodes), and the steps h between nodes, shape (contours,)."""
         sequences, lines, nodes = weights.shape
         self._width = max(1, math.isqrt(nodes))
         self._rows = -(-nodes // self._width)
@@ -99,12 +99,23 @@ class FourierSums:
         self._outer: ComplexArray = np.asarray(-1j * rows, dtype=np.complex128)
 
     def rounding(self, points: int) -> int:
-        """Return an upper bound of the rounding error at `points` values of x, in units of u sum |W|."""
+        """Return an upper bound of the rounding error of sums at `points` values of x, in units of 2^-53 sum |W|."""
         powers = 5 * (self._width + self._rows) if points >= _MANY_POINTS else 0
         return 3 * self._width + 2 * self._rows + 8 + powers
 
     def real(self, x: FloatArray) -> FloatArray:
-        """Compute the real parts at every x of shape (X, contours); the result has shape (sequences, X, contours)."""
+        """Compute the real parts of the sums sum_k W_k e^{-ikhx}.
+
+        Parameters
+        ----------
+        x : array, shape (X, contours)
+            Arguments of each contour.
+
+        Returns
+        -------
+        array, shape (sequences, X, contours)
+            Real parts. `rounding` bounds their error.
+        """
         each = _A_PRODUCT * self._weights.size + _AN_EXPONENTIAL * (self._inner.size + self._outer.size)
         count_work(_A_CALL + len(x) * each)
         if len(x) > _AT_ONCE:
@@ -126,7 +137,7 @@ def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
 
 
 def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """Return `_exponentials` of phases that are the multiples 0, 1, 2, ... of a base phase."""
+    """Return e^{x phase} of shape (contours, X, n), if the phases are the multiples 0, 1, 2, ... of a base phase."""
     count = phases.shape[1]
     found = np.ones((count, *x.shape), dtype=np.complex128)
     if count > 1:

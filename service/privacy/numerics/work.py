@@ -1,4 +1,4 @@
-"""Counted work of a computation and its allowance.
+"""Counted work of a computation and its allowance, the work that a request may use.
 
 Work is counted, never timed, so that equal requests have equal answers. Engines count expensive steps in microseconds
 of CPU time, roughly. Searches, and engines before an expensive step, check whether the allowance is spent. They then
@@ -39,7 +39,7 @@ class Deadline:
     was_met: bool = False
 
     def has_passed(self, share: float = 1.0) -> bool:
-        """Return whether this share of the time is over, and remember that it was."""
+        """Return whether this share (0 to 1) of the time is over, and remember that it was."""
         is_over = self.is_over(share)
         self.was_met = self.was_met or is_over
         return is_over
@@ -48,18 +48,18 @@ class Deadline:
 @final
 @dataclass(slots=True, eq=False)
 class Work:
-    """Counted work and the results that a request keeps.
+    """Counted work of a request, its limit, and the results that the request keeps.
 
     Attributes
     ----------
     done : float
         Work so far, in microseconds, roughly.
     end : float
-        Value of `done` at which the allowance is spent.
+        Value of `done` at which the allowed work is spent.
     kept : dict
         Results that this request computes only once.
     cut_short : bool
-        Whether a search of the present evaluation ended because the allowance was spent.
+        Whether a search of the present evaluation ended because the allowed work was spent.
     """
 
     done: float = 0.0
@@ -80,7 +80,7 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
-    """End the parts of a request once `is_over` holds.
+    """End the parts of a request, in this block, once `is_over` holds.
 
     Work inside `count_separately` has no deadline, because other requests use its results too.
     """
@@ -99,13 +99,16 @@ def is_late(share: float = 1.0) -> bool:
 
 
 def at_most(allowance: float) -> AbstractContextManager[Work]:
-    """Count the work inside, and limit it to this allowance and to what an outer allowance has left."""
+    """Count the work in this block, and limit it to `allowance` microseconds and to what an outer limit has left."""
     return _AtMost(allowance)
 
 
 @final
 class _AtMost:
-    """Context manager of `at_most`. A generator would cost several times as much, and closed forms use two of these."""
+    """Context manager that counts and limits work.
+
+    A generator would cost several times as much, and closed forms use two of these.
+    """
 
     __slots__ = ("_allowance", "_before", "_token", "_work")
 
@@ -140,22 +143,28 @@ def count_separately() -> Generator[Work]:
 
 
 def count_work(microseconds: float) -> None:
-    """Add `microseconds` to the counted work."""
+    """Add `microseconds` of CPU time to the counted work of the request."""
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
 
 
 def counted_work() -> float:
-    """Return the work counted so far; 0 outside `at_most`."""
+    """Return the work counted so far.
+
+    Returns
+    -------
+    float
+        Microseconds of CPU time, roughly; 0 outside `at_most`.
+    """
     work = _COUNTED.get()
     return 0.0 if work is None else work.done
 
 
 def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
-    """Return the result of `compute`, which each request calls once for every key.
+    """Return the result of `compute`, which is called once for each key of a request.
 
-    Outside `at_most` every call computes the result anew.
+    Outside of a counting block (`at_most`) every call computes the result anew.
     """
     work = _COUNTED.get()
     if work is None:
@@ -167,20 +176,26 @@ def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
 
 
 def replace_kept(key: Hashable, value: object) -> None:
-    """Replace what `compute_once` returns for `key` in this request."""
+    """Replace the stored result that `compute_once` returns for `key` in this request."""
     work = _COUNTED.get()
     if work is not None:
         work.kept[key] = value
 
 
 def remaining_work() -> float:
-    """Return the remaining work; infinite outside `at_most`."""
+    """Return the remaining work that the request may use.
+
+    Returns
+    -------
+    float
+        Microseconds of CPU time, roughly; infinite outside `at_most`.
+    """
     work = _COUNTED.get()
     return math.inf if work is None else work.left
 
 
 def is_spent(needed: float = 0.0) -> bool:
-    """Check whether the allowance is spent, or does not cover `needed` microseconds of further work."""
+    """Return whether the allowed work is spent, or does not cover `needed` further microseconds."""
     work = _COUNTED.get()
     if work is None:
         return False
@@ -219,13 +234,13 @@ def share_between(first: Callable[[], Result], second: Callable[[], Result]) -> 
 
 
 def begin_evaluation() -> None:
-    """Forget whether earlier searches ended because the allowance was spent."""
+    """Forget whether earlier searches of the request ended because its allowed work was spent."""
     work = _COUNTED.get()
     if work is not None:
         work.cut_short = False
 
 
 def was_cut_short() -> bool:
-    """Return whether a search ended because the allowance was spent, since `begin_evaluation`."""
+    """Return whether a search ended because the allowed work was spent, since `begin_evaluation`."""
     work = _COUNTED.get()
     return work is not None and work.cut_short

@@ -41,7 +41,7 @@ The probabilities have relative errors of 3 u, and e^epsilon P' <= P where the e
 @final
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of probabilities, divided by their sums.
+    """Rows of output probabilities of a finite mechanism, divided by their sums.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Rows:
 
     @staticmethod
     def of(given: Sequence[Sequence[float]]) -> Rows:
-        """Return the rows, each divided by its sum if the sum is not 1."""
+        """Return rows of probabilities, each divided by its sum if the sum is not 1."""
         sums = [math.fsum(row) for row in given]
         rows = [
             row if total == 1 else tuple(value / total for value in row) for row, total in zip(given, sums, strict=True)
@@ -76,7 +76,7 @@ class Rows:
 @final
 @dataclass(frozen=True, slots=True)
 class LargestRatio:
-    """Largest |ln ratio| in nats, possibly infinite, with the point and output that attain it."""
+    """Largest |ln ratio| of two probabilities in nats, possibly infinite, with the point and output that attain it."""
 
     epsilon: Enclosure
     point_index: int
@@ -87,7 +87,7 @@ class LargestRatio:
 @final
 @dataclass(frozen=True, slots=True)
 class MembershipTable:
-    """Sums of output probabilities over the subsets with and without each point.
+    """Output probabilities of a finite mechanism, summed over the subsets with and without each point.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class MembershipTable:
     count : int
         Number of subsets with a point, and of subsets without it.
     slack : float
-        `slack` of the rows.
+        Absolute error of log ratios and excesses by the division of rows.
     """
 
     with_point: FloatArray
@@ -109,7 +109,10 @@ class MembershipTable:
 
     @staticmethod
     def of(rows: Rows, subsets: Sequence[Sequence[int]]) -> MembershipTable:
-        """Sum `rows` (subsets x outputs) over `subsets`, which are all n-subsets of 0 to 2n - 1."""
+        """Return the sums of `rows` (subsets x outputs) over subsets with and without each point.
+
+        `subsets` are all n-subsets of 0 to 2n - 1, in the order of the rows.
+        """
         columns = list(zip(*rows.probabilities, strict=True))
         members = [frozenset(subset) for subset in subsets]
         sums: list[list[tuple[float, float, float]]] = []
@@ -120,7 +123,10 @@ class MembershipTable:
         return MembershipTable(table[:, :, 0], table[:, :, 1], table[:, :, 2], len(subsets) // 2, rows.slack)
 
     def epsilon(self) -> LargestRatio:
-        """Return the maximum over points and outputs of |ln(P(a | x in D)/P(a | x not in D))|; 0/0 counts as 1."""
+        """Return the PMP parameter, the maximum over points x and outputs a of |ln(P(a | x in D)/P(a | x not in D))|.
+
+        A ratio of 0/0 counts as 1.
+        """
         ratios = _log_ratios(np.minimum(self.with_point, self.without), np.abs(self.difference))
         point, output = np.unravel_index(int(ratios.argmax()), ratios.shape)
         direction: Direction = "in_over_out" if self.difference[point, output] >= 0 else "out_over_in"
@@ -129,7 +135,16 @@ class MembershipTable:
     def delta(self, epsilon: float) -> Enclosure:
         """Return the smallest delta of (epsilon, delta)-PMP.
 
-        It is the largest sum over outputs of (P - e^epsilon P')+, in both directions.
+        Parameters
+        ----------
+        epsilon : float
+            epsilon >= 0, nats.
+
+        Returns
+        -------
+        Enclosure
+            The largest sum over outputs of (P - e^epsilon P')+ over points, in both directions. P and P' are the output
+            probabilities with and without a point.
         """
         change = self.difference
         excess = (
@@ -141,7 +156,13 @@ class MembershipTable:
         return _probability(largest, slack, self.slack)
 
     def bayes_success(self) -> Enclosure:
-        """Return max over points of (1 + TV)/2, the success of the best attack on the most exposed point."""
+        """Return the success probability of the best attack on the most exposed point.
+
+        Returns
+        -------
+        Enclosure
+            (1 + TV)/2, where TV is the total variation distance of the laws with and without the point.
+        """
         # Rows may sum to a little more than 1.
         variation = float(np.abs(self.difference).sum(axis=1).max()) / (2 * self.count)
         low, high = max(variation - self.slack, 0.0), min(variation + self.slack, 1.0)
@@ -151,9 +172,14 @@ class MembershipTable:
 @final
 @dataclass(frozen=True, slots=True)
 class AdjacentTable:
-    """Output probabilities, grouped by the n - 1 points that adjacent subsets share.
+    """Output probabilities of a finite mechanism, grouped by the n - 1 points that adjacent subsets share.
 
-    The shape of `groups` is (groups, n + 1 subsets, outputs).
+    Attributes
+    ----------
+    groups : array, shape (groups, n + 1 subsets, outputs)
+        The probabilities.
+    slack : float
+        Absolute error of log ratios and excesses by the division of rows.
     """
 
     groups: FloatArray
@@ -171,12 +197,29 @@ class AdjacentTable:
         )
 
     def epsilon(self) -> Enclosure:
-        """Return the largest |ln(P(a | D)/P(a | D'))| over outputs and adjacent subsets, possibly infinite."""
+        """Return the epsilon of pure differential privacy between adjacent subsets.
+
+        Returns
+        -------
+        Enclosure
+            The largest |ln(P(a | D)/P(a | D'))| over outputs a and adjacent subsets D, D', in nats; possibly infinite.
+        """
         ratios = _log_ratios(self.groups.min(axis=1), np.ptp(self.groups, axis=1))
         return _enclose(float(ratios.max()), self.slack)
 
     def delta(self, epsilon: float) -> Enclosure:
-        """Return the largest sum over outputs of (P(a | D) - e^epsilon P(a | D'))+ over adjacent subsets."""
+        """Return the smallest delta of (epsilon, delta)-DP between adjacent subsets.
+
+        Parameters
+        ----------
+        epsilon : float
+            epsilon >= 0, nats.
+
+        Returns
+        -------
+        Enclosure
+            The largest sum over outputs a of (P(a | D) - e^epsilon P(a | D'))+ over adjacent subsets D, D'.
+        """
         excess = (_excess(group[:, None], group, group[:, None] - group, epsilon) for group in self.groups)
         largest = max(float(part.sum(axis=2).max()) for part in excess)
         slack = 2 * _error(self.groups.shape[2], epsilon)
@@ -202,7 +245,7 @@ def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
 
 
 def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
-    """Return (p - e^epsilon p')+ from p, p' and their difference, which was rounded once."""
+    """Return (p - e^epsilon p')+ for p = `first` and p' = `second`, with their difference rounded once."""
     if epsilon <= LARGEST_EXPONENT:
         return np.maximum(difference - math.expm1(epsilon) * second, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -210,13 +253,13 @@ def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsil
 
 
 def _error(terms: int, epsilon: float) -> float:
-    """Return the error bound of a sum of excesses, relative to the sum of |p - p'|."""
+    """Return the error bound of a sum of `terms` values (p - e^epsilon p')+, relative to the sum of |p - p'|."""
     # Beyond LARGEST_EXPONENT, a relevant exponent is the sum of two numbers below 746.
     return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
 
 
 def _probability(value: float, slack: float, divided: float) -> Enclosure:
-    """Return an enclosure of a probability with both slacks, exact where they are 0.
+    """Return an enclosure of a probability with the absolute errors `slack` and `divided`, exact if they are 0.
 
     Rows may sum to a little more than 1, so both bounds are limited to [0, 1].
     """
@@ -225,7 +268,7 @@ def _probability(value: float, slack: float, divided: float) -> Enclosure:
 
 
 def _enclose(value: float, divided: float) -> Enclosure:
-    """Return an enclosure of a number with a small relative error and the error of divided rows.
+    """Return an enclosure of a number with a small relative error and the absolute error `divided` of normalised rows.
 
     0 and infinity are exact apart from the error of divided rows.
     """

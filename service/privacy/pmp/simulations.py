@@ -62,7 +62,20 @@ class DataLaw:
     outlier_factor: float
 
     def draw(self, centre: FloatArray, generator: np.random.Generator) -> FloatArray:
-        """Draw 2n points around `centre`, clipped to norm C."""
+        """Draw a parent set of 2n points around a centre.
+
+        Parameters
+        ----------
+        centre : array, shape (d,)
+            Mean of the points.
+        generator : numpy.random.Generator
+            Source of all draws.
+
+        Returns
+        -------
+        array, shape (2n, d)
+            Points, clipped to norm C.
+        """
         points = centre + self.data_std * generator.standard_normal((2 * self.data_size, self.dimension))
         chosen = generator.choice(len(points), self.outliers, replace=False)
         points[chosen] *= self.outlier_factor
@@ -73,7 +86,17 @@ class DataLaw:
 @final
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Quantity that is equal in all trials: epsilon of the mechanism, or epsilon on the population by a `reading`."""
+    """Quantity that is equal in all trials of a simulation.
+
+    Attributes
+    ----------
+    epsilon : float
+        Its value, nats.
+    of : str
+        Whether it is the epsilon of the mechanism, or that on the population.
+    reading : str
+        By which of two definitions the epsilon on the population is computed.
+    """
 
     epsilon: float
     of: Literal["mechanism", "population"]
@@ -83,14 +106,14 @@ class Budget:
 @final
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Results for one parent set.
+    """Results of a simulation for one parent set.
 
     Attributes
     ----------
     epsilon : float
         epsilon of the mechanism.
     epsilon_pmp : float
-        Upper bound of the PMP parameter.
+        Upper bound of the PMP parameter, nats.
     by_sensitivity : float
         epsilon on the population by its sensitivity.
     exact : float or None
@@ -106,7 +129,9 @@ class Trial:
 def exponential_trial(
     law: DataLaw, objects: int, budget: Budget, sensitivity: Sensitivity, seed: int, trial: int, *, with_exact: bool
 ) -> Trial | None:
-    """Run a trial of the exponential mechanism, deterministic for a seed and a trial number.
+    """Simulate a parent set for the exponential mechanism, and return its privacy numbers.
+
+    The result is deterministic for a seed and a trial number.
 
     Returns None if no epsilon up to 1e6 meets the budget.
     """
@@ -134,7 +159,9 @@ def exponential_trial(
 
 
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
-    """Run a trial of the Gaussian mechanism, calibrated by the sensitivity 2 C/n.
+    """Simulate a parent set for the Gaussian mechanism, and return its privacy numbers.
+
+    The noise is calibrated by the sensitivity 2 C/n.
 
     The PMP parameter is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the population are equal to the
     profile at the largest distance of two points. Returns None if all points coincide and the budget is that of the
@@ -173,9 +200,9 @@ def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[fl
 
 
 def _largest_distance(points: FloatArray) -> float:
-    """Return the largest distance of two points, rounded up.
+    """Return the largest distance of two points, shape (N, d), rounded up.
 
-    The squared distances in the search have errors of (d + 8) u times four squared radii.
+    The squared distances in the search have errors of (d + 8) 2^-53 times four squared radii.
     """
     centred = points - points.mean(axis=0)
     squares = (centred**2).sum(axis=1)

@@ -19,7 +19,13 @@ LARGEST_EXPONENT: Final = 1400.0
 
 
 class Odds(NamedTuple):
-    """Prior odds as a pair of probabilities, because their quotient may not be a double."""
+    """Prior odds as a pair of probabilities, because their quotient may not be a double.
+
+    Attributes
+    ----------
+    favourable, against : float
+        Probabilities p and 1 - p.
+    """
 
     favourable: float
     against: float
@@ -34,7 +40,13 @@ class Odds(NamedTuple):
         return Odds(self.against, self.favourable)
 
     def log(self) -> float:
-        """Return the natural logarithm of the odds, within 4 u (1 + |value|)."""
+        """Return the natural logarithm of the odds.
+
+        Returns
+        -------
+        float
+            ln(p/(1 - p)), within 4 u (1 + |value|), u = 2^-53.
+        """
         if 0.3 < self.favourable < 0.7:
             return math.log(self.favourable / self.against)
         if self.favourable < self.against:
@@ -43,7 +55,7 @@ class Odds(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Lower or upper bound of a probability, with its natural logarithm."""
+    """One bound of a probability, lower or upper, with its natural logarithm."""
 
     value: float
     log: float
@@ -77,16 +89,41 @@ def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
 
 
 def posterior_at_log_ratio(odds: Odds, log_ratio: Enclosure) -> Enclosure:
-    """Return p e^L / (p e^L + 1 - p) for a log-likelihood ratio L in nats.
+    """Return the posterior probability p e^L/(p e^L + 1 - p) at a log-likelihood ratio L.
 
-    Infinite bounds of L are allowed. The result is as accurate as that of `posterior`.
+    Parameters
+    ----------
+    odds : Odds
+        Prior odds p to 1 - p.
+    log_ratio : Enclosure
+        L in nats. Infinite bounds are allowed.
+
+    Returns
+    -------
+    Enclosure
+        The probability, as accurate as that of `posterior`.
     """
     ends = _end_at_log_ratio(odds, log_ratio.lower, -1), _end_at_log_ratio(odds, log_ratio.upper, 1)
     return _enclosure(ends[0], ends[1], log_ratio.evidence)
 
 
 def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0) -> Enclosure:
-    """Return [lower, upper] rounded outwards by a few ulps, within [0, largest]."""
+    """Return [lower, upper] rounded outwards by a few units in the last place.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds before rounding.
+    evidence : Evidence
+        Evidence of the result.
+    largest : float
+        Upper limit of the result; 0 is the lower limit.
+
+    Returns
+    -------
+    Enclosure
+        Bounds within [0, largest].
+    """
     return Enclosure(
         max(lower * (1 - SLACK) - TINY, 0.0),
         min(upper * (1 + SLACK) + TINY, largest),
@@ -95,7 +132,10 @@ def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0
 
 
 def log_end(value: Enclosure, side: int) -> float:
-    """Return the natural logarithm of the lower (side < 0) or upper bound, within 4 u (1 + |ln|); -inf for 0."""
+    """Return the natural logarithm of the lower (side < 0) or upper bound of an enclosure; -inf for 0.
+
+    The error is at most 4 u (1 + |ln|), u = 2^-53.
+    """
     log, end = (value.log_lower, value.lower) if side < 0 else (value.log_upper, value.upper)
     if log is not None and end < 1e-290:
         return log
@@ -139,7 +179,7 @@ def _plain_end(value: Enclosure, side: int) -> float:
 
 
 def _product(odds: Odds, *factors: float) -> float | None:
-    """Return the odds times the factors, or None where rounding could exceed half an ulp."""
+    """Return the odds times the factors, or None if rounding could exceed half a unit in the last place."""
     value = odds.favourable / odds.against if odds.against > LEAST_NORMAL else math.inf
     for factor in factors:
         if not _normal(value, factor):
@@ -153,13 +193,19 @@ def _normal(*values: float) -> bool:
 
 
 def _from_odds(odds: float, side: int) -> _End:
-    """Return the outward rounded probability of odds that are normal doubles."""
+    """Return the probability odds/(1 + odds), rounded outwards (side < 0: down), with its logarithm.
+
+    Odds are normal doubles.
+    """
     value = (odds / (1 + odds) if odds < 1 else 1 / (1 + 1 / odds)) * (1 + side * ODDS_SLACK)
     return _End(min(value, 1.0), -math.log1p(1 / odds) * (1 - side * ODDS_SLACK))
 
 
 def _from_log_odds(odds: float, side: int) -> _End:
-    """Return the outward rounded probability of log odds; exact at infinite odds."""
+    """Return the probability with these log odds, rounded outwards (side < 0: down), with its logarithm.
+
+    Infinite odds are exact.
+    """
     if math.isinf(odds):
         return _End(1.0, 0.0) if odds > 0 else _End(0.0, -math.inf)
     tail = math.exp(-abs(odds))

@@ -28,7 +28,7 @@ def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
     Parameters
     ----------
     own, worst : Enclosure
-        The same question for the weaker attacker, and for the worst case.
+        Answers to one question for the weaker attacker, and for the worst case.
     safe_end : {"upper", "lower"}
         "upper" where the answer rises with the power of an attack, "lower" where it falls.
 
@@ -53,7 +53,18 @@ def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
 
 
 def capped_points(own: CurvePoints, worst: CurvePoints) -> CurvePoints:
-    """Return `own` with powers no larger, and type II errors no smaller, than those of `worst` at the same rates."""
+    """Return the points of a weaker attacker, capped by those of the worst case.
+
+    Parameters
+    ----------
+    own, worst : CurvePoints
+        Points of the weaker attacker and of the worst case, at the same false positive rates.
+
+    Returns
+    -------
+    CurvePoints
+        `own` with powers no larger, and type II errors no smaller, than those of `worst`.
+    """
     power, error = _no_larger(own.power, worst.power), _no_smaller(own.type_two_error, worst.type_two_error)
     return replace(own, power=power, type_two_error=error)
 
@@ -71,7 +82,7 @@ def _no_smaller(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
 
 
 def _logs(number: Enclosure) -> tuple[float, float]:
-    """Return the natural logarithms of both bounds."""
+    """Return the natural logarithms (lower, upper) of both bounds of an enclosure."""
     low, high = number.log_lower, number.log_upper
     return _log(number.lower) if low is None else low, _log(number.upper) if high is None else high
 

@@ -24,7 +24,7 @@ LOG_SLACK: Final = 2e-13
 
 
 def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """Enclose f(1 - rate) with relative accuracy, however small the rate is.
+    """Enclose the type II error f(1 - rate) with relative accuracy, however small the rate is.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
 
 
 def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, float]:
-    """Return both bounds of ln f(1 - a) from the doubles around 1 - a and the slope at 1."""
+    """Return (lower, upper) bounds of ln f(1 - a) for a = `rate`, from the doubles around 1 - a and the slope at 1."""
     around = _neighbours(1 - rate)
     lower, upper = (end.tolist() for end in log_ends(curve.type_two_error(around)))
     log_rate, whole = math.log(rate), 1 - float(around[0])
@@ -88,7 +88,20 @@ def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, fl
 
 
 def power_at_complement(curve: AbstractTradeOff, rate: float) -> Enclosure:
-    """Enclose 1 - f(1 - rate), which is at least 1 - rate, by the neighbouring doubles: within one or two ulps."""
+    """Enclose the power 1 - f(1 - rate), which is at least 1 - rate, by the neighbouring doubles of 1 - rate.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve f.
+    rate : float
+        Complement of the false positive rate, in (0, 1].
+
+    Returns
+    -------
+    Enclosure
+        The power, within one or two units in the last place.
+    """
     rounded = 1 - rate
     if 1 - rounded == rate:
         return curve.power_at(rounded)

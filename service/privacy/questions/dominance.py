@@ -39,7 +39,7 @@ class Comparison:
     verdict : Verdict
         The relation at the given rates.
     crossings : tuple of (float, float)
-        Pairs of rates; the order of the curves changes between the two rates of a pair.
+        Pairs of neighbouring rates between which the order of the curves changes.
     undecided : int
         Count of rates where neither curve is proved to be at least as hard.
     evidence : Evidence
@@ -87,7 +87,7 @@ def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tupl
 
 
 def _proved(relation: np.ufunc, harder: CurvePoints, other: CurvePoints) -> BoolArray:
-    """Return where `harder` surely has a power that is at most (or below) the power of `other`."""
+    """Return at which rates `harder` has a power that is proved to be at most (or below) the power of `other`."""
     return _ends(relation, harder.power, other.power) | _ends(relation, other.type_two_error, harder.type_two_error)
 
 
@@ -99,7 +99,7 @@ def _ends(relation: np.ufunc, smaller: EnclosureArray, larger: EnclosureArray) -
 
 
 def _changes(rates: FloatArray, signs: NDArray[np.int8]) -> tuple[tuple[float, float], ...]:
-    """Return neighbouring rates, among the rates with a sign, whose signs differ."""
+    """Return pairs of neighbouring rates, among the rates with a sign (1 or -1, not 0), whose signs differ."""
     order = np.argsort(rates, kind="stable")
     order = order[signs[order] != 0]
     places = np.flatnonzero(signs[order][1:] != signs[order][:-1])

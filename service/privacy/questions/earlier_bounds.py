@@ -29,9 +29,16 @@ JAYARAMAN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EarlierBound:
-    """A bound with the name of its first author.
+    """A bound of the literature with its source.
 
-    `value` extends from what guessing reaches up to the bound. `source` names the theorem.
+    Attributes
+    ----------
+    name : str
+        Name of the first author.
+    value : Enclosure
+        From what guessing reaches up to the bound.
+    source : str
+        The theorem.
     """
 
     name: str
@@ -43,7 +50,7 @@ class EarlierBound:
 class DpParameters:
     """Parameters of an (eps, delta)-DP mechanism: eps >= 0 in nats, delta in [0, 1].
 
-    Every method returns the known bounds for its question, possibly none. Priors and rates are in [0, 1].
+    Every method returns the bounds of the literature for its question, possibly none. Priors and rates are in [0, 1].
     """
 
     epsilon: float
@@ -54,7 +61,7 @@ class DpParameters:
         return ApproximateDpTradeOff(self.epsilon, self.delta)
 
     def advantage(self) -> tuple[EarlierBound, ...]:
-        """Return bounds of the largest power - alpha."""
+        """Return bounds of the membership advantage, the largest power - alpha."""
         largest = -math.expm1(-self.epsilon) + self.delta * math.exp(-self.epsilon)
         found = [_bound("erlingsson", 0.0, largest, ERLINGSSON)]
         if self.delta == 0:
@@ -62,7 +69,10 @@ class DpParameters:
         return tuple(found)
 
     def attack_accuracy(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Return bounds of the largest accuracy; bounds without a fixed rate hold at prior 1/2 only."""
+        """Return bounds of the largest accuracy of a membership attack.
+
+        Bounds without a fixed rate hold at prior 1/2 only.
+        """
         if false_positive_rate is not None:
             value = membership.attack_accuracy(self._curve, prior, false_positive_rate).value
             guessed = prior * false_positive_rate + (1 - prior) * (1 - false_positive_rate)
@@ -85,7 +95,7 @@ class DpParameters:
         return (*found, _bound("jayaraman", prior, value.upper, JAYARAMAN))
 
     def advantage_over_prior(self, prior: float) -> tuple[EarlierBound, ...]:
-        """Return bounds of 2 (largest positive predictive value - p)."""
+        """Return bounds of the advantage over the prior p, 2 (largest positive predictive value - p)."""
         if self.delta > 0:
             return ()
         gain = 2 * min(1 - prior, self.epsilon / 4)

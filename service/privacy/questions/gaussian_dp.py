@@ -30,7 +30,7 @@ from service.privacy.trade_off.delegating import MemoisedCurve
 from service.privacy.trade_off.enclosed.ulps import LOG_QUANTILE_ERROR
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 
-SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range"
+SOURCE = "Dong, Roth, Su 2022, Definition 2.6; smallest mu over the stated range of error rates"
 PROVED_FROM = 1e-12
 """Smallest rates of the search if only a limit bounds mu over the whole curve."""
 
@@ -43,7 +43,7 @@ class GdpReading(Reading):
 
 
 def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_min: float) -> GdpReading:
-    """Return the smallest mu >= 0 with f >= g_mu over a range of the curve.
+    """Return the smallest mu >= 0 whose Gaussian curve g_mu lies below a curve f over a range of error rates.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
 
 
 def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: float) -> bool:
-    """Return whether mu is the same at every rate, as the curve is Gaussian, and a point is surely in the range."""
+    """Return whether the curve is that of mu-GDP, with a point surely in the range; mu is equal at every rate then."""
     if not isinstance(curve, GaussianTradeOff) or rate_min == 1:
         return False
     start = max(rate_min, SMALLEST_RATE)
@@ -107,14 +107,16 @@ def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: f
 
 
 def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu of curves that all bound one from below: the largest lower bound."""
+    """Return mu of a curve that is known as the easiest of several bounds, over a range of error rates."""
     found = [mu(each, rate_min, error_min) for each in curve.curves]
     best = max(found, key=lambda each: each.value.lower)
     return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
-    """Return mu of the hull of a curve f and its inverse, or None if its range may be empty.
+    """Return mu of the convex hull of a curve f and its inverse over a range of error rates.
+
+    None: the range may be empty.
 
     The hull consists of pieces of both curves and of line segments. Along a segment mu has no inner maximum
     (`gdp_tangents.py`). Therefore mu over the range is the largest of three numbers: mu of f, mu of its inverse, and mu
@@ -153,7 +155,7 @@ def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpRea
 
 
 def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu of a curve f that is known from two sides, from the mu of each side.
+    """Return mu of a curve f that lies between two known curves, from the mu of each, over a range of error rates.
 
     Over the whole curve mu rises with the power. Over a range mu also rises with the power if the range of the easier
     side g is not empty. Then g reaches error_min at a smaller rate than f, and its mu there is at least that of f from
@@ -191,7 +193,7 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
-    """Return a bound of mu over the whole curve if no search improves it, otherwise None.
+    """Return an upper bound of mu over the whole curve if no search improves it, otherwise None.
 
     This is the case if the ratios e^L are unbounded, or so large that they extend from the smallest rate to 1.
     """
@@ -201,12 +203,12 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 
 
 def _cap(curve: AbstractTradeOff) -> float:
-    """Return a bound of mu from the curve of eps-DP: every curve with |L| <= eps lies above that curve."""
+    """Return an upper bound of mu from the curve of eps-DP: every curve with |L| <= eps lies above that curve."""
     return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:
-    """Return the lower bound of mu over the whole curve: mu of a range, or of its first point if the range is empty."""
+    """Return a proved lower bound of mu over the whole curve: mu of a range, or of its first point."""
     if ranged.upper > 0 or not SMALLEST_RATE <= rate_min < 1:
         return ranged.lower
     rates = np.array([rate_min])
@@ -233,7 +235,7 @@ def _corner(rate_min: float, error_min: float) -> float:
 
 
 def over_range(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Enclosure:
-    """Enclose the supremum of mu over a range, given an upper bound `limit` of this supremum.
+    """Enclose the largest mu over a range of error rates, given an upper bound of it.
 
     Parameters
     ----------

@@ -34,7 +34,10 @@ MOST_POINTS: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Part of a curve from rate `first` to rate `last`; rates up to `inner` surely belong to the range."""
+    """Part of a curve from false positive rate `first` to `last`.
+
+    Rates up to `inner` surely belong to the range of mu.
+    """
 
     curve: AbstractTradeOff
     first: float
@@ -44,7 +47,10 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Points of a half, arrays of any shape: u = -Phi^-1(alpha), q = Phi^-1(power), mu = q + u, and the log slope."""
+    """Points of a part of a curve in normal quantiles, with the log slope; arrays of one shape.
+
+    u = -Phi^-1(alpha), q = Phi^-1(power), and mu = q + u.
+    """
 
     u: EnclosureArray
     q: EnclosureArray
@@ -53,7 +59,7 @@ class _Read:
 
 
 class CellSearch:
-    """Branch and bound for the largest mu.
+    """Branch and bound for the largest mu of Gaussian DP over cells of false positive rates.
 
     Attributes
     ----------
@@ -71,7 +77,7 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Search one half; every row of `rates` holds the endpoints of neighbouring cells."""
+        """Search one part of the curve for a larger mu, and update `best` and `settled`."""
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
@@ -106,7 +112,7 @@ class CellSearch:
 
 
 def _split(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return rows of PIECES + 1 rates from left to right, equally spaced in Phi^-1."""
+    """Return rows of PIECES + 1 false positive rates from left to right, equally spaced in normal quantiles."""
     share = np.linspace(0.0, 1.0, PIECES + 1)
     low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
     rates = special.ndtr(low + share * (high - low))
@@ -115,9 +121,9 @@ def _split(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """Return an upper bound of mu over each cell between neighbours of a row.
+    """Return an upper bound of mu over each cell, the interval between neighbouring points of a row.
 
-    Along a row the rates and q rise, while u and the slope fall.
+    Along a row the rates and q = Phi^-1(power) rise, while u = -Phi^-1(alpha) and the slope fall.
     """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]
@@ -141,7 +147,7 @@ def _cell_bounds(read: _Read) -> FloatArray:
 
 
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest square on [low, high]."""
+    """Return the smallest and the largest value of x^2 for x in [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2

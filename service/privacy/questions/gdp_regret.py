@@ -1,4 +1,4 @@
-"""Regret of the Gaussian curve that summarises a mechanism: its largest distance below the curve of the mechanism."""
+"""Regret of the curve of mu-GDP that summarises a mechanism: its largest distance below the mechanism's curve."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
 
 
 def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArray, FloatArray]:
-    """Return a lower bound of the gap at every rate, and an upper bound of the gap on every cell between two rates."""
+    """Return a lower bound of the regret at every rate, and an upper bound on every cell between two rates.
+
+    The regret is the distance of the curve of mu-GDP below the evaluated curve, along lines of slope 1.
+    """
     least, most = read.lower - rates, read.upper - rates
     lower = rates - _on_gaussian(least, mu)
     # The chord minus the tangent in the middle of a cell is linear, so that both endpoints suffice.
@@ -89,7 +92,10 @@ def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArra
 
 
 def _on_gaussian(t: FloatArray, mu: float) -> FloatArray:
-    """Return the alpha in [0, 1] with g_mu(alpha) - alpha = t by halving; g_mu(alpha) = Phi(-Phi^-1(alpha) - mu)."""
+    """Return the alpha in [0, 1] with g_mu(alpha) - alpha = t by halving, in the shape of t.
+
+    The trade-off curve of mu-GDP is g_mu(alpha) = Phi(-Phi^-1(alpha) - mu).
+    """
     low, high = many_bisected(
         lambda alpha: ~(special.ndtr(-special.ndtri(alpha) - mu) - alpha > t), np.zeros_like(t), np.ones_like(t), 60
     )

@@ -57,7 +57,7 @@ Bounds = tuple[float, float]
 
 
 def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, limit: float) -> Bounds | None:
-    """Return both bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min, or None.
+    """Return bounds of mu over the range alpha >= rate_min and f(alpha) >= error_min by tangents, or None.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
     Returns
     -------
     (float, float) or None
-        None if points of the curve serve better: the run reveals nearly everything, the range may be empty, or the
-        range lies on one side of the slope 1.
+        Lower and upper bound. None if points of the curve serve better: the run reveals nearly everything, the range
+        may be empty, or the range lies on one side of the slope 1.
     """
     if max(rate_min, error_min) >= 0.5:
         return None
@@ -95,7 +95,7 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
 
 @final
 class _Search:
-    """Search for mu with both sides of a curve.
+    """Search for mu of Gaussian DP by tangents of a curve and of its inverse.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class _Search:
     def begin(self) -> bool:
         """Insert the first tangents, and return whether tangents suit this curve better than points.
 
-        The first tangents are rough unless the rough profile is too wide.
+        The first tangents use the rough (fast) profile, unless it is too wide.
         """
         if self.rough:
             self._start()
@@ -128,7 +128,7 @@ class _Search:
         return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
 
     def _start(self) -> None:
-        """Insert the tangent of slope 1, which both sides share, and a few other tangents."""
+        """Insert the tangent of slope 1, which the curve and its inverse share, and a few other tangents."""
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
@@ -139,7 +139,7 @@ class _Search:
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: TangentSet) -> FloatArray:
-        """Return slopes of Gaussian DP over the range, at the mu of the ends of the range, up to the steepest slope.
+        """Return log slopes of the first tangents: those of Gaussian DP over the range, at the mu of its ends.
 
         The slopes are denser near the end of the range, where mu is mostly largest.
         """
@@ -149,7 +149,10 @@ class _Search:
         return np.append(np.minimum(gaussian, side.steepest), side.steepest)
 
     def run(self, limit: float) -> Bounds:
-        """Insert tangents at the highest corners, and sometimes a point, until both bounds of mu are close."""
+        """Insert tangents at the highest corners, and sometimes a point, until both bounds of mu are close.
+
+        Return the bounds.
+        """
         bound, rough_rounds = limit, ROUGH_ROUNDS if self.rough else 0
         for number in range(ROUNDS + rough_rounds):
             above, most = self._corners()
@@ -167,7 +170,7 @@ class _Search:
         return self.best, max(bound, self.best)
 
     def _corners(self) -> tuple[list[TangentCorner], float]:
-        """Return the corners above the proved mu, largest first, and the largest bound of mu."""
+        """Return the corners of tangents above the proved mu, largest first, and the largest bound of mu."""
         found: list[TangentCorner] = []
         largest, target = 0.0, max(self.best * (1 + CLOSE), self.least)
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
@@ -189,7 +192,10 @@ class _Search:
         return sorted(found, key=lambda each: -each.mu), largest
 
     def _refine_roughly(self, above: list[TangentCorner]) -> bool:
-        """Insert several rough tangents at each corner; return False if all neighbouring slopes are too close."""
+        """Insert several tangents of the rough profile at each corner.
+
+        Return False if all neighbouring slopes are too close.
+        """
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
             left, right = corner.between()
@@ -202,7 +208,7 @@ class _Search:
         return bool(new)
 
     def _refine(self, above: list[TangentCorner]) -> bool:
-        """Insert tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
+        """Insert precise tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
 
         Return False if no slope is inserted because the tangents are too close.
         """
@@ -223,7 +229,7 @@ class _Search:
         return any(new.values())
 
     def _try_point(self, corner: TangentCorner) -> bool:
-        """Evaluate mu of the curve at a corner; return False if this point has been evaluated before."""
+        """Evaluate mu of the curve at the rate of a corner. Return False if this point has been evaluated before."""
         key = self.sides.index(corner.side), corner.rate
         if key in self._read or corner.at_end:
             return False

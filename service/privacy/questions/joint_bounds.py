@@ -42,7 +42,7 @@ Points = tuple[FloatArray, FloatArray]
 @final
 @dataclass
 class JointBounds:
-    """Enclosures of one curve, and the bounds that they imply for other numbers of this curve.
+    """Known enclosures of numbers of one trade-off curve, and the bounds that they imply for its other numbers.
 
     All numbers are recorded before the first bound is computed.
 
@@ -62,12 +62,23 @@ class JointBounds:
 
     @property
     def is_full(self) -> bool:
-        """Whether the object accepts no more numbers."""
+        """Whether no more numbers are recorded, because their number has reached its limit."""
         return len(self.profile) + len(self.power) + len(self.epsilon) >= MOST_FACTS
 
     @np.errstate(all="ignore")
     def log_profile(self, eps: float) -> Logs:
-        """Return a lower and an upper bound of ln delta(eps); eps >= 0."""
+        """Return bounds of ln delta(eps) that follow from the recorded numbers.
+
+        Parameters
+        ----------
+        eps : float
+            eps >= 0, nats.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound of ln delta(eps).
+        """
         (at_high, high), (at_low, low) = self._highest, self._lowest
         rates, least, _ = self._powers
         lines = _log_difference(least, eps + np.log(rates))
@@ -76,7 +87,18 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def log_power(self, alpha: float) -> Logs:
-        """Return a lower and an upper bound of ln P(alpha); 0 < alpha < 1."""
+        """Return bounds of the logarithm of the power that follow from the recorded numbers.
+
+        Parameters
+        ----------
+        alpha : float
+            False positive rate, 0 < alpha < 1.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound of ln power(alpha).
+        """
         log_alpha = math.log(alpha)
         rates, _, most = self._powers
         at_high, high = self._highest
@@ -88,7 +110,18 @@ class JointBounds:
 
     @np.errstate(all="ignore")
     def epsilon_ends(self, delta: float) -> Logs:
-        """Return a lower and an upper bound of epsilon(delta) >= 0 in nats; 0 < delta < 1."""
+        """Return bounds of epsilon(delta) that follow from the recorded numbers.
+
+        Parameters
+        ----------
+        delta : float
+            0 < delta < 1.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound of the smallest epsilon >= 0, nats.
+        """
         log_delta = math.log(delta)
         slack = SLACK * max(1.0, -log_delta)
         (at_high, high), (at_low, low) = self._highest, self._lowest
@@ -100,7 +133,7 @@ class JointBounds:
         return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return an eps <= `high` where the upper bound of the profile is at most delta; `high` has this property.
+        """Return an eps <= `high` at which the upper bound of the profile is at most delta. It is so at `high` itself.
 
         A chord falls to delta where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
         """
@@ -121,26 +154,29 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Upper bounds of ln delta(eps), by rising eps."""
+        """Recorded upper bounds of ln delta(eps), by rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))
 
     @cached_property
     def _lowest(self) -> Points:
-        """Lower bounds of ln delta(eps), in the order of their recording."""
+        """Lower bounds of ln delta(eps) that are recorded, in the order of their recording."""
         found = [(eps, low) for eps, (low, _) in self.profile.items()]
         found += ((low, float(_down(math.log(delta)))) for delta, (low, _) in self.epsilon.items() if low > 0)
         return _arrays(found)
 
     @cached_property
     def _powers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Rising rates, and both bounds of ln P at these rates."""
+        """Recorded false positive rates in rising order, and both bounds of the log power; shape (n,) each."""
         found = np.array([(rate, *ends) for rate, ends in sorted(self.power.items())]).reshape(-1, 3)
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return the nearest upper bounds of the profile left of index `side`; the point (x = 0, delta = 1) counts."""
+        """Return recorded upper bounds of delta(eps) next to the left of index `side`, as left ends of chords.
+
+        With x = e^eps, the point (x = 0, delta = 1) counts, too.
+        """
         at, ends = self._highest
         first = max(side - NEAREST + 1, 0)
         if first:
@@ -148,9 +184,10 @@ class JointBounds:
         return np.concatenate([[-math.inf], at[:side]]), np.concatenate([[0.0], ends[:side]])
 
     def _chords(self, eps: float) -> FloatArray:
-        """Return upper bounds of ln delta(eps) from chords; the left endpoint may be (x = 0, delta = 1).
+        """Return upper bounds of ln delta(eps) from chords between recorded points, shape (chords,).
 
-        With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
+        The left endpoint may be (x = 0, delta = 1). With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x
+        - x')/(x'' - x').
         """
         at, ends = self._highest
         after = int(np.searchsorted(at, eps, side="right"))
@@ -162,7 +199,7 @@ class JointBounds:
         return _up(np.logaddexp(weight + first, other + second))
 
     def _chords_below(self, alpha: float) -> FloatArray:
-        """Return lower bounds of ln P(alpha) from chords of lower bounds, including (0, 0) and (1, 1)."""
+        """Return lower bounds of the log power at alpha from chords of lower bounds, including (0, 0) and (1, 1)."""
         known, ends, _ = self._powers
         rates, lows = np.concatenate([[0.0], known, [1.0]]), np.concatenate([[-math.inf], ends, [0.0]])
         before, after = int(np.searchsorted(rates, alpha)), int(np.searchsorted(rates, alpha, side="right"))
@@ -180,7 +217,7 @@ def _arrays(points: list[Logs]) -> Points:
 
 
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return every combination of a left and a right point: left abscissa, left bound, right abscissa, right bound."""
+    """Return all pairs of a left and a right point as arrays: abscissa and bound of each."""
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)
     left, right = at // max(times, 1), at % max(times, 1)
@@ -196,14 +233,14 @@ def _smallest(values: FloatArray) -> float:
 
 
 def _up(log: FloatArray | float) -> FloatArray:
-    """Return upper bounds; infinity where the rounding of the logarithm is too large."""
+    """Return logarithms moved up by their possible error; infinity if the rounding of the logarithm is too large."""
     size = np.abs(log)
     moved = np.where(size < LARGEST_LOG, log + SLACK * np.maximum(1.0, size), math.inf)
     return np.where(log == -math.inf, log, moved)
 
 
 def _down(log: FloatArray | float) -> FloatArray:
-    """Return lower bounds; minus infinity where the rounding of the logarithm is too large."""
+    """Return logarithms moved down by their possible error; minus infinity if the rounding is too large."""
     size = np.abs(log)
     return np.where(size < LARGEST_LOG, log - SLACK * np.maximum(1.0, size), -math.inf)
 

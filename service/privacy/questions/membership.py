@@ -30,23 +30,35 @@ Side = Literal["at_most", "at_least"]
 THUDI = "Thudi et al. 2022 (Bounding Membership Inference), Theorem 1 and Corollary 1, for any trade-off curve"
 ADVANTAGE = "advantage = delta(0), the total variation distance"
 BAYES = "largest Bayes accuracy = (1 - p) + p delta(ln((1 - p)/p)), by the convex conjugate"
-LIMIT_OF_NEGATIVES = "At false positive rate 1 nobody is called a non-member: the value is a limit."
-LIMIT = "At false positive rate 0 nobody is called a member: the value is the limit of small rates."
+LIMIT_OF_NEGATIVES = "At false positive rate 1 the attack calls nobody a non-member. The value is a limit."
+LIMIT = "At false positive rate 0 the attack calls nobody a member. The value is the limit for small rates."
 
 
 UNBOUNDED: Final = (
-    "Always {value} here: likelihood ratios are unbounded, so that rare enough outputs settle membership. "
-    "Ask {question} at a false_positive_rate for what an attack that happens can do."
+    "The value is always {value} for this mechanism, because likelihood ratios are unbounded and "
+    "rare outputs settle membership. Send {question} with a false_positive_rate for the success "
+    "of an attack with typical outputs."
 )
 
 
 def advantage(curve: AbstractTradeOff) -> Reading:
-    """Return the largest power - alpha over all alpha, which is delta(0), in [0, 1]."""
+    """Return the membership advantage, the largest power - alpha over all false positive rates alpha.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+
+    Returns
+    -------
+    Reading
+        The advantage delta(0) in [0, 1]. The upper bound is safe.
+    """
     return Reading(curve.profile_at(0.0), "upper", ADVANTAGE)
 
 
 def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None) -> Reading:
-    """Return the largest chance of a correct answer, at a given false positive rate or at the best one.
+    """Return the largest accuracy of a membership attack, at a given false positive rate or at the best one.
 
     Parameters
     ----------
@@ -85,7 +97,7 @@ def attack_accuracy(curve: AbstractTradeOff, prior: float, false_positive_rate: 
 def positive_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """Return the largest or smallest P(member given 'member'), at a given false positive rate or over all rates.
+    """Return the largest or smallest positive predictive value, P(member | attacker says member).
 
     Parameters
     ----------
@@ -132,7 +144,7 @@ def positive_predictive_value(
 def negative_predictive_value(
     curve: AbstractTradeOff, prior: float, false_positive_rate: float | None = None, side: Side = "at_most"
 ) -> Reading:
-    """Return the largest or smallest P(not a member given 'not a member'), at a false positive rate or over all rates.
+    """Return the largest or smallest negative predictive value, P(no member | attacker says no member).
 
     Parameters
     ----------
@@ -178,11 +190,24 @@ def negative_predictive_value(
 
 
 def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
-    """Return 2 (largest PPV - p) in [0, 2].
+    """Return the advantage over the prior p, 2 (largest positive predictive value - p).
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    prior : float
+        Probability p of membership, in [0, 1].
+
+    Returns
+    -------
+    Reading
+        The advantage in [0, 2]. The upper bound is safe.
 
     Notes
     -----
-    With L the largest log-likelihood ratio and PPV = p/(p + (1 - p) e^-L), the value is 2 PPV (1 - p)(1 - e^-L).
+    With L the largest log-likelihood ratio and the positive predictive value PPV = p/(p + (1 - p) e^-L), the value is 2
+    PPV (1 - p)(1 - e^-L).
     """
     _check("prior", prior)
     ratio = largest_log_ratio(curve)
@@ -197,12 +222,12 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
 
 
 def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
-    """Return a posterior within its range: at least the prior for the best attack, at most the prior for the worst."""
+    """Return a posterior limited by the prior: at least the prior for the best attack, at most for the worst."""
     return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
 
 
 def _rest(prior: float, side: Side) -> float:
-    """Return 1 - p rounded down, or rounded up if the value is an upper limit."""
+    """Return 1 - prior, rounded down, or rounded up if the value is an upper limit (side "at_most")."""
     above = _rest_above(prior)
     return above if side == "at_least" or 1 - above == prior else math.nextafter(above, 0.0)
 
@@ -214,7 +239,7 @@ def _rest_above(prior: float) -> float:
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if the ratio is surely infinite, so that all such mechanisms have the same answer."""
+    """Return a note if a likelihood ratio is surely infinite, so that the answer is equal for all such mechanisms."""
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 
@@ -228,7 +253,18 @@ def widened_rest(rate: float) -> Enclosure:
 
 
 def largest_log_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """Return ln sup power/alpha over all rates (nats); infinite where H1 has mass outside H0."""
+    """Return the largest log-likelihood ratio of a curve, ln sup power/alpha over all false positive rates.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+
+    Returns
+    -------
+    Enclosure
+        The ratio in nats; infinite if H1 has mass outside H0.
+    """
     largest, singular = curve.largest_log_ratio, curve.singular_power
     if singular.lower > 0:
         return Enclosure.point(math.inf)

@@ -38,7 +38,7 @@ LARGEST_EXACT_POWER: Final = 64
 
 
 def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading | None:
-    """Return logit a - logit p, the largest eps for which no P(member | attacker says member) exceeds a.
+    """Return the largest eps for which no positive predictive value P(member | attacker says member) exceeds a.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading |
     Returns
     -------
     Reading or None
-        Epsilon in nats with relative error at most 32 u, however close a is to p. Infinite for a = 1 or p = 0. None for
-        a < p.
+        Epsilon logit a - logit p in nats with relative error at most 32 u, however close a is to p. Infinite for a = 1
+        or p = 0. None for a < p.
     """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target, prior=prior)
@@ -65,7 +65,7 @@ def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading |
 
 
 def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> Reading:
-    """Return T = a/(a + (1 - a) e^eps), the largest rate of sampling the data set before an eps-DP release.
+    """Return the largest rate of sampling the data set before an eps-DP release that keeps a promise.
 
     At this rate no P(member | attacker says member) exceeds a.
 
@@ -75,6 +75,11 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
         The allowed probability a, in [0, 1].
     epsilon : float
         Finite, >= 0, in nats.
+
+    Returns
+    -------
+    Reading
+        The rate a/(a + (1 - a) e^eps). The lower bound is safe.
     """
     target = positive_predictive_value
     _check_probabilities(positive_predictive_value=target)
@@ -85,9 +90,18 @@ def largest_sampling_rate(positive_predictive_value: float, epsilon: float) -> R
 
 
 def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
-    """Return the prior p = 1/(1 + e^{eps/2}) that maximises 2 (largest PPV - p), and this maximum, 2 tanh(eps/4).
+    """Return the prior at which the advantage over the prior is largest, and this advantage.
 
-    `epsilon` is finite, >= 0 and in nats.
+    Parameters
+    ----------
+    epsilon : float
+        Finite, >= 0, in nats.
+
+    Returns
+    -------
+    (Reading, Reading)
+        The prior p = 1/(1 + e^{eps/2}) that maximises 2 (largest positive predictive value - p), and the maximum 2
+        tanh(eps/4).
     """
     _check_epsilon(epsilon)
     notes = (NO_ADVANTAGE,) if epsilon == 0 else ()
@@ -100,7 +114,7 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 
 
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
-    """Return ln((B^{-1/m} - 1) (1 - p)/p), the largest eps with a deletion capacity of at least m at confidence B.
+    """Return the largest eps with a deletion capacity of at least m at confidence B.
 
     Parameters
     ----------
@@ -114,7 +128,8 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
     Returns
     -------
     Reading or None
-        Infinite for p = 0 or B = 0. None for p = 1 or B = 1, and where (1 - p)^m < B.
+        ln((B^{-1/m} - 1) (1 - p)/p) in nats. Infinite for p = 0 or B = 0. None for p = 1 or B = 1, and where (1 - p)^m
+        < B.
 
     Notes
     -----
@@ -141,7 +156,7 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 
 
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
-    """Return (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}, the largest prior with a deletion capacity of at least m.
+    """Return the largest prior with a deletion capacity of at least m at confidence B.
 
     Parameters
     ----------
@@ -151,6 +166,11 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
         The required probability B, in [0, 1].
     deletions : int
         The capacity m, at least 1.
+
+    Returns
+    -------
+    Reading
+        (1 - r)/((1 - r) + r e^eps) with r = B^{1/m}. The lower bound is safe.
 
     Notes
     -----
@@ -173,7 +193,7 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
 
 
 def _gap_of_logits(gap: float, low: float, rest: float) -> float:
-    """Return logit(low + gap) - logit(low) as a sum of two non-negative terms; gap >= 0, rest = 1 - low - gap."""
+    """Return logit(low + gap) - logit(low) as a sum of two terms >= 0, for gap >= 0 and rest = 1 - low - gap."""
     return _log_of_sum_over(low, gap) + _log_of_sum_over(rest, gap)
 
 
@@ -185,13 +205,16 @@ def _log_of_sum_over(base: float, gap: float) -> float:
 
 
 def _around(value: float) -> Enclosure:
-    """Enclose a result of `_gap_of_logits` within its error; the terms are well conditioned."""
+    """Enclose a difference of logits (`_gap_of_logits`) within its error."""
     step = SMALLEST if value > 0 else 0.0
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
 
 
 def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float, float]:
-    """Return both bounds of 1 - B^{1/m} - p, computed with `BITS` bits because the difference may cancel."""
+    """Return (lower, upper) bounds of 1 - B^{1/m} - p, computed with `BITS` bits because the difference may cancel.
+
+    p is `prior`, B `confidence` and m `deletions`.
+    """
     import mpmath
 
     package: Any = mpmath  # has no types
@@ -206,7 +229,7 @@ def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float
 
 
 def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
-    """Return 1 - r and r = B^{1/m}, 0 < B < 1."""
+    """Return 1 - r and r = B^{1/m} for the confidence B in (0, 1) and m deletions."""
     exponent = math.log(confidence) / deletions  # within 9 u
     rest, root = -math.expm1(exponent), math.exp(exponent)
     rest_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF
@@ -218,7 +241,10 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
 
 
 def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
-    """Return whether exact arithmetic proves (1 - p)^m >= B; False for too many deletions."""
+    """Return whether exact arithmetic proves (1 - p)^m >= B, so that the prior alone keeps the promise.
+
+    The result is False for too many deletions. p is `prior`, m `deletions` and B `confidence`.
+    """
     return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
 
 

@@ -21,7 +21,10 @@ CLOSE: Final = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class NormalPoints:
-    """Points in normal quantiles: u = -Phi^-1(alpha), q = Phi^-1(power) and mu = q + u, arrays of one shape."""
+    """Points of a trade-off curve in normal quantiles, arrays of one shape.
+
+    u = -Phi^-1(alpha), q = Phi^-1(power), and mu = q + u.
+    """
 
     u: EnclosureArray
     q: EnclosureArray
@@ -37,6 +40,11 @@ def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: Encl
         False positive rates strictly between 0 and 1.
     power, type_two_error : EnclosureArray
         Points of the curve at these rates. Each quantile comes from the smaller one of both numbers.
+
+    Returns
+    -------
+    NormalPoints
+        Quantiles of shape (n,).
     """
     value = -special.ndtri(rates)
     u = _around(value, NORMAL_QUANTILE_ERROR * np.abs(value))

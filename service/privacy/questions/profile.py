@@ -10,14 +10,15 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 SOURCE = "Dong, Roth, Su 2022 (Gaussian differential privacy), Proposition 2.13 (profile as convex conjugate)"
 
-NO_PURE_EPSILON: Final = "Infinite: likelihood ratios are unbounded. Ask at a delta above 0."
+NO_PURE_EPSILON: Final = "Infinite: likelihood ratios are unbounded. Send a delta above 0."
 NO_EPSILON: Final = (
-    "Infinite: outputs that only one of the two data sets can have carry more than this delta. Ask at a larger one."
+    "Infinite: outputs that are possible under only one of the two data sets have more "
+    "probability than this delta. Send a larger delta."
 )
 
 
 def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
-    """Return the smallest eps >= 0 (nats) with delta(eps) <= delta.
+    """Return the smallest eps >= 0 (nats) at which a curve satisfies (eps, delta)-DP: delta(eps) <= delta.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
     Returns
     -------
     Reading
-        Infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
+        The eps. It is infinite, with a note, if no finite eps satisfies the condition. The upper bound is safe.
 
     Raises
     ------
@@ -42,5 +43,18 @@ def epsilon(curve: AbstractTradeOff, delta: float) -> Reading:
 
 
 def delta(curve: AbstractTradeOff, epsilon: float) -> Reading:
-    """Return delta(eps) = sup_alpha power(alpha) - e^eps alpha in [0, 1]; eps in nats, any double except NaN."""
+    """Return the smallest delta at which a curve satisfies (eps, delta)-DP.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    epsilon : float
+        eps in nats, any double except NaN.
+
+    Returns
+    -------
+    Reading
+        delta(eps) = sup_alpha power(alpha) - e^eps alpha, in [0, 1]. The upper bound is safe.
+    """
     return Reading(curve.profile_at(epsilon), "upper", SOURCE)

@@ -9,7 +9,7 @@ SOURCE = "Kaissis et al. 2023 (ReRo), Theorem 1: gamma(kappa) = 1 - f(kappa)"
 
 
 def gamma(curve: AbstractTradeOff, baseline_success: float) -> Reading:
-    """Return gamma(kappa) = 1 - f(kappa), the largest chance of reconstruction with the release.
+    """Return the largest probability of reconstructing a record with the release, gamma(kappa) = 1 - f(kappa).
 
     Parameters
     ----------

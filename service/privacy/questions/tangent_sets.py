@@ -1,4 +1,4 @@
-"""Tangents of a power curve that its profile gives, and the corners where neighbouring tangents meet.
+"""Tangents of a power curve that its privacy profile delta(c) gives, and the corners where neighbouring tangents meet.
 
 For every c the line delta(c) + e^c alpha lies above the power. `gdp_tangents.py` uses the tangents to bound mu of
 Gaussian differential privacy over a range.
@@ -24,7 +24,7 @@ ROUNDING: Final = 4 * FUNCTION_ERROR + 8 * UNIT_ROUNDOFF
 @final
 @dataclass(slots=True, eq=False)
 class TangentSet:
-    """Tangents of a curve at rising slopes c >= 0, with upper bounds of delta(c).
+    """Tangents of a power curve at rising log slopes c >= 0, with upper bounds of their offsets delta(c).
 
     Attributes
     ----------
@@ -47,11 +47,17 @@ class TangentSet:
 
     @staticmethod
     def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> TangentSet:
-        """Return an empty set of tangents."""
+        """Return an empty set of tangents of a curve.
+
+        `first` is the smallest rate of the range, `steepest` the largest slope.
+        """
         return TangentSet(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     def insert(self, c: FloatArray, *, rough: bool) -> None:
-        """Add tangents at new slopes, or evaluate rough tangents at these slopes precisely."""
+        """Add tangents at new log slopes c, or evaluate rough tangents at these slopes precisely.
+
+        `rough` selects the fast profile with wider bounds.
+        """
         new = np.setdiff1d(c, self.c if rough else self.c[self.precise])
         if not len(new):
             return
@@ -69,11 +75,11 @@ class TangentSet:
         self.delta = np.minimum.accumulate(values[order])  # delta falls
 
     def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return the corners of neighbouring tangents by falling rate, down to the first rate of the range.
+        """Return the corners where neighbouring tangents meet, by falling rate, down to the first rate of the range.
 
-        The result holds the indices of the flatter tangents, the rates, and upper bounds of the power. The power at a
-        corner is the larger value of both tangents at the computed rate: wherever the exact corner is, one of the
-        tangents bounds the power on either side of the computed rate.
+        The three arrays of shape (corners,) hold the indices of the flatter tangents, the rates, and upper bounds of
+        the power. The power at a corner is the larger value of both tangents at the computed rate: wherever the exact
+        corner is, one of the tangents bounds the power on either side of the computed rate.
         """
         with np.errstate(all="ignore"):
             meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))
@@ -90,14 +96,14 @@ class TangentSet:
         return np.minimum(found, 1.0)
 
     def least_rate(self, power: float) -> float:
-        """Return a lower bound of the rate where the curve reaches a power."""
+        """Return a lower bound of the false positive rate at which the curve reaches a power."""
         rates = (power * (1 - ROUNDING) - self.delta * (1 + ROUNDING)) * np.exp(-self.c)
         return max(float(rates.max()) * (1 - ROUNDING), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class TangentCorner:
-    """Corner of two tangents: upper bound of mu, and the log slope of Gaussian DP at this point."""
+    """Corner where two tangents of a power curve meet: upper bound of mu, and log slope of Gaussian DP there."""
 
     mu: float
     rate: float
@@ -112,7 +118,7 @@ class TangentCorner:
         return [at for at in (first, first + 1) if at < len(self.side.c)]
 
     def between(self) -> tuple[float, float]:
-        """Return the interval of slopes in which new tangents lower this corner."""
+        """Return the interval of log slopes in which new tangents lower the bound at this corner."""
         c = self.side.c
         left = float(c[self.flatter])
         if self._is_flat and self.flatter > 0:

@@ -20,15 +20,16 @@ SOURCE: Final = (
 )
 GUARANTEE: Final = "Thudi et al. 2022, Definition 2 (B-MI unlearning guarantee) by Corollary 1, for any trade-off curve"
 NO_BOUND: Final = (
-    "No positive lower bound L exists: the likelihood ratio of this curve is unbounded, so that the capacity is 0 at "
-    "every confidence. Ask negative_predictive_value at a false_positive_rate for what an attack that happens can do."
+    "No positive lower bound L exists, because the likelihood ratio of this curve is unbounded. "
+    "The capacity is 0 at every confidence. Send negative_predictive_value with a "
+    "false_positive_rate for the success of an attack with typical outputs."
 )
 Held = Literal["yes", "no", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class UnlearningGuarantee:
-    """Smallest probability that a record was not used.
+    """Answer whether a record counts as unlearnt: the smallest probability that it was not used.
 
     `holds` states whether this probability reaches the required confidence.
     """
@@ -109,7 +110,9 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
     if prior == 0 or confidence == 0:
         return Reading(Enclosure.point(math.inf), "lower", SOURCE)
     if prior == 1:
-        return Reading(Enclosure.point(0.0), "lower", SOURCE, ("A record that is certainly in leaves no doubt.",))
+        return Reading(
+            Enclosure.point(0.0), "lower", SOURCE, ("A record that is in the data with certainty leaves no doubt.",)
+        )
     smallest = negative_predictive_value(curve, prior, side="at_least").value
     log_lower, log_upper = _logarithms(smallest)
     if log_upper == -math.inf:
@@ -121,7 +124,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Return logarithms of the bounds of a posterior probability, moved outwards by the smallest double."""
+    """Return logarithms (lower, upper) of a posterior probability, moved outwards by the smallest double."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

@@ -38,13 +38,32 @@ GRID, ROUNDS = 33, 3
 @final
 @dataclass(frozen=True, slots=True)
 class SupportingLine:
-    """The bound power <= offset + e^log_slope alpha, at every rate alpha."""
+    """Bound on the power of every attack: power <= offset + e^log_slope alpha, at every false positive rate alpha.
+
+    Attributes
+    ----------
+    log_slope : float
+        Logarithm of the slope, nats.
+    offset : float
+        Power that the bound allows at rate 0.
+    """
 
     log_slope: float
     offset: float
 
     def at(self, rate: float) -> float:
-        """Return the power that the line allows at a rate, rounded upwards."""
+        """Return the power that the line allows at a false positive rate.
+
+        Parameters
+        ----------
+        rate : float
+            In [0, 1].
+
+        Returns
+        -------
+        float
+            The power, rounded upwards.
+        """
         if self.log_slope > 700:
             rise = math.exp(min(self.log_slope + math.log(rate), 1.0)) if rate > 0 else 0.0
         else:
@@ -56,7 +75,17 @@ class SupportingLine:
 @final
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A rate at which the power exceeds the power that a bound allowed: power.lower > allowed."""
+    """Attack that refutes a bound: a rate at which the power exceeds the power that the bound allows.
+
+    Attributes
+    ----------
+    false_positive_rate : float
+        The rate.
+    power : Enclosure
+        Power of the best attack at this rate, with power.lower > allowed.
+    allowed : float
+        Power that the bound allows.
+    """
 
     false_positive_rate: float
     power: Enclosure
@@ -64,13 +93,41 @@ class Witness:
 
 
 def witness_at(curve: AbstractTradeOff, rate: float, allowed: float) -> Witness | None:
-    """Return a witness at a rate in [0, 1] if the power surely exceeds `allowed`, otherwise None."""
+    """Return a witness against a bound at one false positive rate.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    rate : float
+        False positive rate in [0, 1].
+    allowed : float
+        Power that the bound allows.
+
+    Returns
+    -------
+    Witness or None
+        None unless the power surely exceeds `allowed`.
+    """
     power = curve.power_at(rate)
     return Witness(rate, power, allowed) if power.lower > allowed else None
 
 
 def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """Return a witness at the largest rate of `RATES` where the curve is surely above a line, otherwise None."""
+    """Return a witness against a line at the largest common false positive rate that shows one.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    line : SupportingLine
+        Bound of the power.
+
+    Returns
+    -------
+    Witness or None
+        None if the power is not surely above the line at any rate of `RATES`.
+    """
     if not math.isfinite(line.log_slope):
         return None
     power = curve.power(np.array(RATES))
@@ -82,7 +139,20 @@ def witness_at_common_rates(curve: AbstractTradeOff, line: SupportingLine) -> Wi
 
 
 def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness | None:
-    """Return a witness that the curve is surely above a line, or None if no rate shows it in doubles."""
+    """Return a rate at which the power is surely above a line.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The trade-off curve.
+    line : SupportingLine
+        Bound of the power.
+
+    Returns
+    -------
+    Witness or None
+        None if no rate shows it in doubles.
+    """
     if not math.isfinite(line.log_slope):
         return None
     scale = abs(line.log_slope)
@@ -97,7 +167,7 @@ def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness
 
 
 def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
-    """Return the approximate rate of the test at a log-likelihood ratio, or 0 if the rate underflows."""
+    """Return the approximate false positive rate of the likelihood-ratio test at level e^log_slope; 0 for underflow."""
     ends = curve.profile(np.array([log_slope - half, log_slope + half]))
     middle = (ends.lower + ends.upper) / 2
     fall = float(middle[0] - middle[1]) / (2 * half) if half > 0 else 0.0
@@ -108,7 +178,7 @@ def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
 
 
 def witness_above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, error_min: float) -> Witness | None:
-    """Return a witness that the curve is surely above the curve of N(0, 1) against N(mu, 1), or None.
+    """Return a rate at which the power is surely above that of mu-GDP, N(0, 1) against N(mu, 1), or None.
 
     Parameters
     ----------
@@ -144,6 +214,6 @@ def witness_above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, 
 
 
 def _normal_grid(low: float, high: float) -> FloatArray:
-    """Return rates with equal distances of their normal quantiles."""
+    """Return rates from low to high with equal distances of their normal quantiles, shape (n,)."""
     quantiles = np.linspace(float(special.ndtri(low)), float(special.ndtri(high)), GRID)
     return np.unique(np.clip(special.ndtr(quantiles), low, high))

@@ -27,7 +27,7 @@ class AbstractThreatModel(ABC):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan of the curves of the whole mechanism against this attacker, with evaluation costs.
+        """Return the plan (engine, grid and cost) for the trade-off curves of a mechanism against this attacker.
 
         The curves enclose the worst case over everything that mechanism and premises leave open (`trade_off/pair.py`).
         No allocation is proportional to step counts.
@@ -41,6 +41,11 @@ class AbstractThreatModel(ABC):
         options : EngineOptions
             Accuracy and limits.
 
+        Returns
+        -------
+        Plan
+            The chosen engine. The curves are built and evaluated later.
+
         Raises
         ------
         UnsupportedCombination
@@ -51,13 +56,16 @@ class AbstractThreatModel(ABC):
     def curves(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> TradeOffPair:
-        """Return the curves of the `plan`."""
+        """Return the trade-off curves of a mechanism against this attacker, in both directions.
+
+        Arguments are those of `plan`.
+        """
         return self.plan(mechanism, method, options).curves
 
     def plans(
         self, mechanism: AbstractMechanism, methods: Sequence[str], options: EngineOptions = DEFAULT_OPTIONS
     ) -> dict[str, Plan]:
-        """Return the plans by each of the methods that cover the mechanism, in their order."""
+        """Return the plans (engine, grid and cost) of the methods that cover the mechanism, by method, in order."""
         found: dict[str, Plan] = {}
         for method in methods:
             try:
@@ -68,7 +76,7 @@ class AbstractThreatModel(ABC):
 
     @abstractmethod
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
-        """Return the premises of the curves beyond those of the mechanism itself."""
+        """Return the premises (conditions) of the curves beyond those of the mechanism itself."""
 
     def check_question(self, question: str, prior: float | None) -> None:  # noqa: B027 - most answer every question
         """Raise UnsupportedCombination for a question (named as in requests) without an answer at this prior.

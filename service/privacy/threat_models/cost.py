@@ -1,4 +1,4 @@
-"""Cost models of the curves of relaxed threat models, in the form of `composition/planning/cost.py`."""
+"""Cost models of the trade-off curves of relaxed threat models, in microseconds of CPU time."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def glrt(steps: GlrtSteps, method: str) -> CostModel:
 
 
 def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
-    """Return the cost of contours, and of the lattices that are computed as well where these are wide."""
+    """Return the cost of contour inversion, and of the lattices that are computed as well where it is inaccurate."""
     short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
     return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES
 
 
 def membership_lattices(tolerance: float) -> CostModel:
-    """Return the cost of lattices as fine as the tolerance requires."""
+    """Return the cost of composition on lattices as fine as the tolerance requires."""
     return MEMBERSHIP_LATTICES.scaled(COARSER) if tolerance >= LOOSE else MEMBERSHIP_LATTICES
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
-    """Return the cost of a run of sampled Gaussian steps, and of the search for mu of its step."""
+    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of its steps."""
     return replace(run, build=run.build + GAUSSIAN.build)
 
 
 def larger_of(own: CostModel, worst: CostModel) -> CostModel:
-    """Return the cost of the larger one of two curves."""
+    """Return the cost of a curve that is the larger one of two curves."""
     both = summed([own, worst])
     return replace(both, evaluate=CROSSING * both.evaluate, per_point=CROSSING * both.per_point)

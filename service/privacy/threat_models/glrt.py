@@ -38,8 +38,9 @@ UnknownDirection = Literal["common_to_all_steps", "fresh_each_step"]
 DIRECTIONS: Final[tuple[UnknownDirection, ...]] = ("common_to_all_steps", "fresh_each_step")
 SERVED: Final = ("gaussian", "repeated and composed gaussian", "one step of poisson_sampled gaussian")
 NO_BOUND: Final = (
-    "fresh_each_step: composed as if the unknown direction were a new one in every step; no bound for an adversary "
-    "whose unknown direction is common to all steps, who averages the releases (/errata#glrt-composition)."
+    "fresh_each_step: the composition assumes a new unknown direction in every step. It is no "
+    "bound for an adversary whose unknown direction is common to all steps, because averaging "
+    "the releases is stronger (/errata#glrt-composition)."
 )
 
 
@@ -59,11 +60,12 @@ class Glrt(RelaxedThreatModel):
 
     Notes
     -----
-    Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all steps. The likelihood depends on them only
-    through the weighted mean with weights 1/sigma_i^2. The noise of this mean has the variance 1/lambda with lambda =
-    sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the mean only through its length. So T = lambda
-    |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the
-    direction add, and its inverse R' in the direction remove. Theorem 2 states this for steps of one noise.
+    SF is 1 minus the distribution function. Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all
+    steps. The likelihood depends on them only through the weighted mean with weights 1/sigma_i^2. The noise of this
+    mean has the variance 1/lambda with lambda = sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the
+    mean only through its length. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) =
+    SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, and its inverse R' in the direction remove. Theorem 2
+    states this for steps of one noise.
 
     A Poisson-sampled step has a test with its own T. The truth is the power of this test. The laws of T are known
     exactly for every record that meets the premises, so that both bounds rest on one pair. With fresh_each_step the
@@ -88,8 +90,9 @@ class Glrt(RelaxedThreatModel):
         if sampled and _count(steps) > 1:
             raise _refusal(
                 mechanism,
-                "sampled steps share one unknown direction: composing their profiles is no bound for an adversary who "
-                "knows that, and no theorem covers them otherwise (unknown_direction fresh_each_step composes them).",
+                "sampled steps share one unknown direction, and composing their profiles gives no bound for "
+                "an adversary who uses that fact. No theorem covers this case (unknown_direction "
+                "fresh_each_step composes the steps).",
             )
         known = ("auto", "closed_form") if sampled else ("auto", "closed_form", "clt")
         if method not in known:
@@ -111,14 +114,14 @@ class Glrt(RelaxedThreatModel):
         found = [
             Premise(
                 "direction_unknown",
-                "The adversary does not know in which direction the record moves the released vector, and tests by the "
-                "length of what is released.",
+                "The adversary does not know the direction in which the record moves the released vector. "
+                "The test uses the length of the release.",
                 "unknown",
             ),
             Premise(
                 "noise_equal_on_all_coordinates",
-                f"Every release is a vector of {self.dimension} coordinates with independent noise of the same size on "
-                "each, and the record moves it by exactly the sensitivity.",
+                f"Every release is a vector of {self.dimension} coordinates with independent noise of equal "
+                "size. The record moves the vector by exactly the sensitivity.",
                 "unknown",
             ),
         ]
@@ -135,31 +138,35 @@ class Glrt(RelaxedThreatModel):
             )
         repeated = any(count > 1 and step.sample_rate == 1 for step, count in steps)
         text = (
-            "The direction is a new, unrelated one in every step, also to the adversary. Where it is common to all "
-            "steps these answers are no bound: such an adversary averages the releases."
+            "Every step has a new, unrelated direction, also for the adversary. If the direction is "
+            "common to all steps, these answers are no bound, because such an adversary averages the "
+            "releases."
         )
         return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
-        """Return whether steps are composed one by one; a single step has the same curve in both cases."""
+        """Return whether the steps are composed one by one by an engine, instead of in closed form."""
         return self.unknown_direction == "fresh_each_step" and (_count(steps) > 1 or method == "discretised")
 
     def _steps(self, mechanism: AbstractMechanism) -> GlrtSteps:
-        """Return the steps of a mechanism; raise UnsupportedCombination unless all are Gaussian, sampled or not."""
+        """Return the Gaussian steps of a mechanism with their counts.
+
+        Raise UnsupportedCombination unless all steps are Gaussian, sampled or not.
+        """
         if isinstance(mechanism, Mixture):
-            raise _refusal(mechanism, "which steps are run is drawn.")
+            raise _refusal(mechanism, "the mechanism draws which steps are run.")
         found: list[tuple[GlrtStep, int]] = []
         for step, count in mechanism.elementary_steps():
             base, rate = (step.mechanism, step.sample_rate) if isinstance(step, PoissonSampled) else (step, 1.0)
             if not isinstance(base, Gaussian):
-                raise _refusal(mechanism, "the test is known for Gaussian noise on a vector of known dimension alone.")
+                raise _refusal(mechanism, "the test is known only for Gaussian noise on a vector of known dimension.")
             test = GlrtStep(dimension=self.dimension, noise_multiplier=base.noise_multiplier, sample_rate=rate)
             found.append((test, count))
         return tuple(found)
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Plan steps with independent directions by the engine that composes curves."""
+    """Return a plan for steps with independent directions by the engine that composes trade-off curves."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(GLRT_STEPS)

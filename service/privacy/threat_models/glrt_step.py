@@ -29,7 +29,7 @@ LIMIT_SOURCE: Final = "Kaissis et al. 2024 (GLRT), Equation 44"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlrtStep(ResolvedStep):
-    """Gaussian step on `dimension` coordinates, on a Poisson sample for a `sample_rate` below 1."""
+    """Gaussian step under the GLRT adversary in `dimension` dimensions, on a Poisson sample if `sample_rate` < 1."""
 
     type: ClassVar[str] = "glrt"
     dimension: int
@@ -38,9 +38,9 @@ class GlrtStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Return the curves of H0 = P0 against H1 = (1 - p) P0 + p P1 for the statistic of this step.
+        """Return the trade-off curves of the GLRT statistic of this step.
 
-        `sensitivity` is 1.
+        The laws are P0 against (1 - p) P0 + p P1 at sampling rate p. The contribution of one record has length 1.
         """
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
         if self.sample_rate == 1:
@@ -55,7 +55,7 @@ GlrtSteps = Sequence[tuple[GlrtStep, int]]
 
 
 def noncentrality_of(steps: GlrtSteps) -> Enclosure:
-    """Return lambda = sum of counts/noise_multiplier^2, correctly rounded.
+    """Return the noncentrality lambda = sum of counts/noise_multiplier^2 of Gaussian steps, correctly rounded.
 
     Raises UnsupportedCombination above 1e12.
     """
@@ -64,7 +64,7 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
         raise UnsupportedCombination(
             "mechanism",
             "glrt with so little noise",
-            "with steps/noise_multiplier^2 above 1e12 no direction remains unknown.",
+            "above steps/noise_multiplier^2 = 1e12 the direction does not remain unknown.",
             ("worst_case",),
         )
     nearest = float(exact)
@@ -74,7 +74,10 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 
 
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """Return R and R' for `dimension` degrees of freedom."""
+    """Return the trade-off curves of the GLRT (add) and of its inverse (remove) with chi-square laws.
+
+    `dimension` is the number of degrees of freedom, `noncentrality` that of the law with the record.
+    """
     # Imported at first use, because checking the fields of a request does not need these modules.
     from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
     from service.privacy.trade_off.chi_square.ratio import BesselLogRatio
@@ -88,14 +91,17 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     gain = partial(_gain, degrees, noncentrality) if noncentrality.upper <= LARGEST_SERIES else None
     add = ChiSquareTradeOff(null, alternative, BesselLogRatio(degrees, noncentrality), shift, gain)
     reason = (
-        f"closed_form: central against noncentral chi-square, {dimension} degrees of freedom and noncentrality "
-        f"{noncentrality.upper:.6g}."
+        f"closed_form: central against noncentral chi-square law, with {dimension} degrees of freedom "
+        f"and noncentrality {noncentrality.upper:.6g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
 
 
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln (P1(T > t) - P0(T > t)), which rises with the noncentrality."""
+    """Return bounds of ln(P1(T > t) - P0(T > t)) for the statistic T at each t, shape (n,).
+
+    The value rises with the noncentrality.
+    """
     from service.privacy.numerics.chi_square.gain import log_tail_gain
 
     low, high = log_tail_gain(degrees, noncentrality.upper, t)
@@ -105,17 +111,18 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 
 
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """Return the approximate curves in the limit of many dimensions."""
+    """Return approximate trade-off curves of the GLRT in the limit of many dimensions."""
     from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
     reason = (
-        f"clt: limit of many dimensions, normal laws with means 0 and {add.mean:.6g} and deviations 1 and "
-        f"{add.deviation:.6g}; an approximation without a bound (/errata#glrt-equation-35)."
+        f"clt: limit of many dimensions, with normal laws of means 0 and {add.mean:.6g} and standard "
+        f"deviations 1 and {add.deviation:.6g}. The result is an approximation without bounds "
+        "(/errata#glrt-equation-35)."
     )
     return TradeOffPair(add, add.reversed(), LIMIT_SOURCE, (reason,))
 
 
 def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-    """Return the error for a method that does not cover this adversary."""
-    return UnsupportedCombination("method", requested, "no engine covers it under this threat model.", supported)
+    """Return the error for a composition method that does not cover the GLRT adversary."""
+    return UnsupportedCombination("method", requested, "no engine covers the step under this threat model.", supported)

@@ -44,25 +44,37 @@ LOOSELY: Final = (0.05, 150)
 WORST_CASE: Final = WorstCase(neighboring_relation="replace_one")
 MIXED: Final = "Leemann et al. 2023, Definition 4.1 (stochastic composition)"
 MIX_REASON: Final = (
-    "mixture: all steps are composed for each susceptibility, which belongs to the record, and mixed afterwards at one "
-    "likelihood ratio."
+    "mixture: all steps are composed for each susceptibility of the record. The results are "
+    "mixed afterwards at one likelihood ratio."
 )
 BRACKETED: Final = (
-    "population: chi_square is read between two mixtures, of the upper and of the lower ends of {cells} intervals of "
-    "susceptibilities: the power rises with each of them."
+    "population: susceptibilities with a chi-square law are enclosed by two mixtures over "
+    "{cells} intervals. One mixture uses the upper endpoints, and the other the lower endpoints, "
+    "because the power rises with the susceptibility."
 )
 BRACKET: Final = (
-    "bracket: two upper bounds hold (Leemann et al. 2023, Theorem 5.1, for this adversary; Theorem 4.2, for every one) "
-    "and the smaller is served; no law of gradients is known that meets the assumptions of both and attains it."
+    "bracket: two upper bounds hold (Leemann et al. 2023, Theorem 5.1, for this adversary; "
+    "Theorem 4.2, for every adversary), and the answer is the smaller one. No law of gradients "
+    "is known that satisfies both theorems and attains the smaller bound."
 )
-BOTH_HOLD: Final = "The worst case of the same run holds too: at every rate the smaller power is served."
-NOTHING_HIDDEN: Final = "Without noise or clipping the worst case sees every batch: it adds nothing to this bound."
+BOTH_HOLD: Final = (
+    "The worst case of the same run is also a bound. The answer uses the smaller power at every false positive rate."
+)
+NOTHING_HIDDEN: Final = "Without noise or clipping, the worst case sees every batch and adds nothing to this bound."
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSusceptibility:
-    """Share of all records, with their susceptibility."""
+    """Share of all records that have a susceptibility.
+
+    Attributes
+    ----------
+    weight : Fraction
+        Share of the records.
+    susceptibility : float
+        K >= 0 of these records.
+    """
 
     weight: Annotated[float, WEIGHT]
     susceptibility: Annotated[float, SUSCEPTIBILITY]
@@ -116,7 +128,7 @@ class Membership(RelaxedThreatModel):
         engine = self._engine(run)
         known = engines_of(engine, self.step_curve)
         if method not in ("auto", *known):
-            reason = f"this adversary's curve of such a run is known by {' and by '.join(known)} alone."
+            reason = f"the methods for this adversary are {', '.join(known)}."
             raise UnsupportedCombination("method", f"method {method}", reason, ("auto", *known))
         own = self._relaxed(run, options, method)
         if self._beats_worst_case(run):
@@ -125,7 +137,7 @@ class Membership(RelaxedThreatModel):
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
-        """Return the engine for the largest susceptibility."""
+        """Return the name of the engine for the largest susceptibility of the population."""
         largest = run.susceptibility
         if self.population == "chi_square":
             largest = chi_square_reach(run.mechanism.dimension)
@@ -134,7 +146,7 @@ class Membership(RelaxedThreatModel):
         return engine_of(run, largest, self.step_curve, self.composition)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
-        """Return whether the curve of this adversary is known to lie above that of the worst case at every rate.
+        """Return whether the type II error of this adversary is known to be above that of the worst case at every rate.
 
         If batches are visible, no composition of sampled steps has more power than alpha plus the chance that any batch
         holds the record. Approximations of the composition may have more power.
@@ -142,7 +154,7 @@ class Membership(RelaxedThreatModel):
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
     def _relaxed(self, run: MembershipRun, options: EngineOptions, method: str) -> Plan:
-        """Plan the curves of this adversary alone."""
+        """Return a plan for the curves of this adversary alone, without the cap by the worst case."""
         if self.population is None:
             return self._against(run, run.susceptibility, options, method)
         if self.population == "chi_square":
@@ -157,7 +169,7 @@ class Membership(RelaxedThreatModel):
         return plan_of(run, susceptibility, self.step_curve, self.composition, options, method)
 
     def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str) -> Plan:
-        options = options.for_parts(len(shares))
+        options = options.for_components(len(shares))
         priced = self._against(run, max(shares), options, method)  # one plan for all of up to a thousand shares
         if len(shares) == 1:
             return priced
@@ -177,7 +189,10 @@ class Membership(RelaxedThreatModel):
         return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
-        """Return the bracket of mixtures of the lower and of the upper ends of intervals of susceptibilities."""
+        """Return curves between two mixtures over susceptibilities: lower and upper endpoints of intervals.
+
+        `few` selects few intervals.
+        """
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)
         susceptibilities = sorted({*population.below, *population.above})

@@ -1,4 +1,4 @@
-"""Premises of membership bounds: sentences that answers state."""
+"""Premises (conditions) of membership bounds, as sentences of answers."""
 
 from __future__ import annotations
 
@@ -11,50 +11,54 @@ Known = Literal["mean", "stated", "population", "chi_square"]
 
 MEAN_IS_GAUSSIAN: Final = Premise(
     "mean_gradient_is_normal",
-    "The mean gradient of a batch is normally distributed, with the covariance Sigma of single gradients over the "
-    "batch size (central limit theorem): the adversary knows the law of the data, and none of the other records.",
+    "The mean gradient of a batch is normally distributed, with the covariance Sigma of single "
+    "gradients divided by the batch size (central limit theorem). The adversary knows the law of "
+    "the data, but no other record.",
     "unknown",
 )
 STEP_APPROXIMATED: Final = Premise(
     "step_approximated",
-    "The curve of one step is Gaussian (Corollary 5.1). It is so in the limit of large dimensions and batches; no "
-    "Gaussian curve bounds the one of Theorem 5.1: /errata#gmip-corollary-5-1.",
+    "The curve of one step is Gaussian (Corollary 5.1). That holds in the limit of large "
+    "dimensions and batches. No Gaussian curve bounds the curve of Theorem 5.1: "
+    "/errata#gmip-corollary-5-1.",
     "no",
 )
 RUN_APPROXIMATED: Final = Premise(
     "run_approximated",
-    "The curve of the run is the Gaussian limit of many steps (Equation 10) or the root of the sum of squares (D.3). "
-    "Neither is a bound: at small false positive rates the power of a finite run can be several times larger: "
-    "/errata#gmip-eq10.",
+    "The curve of the run is the Gaussian limit of many steps (Equation 10) or the root of the "
+    "sum of squares (D.3). Neither is a bound. At small false positive rates the power of a "
+    "finite run can be several times larger: /errata#gmip-eq10.",
     "no",
 )
 _INDEPENDENCE: Final = (
-    "Given the outputs of the steps before it, every step is as private as it is alone: the other records of its batch "
-    "are as unknown as at the start."
+    "Given the outputs of the earlier steps, every step is as private as it is alone. The other "
+    "records of its batch remain as unknown as at the start."
 )
 _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
     "mean": Premise(
         "susceptibility_bounded",
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
-        "the dimension in every step. The dimension is its mean, not a bound: about half of all records exceed it.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record is at most the "
+        "dimension in every step. The dimension is the mean of K, not a bound: about half of all "
+        "records exceed it.",
         "no",
     ),
     "stated": Premise(
         "susceptibility_bounded",
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record, with the mean subtracted, is at most "
-        "the stated one in every step.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of the record is at most the stated "
+        "number in every step.",
         "unknown",
     ),
     "population": Premise(
         "susceptibility_bounded",
-        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record, with the mean subtracted, is in every "
-        "step at most the one of its subpopulation; the weights are those of the population that records come from.",
+        "The susceptibility K = |Sigma^-1/2 (gradient - mean)|^2 of a record is in every step at "
+        "most the susceptibility of its subpopulation. The weights are the shares of the "
+        "subpopulations among all records.",
         "unknown",
     ),
     "chi_square": Premise(
         "susceptibility_is_chi_square",
-        "Gradients are normally distributed, so that the susceptibility of a record has the law chi-square with as "
-        "many degrees as dimensions, and it is the same in every step.",
+        "Gradients are normally distributed, so the susceptibility of a record has a chi-square law "
+        "with one degree per dimension. The susceptibility is the same in every step.",
         "unknown",
     ),
 }
@@ -75,8 +79,8 @@ def independence(steps: int, *, with_noise: bool) -> Premise:
     if not with_noise:
         return Premise(
             "steps_are_independent",
-            f"{_INDEPENDENCE} Without noise it is not so: all steps show the same hidden data, and together they can "
-            "say more.",
+            f"{_INDEPENDENCE} Without noise the assumption fails: all steps show the same hidden data, "
+            "and together they can reveal more.",
             "no",
         )
     return Premise("steps_are_independent", _INDEPENDENCE, "unknown")

@@ -1,4 +1,4 @@
-"""Curves of a run of noisy SGD against an adversary who has the law of the data, for one susceptibility."""
+"""Trade-off curves of noisy SGD against an adversary who has the law of the data, for one susceptibility K."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ LIMIT: Final = "Lemma 5.1 (Equation 10)"
 SQUARES: Final = "D.3 (with the squares under its root)"
 COMPOSED: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
 LINES: Final = (
-    "contour: cumulant generating functions of the steps, each of a chi-square statistic, add up; a certified line "
-    "integral reads the sum."
+    "contour: the cumulant generating functions of the steps (each a chi-square statistic) add "
+    "up, and a certified contour integral inverts the sum."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipRun:
-    """Run of `steps` steps, each as `mechanism` describes."""
+    """Training run of `steps` steps of noisy SGD, each as `mechanism` describes."""
 
     mechanism: NoisySgd
     steps: int
@@ -68,23 +68,23 @@ class MembershipRun:
 
     @property
     def effective_batch_size(self) -> Fraction:
-        """Effective batch size N = n + tau^2 n^2/C^2."""
+        """Effective batch size N = n + tau^2 n^2/C^2 of a step: batch size n, noise tau and clipping norm C."""
         step = self.mechanism
         return effective_batch_size(step.batch_size, step.noise_std, step.max_grad_norm)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step uses only a part of the data set."""
+        """Whether a step uses a random part of the data set instead of all records."""
         return self.mechanism.batch_size < self.mechanism.dataset_size
 
     @property
     def share(self) -> Fraction:
-        """Share of the data set in a batch."""
+        """Share of the data set in a batch, in (0, 1]."""
         return Fraction(self.mechanism.batch_size, self.mechanism.dataset_size)
 
 
 def run_of(mechanism: AbstractMechanism) -> MembershipRun:
-    """Return a mechanism as a run of noisy SGD.
+    """Return a mechanism as a training run of noisy SGD with its number of steps.
 
     Raises UnsupportedCombination with field `mechanism` for any other mechanism.
     """
@@ -92,7 +92,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
     while isinstance(inner, Repeated):
         steps, inner = steps * inner.steps, inner.mechanism
     if not isinstance(inner, NoisySgd):
-        reason = "this adversary's curve is known for means of gradients, of which the batch is known, alone."
+        reason = "the curve of this adversary is known only for noisy_sgd, the mean gradients of batches of known size."
         raise UnsupportedCombination(
             "mechanism", f"membership for {mechanism.type}", reason, ("noisy_sgd", "repeated noisy_sgd")
         )
@@ -100,7 +100,7 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
 
 
 def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition) -> str:
-    """Return the engine that provides the curve of such a run."""
+    """Return the name of the engine that provides the curve of a training run for a record of this susceptibility."""
     if composition != "exact" or not run.is_sampled or run.steps == 1:
         return CLOSED_FORM
     if step_curve == "gaussian":
@@ -112,19 +112,19 @@ def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, 
 
 
 def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
-    """Return the methods that a request may name for this curve."""
+    """Return the names of composition methods that a request may choose for this curve."""
     return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 
 def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
-    """Return the run of sampled steps whose own curves are Gaussian with `step_mu`."""
+    """Return the training run as sampled steps whose own curves are Gaussian with mu `step_mu`."""
     multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
     step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
     return Repeated(mechanism=step, steps=run.steps)
 
 
 def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
-    """Return mu of one step by Corollary 5.1, infinite if everything is revealed."""
+    """Return the membership parameter mu of one step by Corollary 5.1; infinite if everything is revealed."""
     known = math.isfinite(susceptibility)
     effective = run.effective_batch_size if known else Fraction(1)  # size 1 reveals everything as well
     return gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
@@ -138,7 +138,7 @@ def plan_of(
     options: EngineOptions,
     method: str = "auto",
 ) -> Plan:
-    """Plan the curves of a run against a record of this susceptibility.
+    """Return a plan for the trade-off curves of a training run, for a record of this susceptibility.
 
     Parameters
     ----------
@@ -152,6 +152,11 @@ def plan_of(
         Accuracy and limits.
     method : str
         "auto" or one of `engines_of`.
+
+    Returns
+    -------
+    Plan
+        Engine, grid and cost.
     """
     engine = engine_of(run, susceptibility, step_curve, composition)
     if DISCRETISED in (engine, method):
@@ -176,7 +181,9 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
     dimension, effective, steps = run.mechanism.dimension, run.effective_batch_size, run.steps
     if not run.is_sampled:
         curve = full_batches(dimension, susceptibility, effective, steps)
-        reason = "closed_form: statistics of steps on the whole data set add up to one with a chi-square law."
+        reason = (
+            "closed_form: the statistics of steps on the whole data set add up to one statistic with a chi-square law."
+        )
         return TradeOffPair(curve, curve.reversed(), SOURCE, (reason,))
     # A batch with only the record reveals it as soon as it is drawn.
     rate = run.mechanism.sample_rate
@@ -186,7 +193,10 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 
 
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
-    """Build the curves by contours; with `method` auto also by lattices where contours are wide."""
+    """Return the trade-off curves by contour inversion.
+
+    With `method` auto, lattices serve where contours are inaccurate.
+    """
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
 
@@ -204,7 +214,7 @@ def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions,
         return _on_lattices(run, susceptibility, options).add
 
     counter = SecondEngine(
-        f"discretised: also asked, since contour was wider than {tolerance:g}; both enclosures hold."
+        f"discretised: also computed, because the result of contour was wider than {tolerance:g}. Both enclosures hold."
     )
     both = Intersected(add, second, tolerance, counter)
     return replace(pair, add=both, remove=both.reversed(), second=counter)
@@ -252,7 +262,7 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
-    """Return mu of one step to a few digits, for costs; `step_mu_of` takes milliseconds."""
+    """Return the mu of one step to a few digits, for cost estimates; `step_mu_of` takes milliseconds."""
     dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
     if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:
         return LARGEST_MU

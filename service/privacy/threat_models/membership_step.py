@@ -24,18 +24,23 @@ MOST_DEGREES, MOST_NONCENTRALITY = 10**9, 10**12
 
 
 def full_batches(dimension: int, susceptibility: float, effective: Fraction, steps: int) -> AbstractTradeOff:
-    """Return the curve of `steps` steps that all use the whole data set: Theorem 5.1 with steps d and steps K.
+    """Return the trade-off curve of steps that all use the whole data set (Theorem 5.1).
 
     Parameters
     ----------
     dimension : int
-        Count d of parameters of the model.
+        Number d of parameters of the model.
     susceptibility : float
         K of the record, >= 0; infinite for a record that is recognised for certain.
     effective : Fraction
         The effective batch size N, at least 1.
     steps : int
-        Count of steps.
+        Number of steps.
+
+    Returns
+    -------
+    AbstractTradeOff
+        The curve for dimension `steps` d and susceptibility `steps` K.
 
     Raises
     ------
@@ -58,8 +63,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     degrees, shift = dimension * steps, Fraction(susceptibility) * steps
     if degrees > MOST_DEGREES or effective * shift > MOST_NONCENTRALITY:
         reason = (
-            f"tails of chi-square laws are known for up to {MOST_DEGREES:.0e} degrees and a noncentrality (effective "
-            f"batch size times susceptibility) of {MOST_NONCENTRALITY:.0e}."
+            f"tails of chi-square laws are computed for up to {MOST_DEGREES:.0e} degrees of freedom and a "
+            f"noncentrality of at most {MOST_NONCENTRALITY:.0e}. The noncentrality is the effective batch "
+            "size times the susceptibility."
         )
         raise UnsupportedCombination("mechanism", "noisy_sgd of this size", reason, ("step_curve gaussian",))
     rest = 1 - 1 / effective
@@ -73,7 +79,7 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipStep(ResolvedStep):
-    """Step that uses a share `sample_rate` < 1 of all records, against a record of this susceptibility.
+    """Step of noisy SGD under the membership adversary, with a share `sample_rate` < 1 of all records in a batch.
 
     In the direction add alone, H1 is the mixture (1 - p) H0 + p H1 of the step that uses the record. An adversary who
     asks whether the record was used does not face the swapped hypotheses.
@@ -93,7 +99,7 @@ class MembershipStep(ResolvedStep):
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
-    """Return K/2 - (d/2) ln(1 - 1/N), a sum of two positive terms."""
+    """Return the largest log-likelihood ratio K/2 - (d/2) ln(1 - 1/N) in nats, a sum of two positive terms."""
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
     # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.
     value = 0.5 * float(shift) - 0.5 * degrees * log

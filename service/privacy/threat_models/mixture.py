@@ -26,16 +26,24 @@ from service.privacy.trade_off.pair import TradeOffPair
 ADVERSARIES = 16
 SOURCE = "Kaissis et al. 2024 (GLRT), flexibilisation of the threat model: profiles mix linearly"
 REASON = (
-    "mixture: the adversary knows its own type, so the profiles of the types mix linearly and its false positives are "
-    "shared out at one likelihood ratio; steps are composed for each type first "
-    "(/errata#glrt-mixture)."
+    "mixture: the adversary knows its own type, so the profiles of the types mix linearly. The "
+    "types share the false positives at one likelihood ratio. Steps are composed for each type "
+    "first (/errata#glrt-mixture)."
 )
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adversary:
-    """Threat model with the probability that it attacks."""
+    """Threat model of a mixture, with the probability that it attacks.
+
+    Attributes
+    ----------
+    weight : Fraction
+        Probability.
+    threat_model : AbstractThreatModel
+        The attacker.
+    """
 
     weight: Annotated[float, WEIGHT]
     threat_model: AbstractThreatModel
@@ -47,7 +55,9 @@ class Adversary:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdversaryMixture(RelaxedThreatModel):
-    """Mixture of adversaries with the profile delta(eps) = sum w_i delta_i(eps) in each direction.
+    """Mixture of adversaries: one of them is drawn with probability w_i and attacks.
+
+    The privacy profile is delta(eps) = sum w_i delta_i(eps) in each direction.
 
     Notes
     -----
@@ -64,7 +74,7 @@ class AdversaryMixture(RelaxedThreatModel):
             raise OutOfDomain("components", len(self.components), f"a list of 1 to {ADVERSARIES} components")
         if any(isinstance(part.threat_model, AdversaryMixture) for part in self.components):
             raise UnsupportedCombination(
-                "threat_model", "mixture of mixtures", "write it as one mixture.", ("mixture",)
+                "threat_model", "mixture of mixtures", "write the parts as one mixture.", ("mixture",)
             )
         if abs(self._total - 1) > WEIGHT_SUM_TOLERANCE:
             raise OutOfDomain("components", float(self._total), "components whose weights sum to 1 (within 1e-12)")
@@ -79,7 +89,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
-        options = options.for_parts(len(self.components))
+        options = options.for_components(len(self.components))
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:
             return plans[0]
@@ -91,7 +101,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the worst of the worst cases that components are or have; the mixture may exceed any weaker one."""
+        """Return the strongest worst case among those of the components."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
@@ -106,8 +116,8 @@ class AdversaryMixture(RelaxedThreatModel):
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
         draw = Premise(
             "adversary_is_drawn",
-            "Which adversary attacks is drawn with the stated weights, independently of the data and for the whole "
-            "run, and the adversary knows what it is.",
+            "One adversary is drawn with the stated weights, independently of the data, for the whole "
+            "run. The adversary knows which type was drawn.",
             "unknown",
         )
         found = dict.fromkeys(premise for model in self._models for premise in model.premises(mechanism))

@@ -1,4 +1,4 @@
-"""Practical attacker with a list of candidates, half of which are in the data."""
+"""Attacker of practical membership privacy (PMP): has a list of candidates, half of which are in the data."""
 
 from __future__ import annotations
 
@@ -30,47 +30,49 @@ METHODS: Final = ("auto", "closed_form")
 SOURCE: Final = (
     "Lowy et al. 2023 (PMP), Definition 2 and Lemmas 3 and 6, delta unchanged; Kairouz, Oh, Viswanath 2015, Theorem 2.1"
 )
-STATED: Final = (
-    "closed_form: the curve of the PMP parameter that was stated; nothing of the mechanism enters that curve."
-)
+STATED: Final = "closed_form: the curve of the stated PMP parameter, which does not depend on the mechanism."
 NOT_COMPOSABLE: Final = (
-    "PMP does not compose: parameters of several releases must not be added, nor does one that holds for a set of "
-    "candidates hold for another."
+    "PMP does not compose: do not add the parameters of several releases. A parameter for one "
+    "set of candidates does not hold for another set."
 )
 ONE_HALF: Final = "The prior is 1/2 by construction: half of the candidates are in the data."
 BOTH_HOLD: Final = (
-    "The worst case of replacing a record of the same release holds too: at every rate the smaller power is served."
+    "The worst case of replacing a record in the same release is also a bound. The answer uses "
+    "the smaller power at every false positive rate."
 )
 BRACKET: Final = (
-    "bracket: two upper bounds hold (the stated parameter, Lowy et al. 2023, Definition 2; the worst case, by joint "
-    "convexity over the halves) and the smaller is served; no release is known that attains it where the second rules."
+    "bracket: two upper bounds hold, and the answer is the smaller one (the stated parameter, "
+    "Lowy et al. 2023, Definition 2; the worst case, by joint convexity over the halves). Where "
+    "the worst case is smaller, no release is known that attains it."
 )
 NOT_REPLACED: Final = (
-    "The worst case beside is that of another relation than replacing a record, and no bound for this attacker, whose "
-    "data all have one size: no curves are known for replacing a record of this mechanism."
+    "The worst case in this response has another neighbouring relation than replacing a record. "
+    "It is no bound for this attacker, whose data sets all have one size. No curves are known "
+    "for replacing a record of this mechanism."
 )
 ALONE: Final = (
-    "bracket: the stated parameter bounds the attacker (Lowy et al. 2023, Definition 2), and no release of this "
-    "mechanism is known that attains its curve; what replacing a record shows, which would bound both, is not known."
+    "bracket: the stated parameter bounds the attacker (Lowy et al. 2023, Definition 2). No "
+    "release of this mechanism is known that attains this curve. The second bound, from "
+    "replacing a record, is not known for this mechanism."
 )
 REPLACED: Final = WorstCase("replace_one")
 PREMISES: Final = (
     Premise(
         "epsilon_pmp_is_of_the_release",
-        "epsilon_pmp and delta were computed for the whole release as it was run, on this very set of 2n different "
-        "candidate records.",
+        "epsilon_pmp and delta were computed for the whole release as it was run, on this set of 2n "
+        "different candidate records.",
         "unknown",
     ),
     Premise(
         "candidates_half_drawn",
-        "The data are n of the 2n candidates, drawn uniformly, and the attacker knows the candidates but nothing "
-        "about which of them were drawn.",
+        "The data are n of the 2n candidates, drawn uniformly. The attacker knows the candidates, "
+        "but nothing about the draw.",
         "unknown",
     ),
     Premise(
         "guess_sees_a_release",
-        "baseline_success of a reconstruction is the chance to succeed with the release of data without the record, "
-        "from which other candidates may be told.",
+        "baseline_success of a reconstruction is the probability of success with a release of data "
+        "without the record. Such a release may reveal other candidates.",
         "unknown",
     ),
 )
@@ -79,7 +81,7 @@ PREMISES: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practical(RelaxedThreatModel):
-    """Release that is (epsilon_pmp, delta)-PMP.
+    """Attacker of practical membership privacy, against a release that is stated to be (epsilon_pmp, delta)-PMP.
 
     Two laws of the output are (epsilon_pmp, delta)-indistinguishable in both directions: with a candidate in the data,
     and with the candidate out, each averaged over all halves of the candidates.
@@ -87,8 +89,9 @@ class Practical(RelaxedThreatModel):
     Notes
     -----
     f(alpha) = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)). So the largest accuracy is (e^eps +
-    delta)/(1 + e^eps), and eta of eta-MIP is half the advantage: tanh(eps/2)/2 for delta = 0. Randomised response with
-    parameters (eps, delta) on which of two candidates is in the data attains the curve of the parameter.
+    delta)/(1 + e^eps), and eta of eta-membership inference privacy is half the advantage: tanh(eps/2)/2 for delta = 0.
+    Randomised response with parameters (eps, delta) on which of two candidates is in the data attains the curve of the
+    parameter.
 
     The parameter belongs to one mechanism on one set of candidates. It is stated, not derived from the mechanism. The
     worst case of the mechanism is that of replacing a record, because all data have one size. By joint convexity this
@@ -105,7 +108,7 @@ class Practical(RelaxedThreatModel):
     @override
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
         if method not in METHODS:
-            reason = "a stated parameter has its curve in closed form, and nothing to compose."
+            reason = "a stated parameter has a curve in closed form, and no steps to compose."
             raise UnsupportedCombination("method", f"{method} for practical", reason, METHODS)
         own = choose.plan(self._stated, CLOSED_FORM)
         if not self.is_bounded(mechanism):
@@ -122,7 +125,7 @@ class Practical(RelaxedThreatModel):
 
     @override
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the pair of replacing a record is known; all data of this attacker have one size."""
+        """Return whether the worst case of a replaced record is known, which bounds this attacker."""
         return _serves(REPLACED, mechanism)
 
     @override
@@ -133,11 +136,12 @@ class Practical(RelaxedThreatModel):
     def check_question(self, question: str, prior: float | None) -> None:
         if question == "deletion_capacity":
             reason = (
-                "which candidates are in is not independent of one another, and the bound of each is for one alone."
+                "candidates are not in the data independently of each other, and the bound holds for one "
+                "candidate alone."
             )
             raise UnsupportedCombination("question", "deletion_capacity for practical", reason, ("worst_case",))
         if prior not in (None, PRIOR):
-            reason = "PMP averages over data that hold half of the candidates."
+            reason = "PMP averages over data sets with half of the candidates."
             raise UnsupportedCombination("prior", "a prior other than 1/2 for practical", reason, ("prior 0.5",))
 
     @property
@@ -154,12 +158,12 @@ def _larger(own: Plan, worst: Plan) -> TradeOffPair:
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:
-    """Return the curve of the stated parameter."""
+    """Return the trade-off curves of the stated parameter of practical membership privacy, with these notes."""
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
 def _serves(model: WorstCase, mechanism: AbstractMechanism) -> bool:
-    """Return whether the worst case has known curves."""
+    """Return whether the worst case has known trade-off curves for the mechanism."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
     try:
         for part in parts:

@@ -28,7 +28,10 @@ class RelaxedThreatModel(AbstractThreatModel):
     def plan(
         self, mechanism: AbstractMechanism, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS
     ) -> Plan:
-        """Return the plan of this attacker; its curves include those of the worst case if these are a bound."""
+        """Return the plan of this attacker (engine, grid and cost).
+
+        Its curves are capped by the worst case if that is a bound.
+        """
         try:
             worst = self.worst_case(mechanism).plan(mechanism, "auto", options)
         except UnsupportedCombination:
@@ -40,7 +43,7 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
-        """Return the plan of this attacker alone.
+        """Return the plan of this attacker alone, without the cap by the worst case.
 
         Parameters
         ----------
@@ -48,6 +51,11 @@ class RelaxedThreatModel(AbstractThreatModel):
             As in `plan`.
         worst : Plan or None
             The plan of `worst_case`, or None without known curves.
+
+        Returns
+        -------
+        Plan
+            Engine, grid and cost.
 
         Raises
         ------
@@ -63,16 +71,19 @@ class RelaxedThreatModel(AbstractThreatModel):
 
     @abstractmethod
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the worst case that accompanies the answers."""
+        """Return the worst case that accompanies the answers against this attacker."""
 
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether this worst case bounds the attacker at every rate."""
+        """Return whether the accompanying worst case has at least the power of this attacker at every rate."""
         del mechanism
         return True
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
-    """Return the worst case that accompanies the answers of a relaxed model; None if the model is the worst case."""
+    """Return the worst case that accompanies the answers of a relaxed (weaker) attacker.
+
+    None: the model is the worst case.
+    """
     if type(model) is WorstCase:
         return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None

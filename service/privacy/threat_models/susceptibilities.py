@@ -22,7 +22,7 @@ EVERYTHING: Final = math.inf
 
 @dataclass(frozen=True, slots=True)
 class ChiSquarePopulation:
-    """Susceptibilities with their shares, stochastically at least (`above`) and at most (`below`) those of the law.
+    """Finitely many susceptibilities with shares, stochastically above (`above`) and below (`below`) a chi-square law.
 
     For every k, the share of `above` that is at most k does not exceed that of the law, and the share of `below` is not
     less than that of the law.
@@ -33,7 +33,10 @@ class ChiSquarePopulation:
 
 
 def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
-    """Return brackets of chi2_d by endpoints of intervals, with masses from enclosures of its distribution function."""
+    """Return laws of finitely many susceptibilities on both sides of the chi-square law with `dimension` degrees.
+
+    The values are endpoints of `cells` intervals, with masses from enclosures of the distribution function.
+    """
     scores = np.linspace(LOWEST_SCORE, HIGHEST_SCORE, cells)
     # Endpoints by the cube root of Wilson and Hilferty of normal scores. Every choice of endpoints is valid.
     spread = 2 / (9 * dimension)
@@ -49,13 +52,13 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
 
 
 def chi_square_reach(dimension: int) -> float:
-    """Return the approximate largest susceptibility that is not `EVERYTHING`."""
+    """Return the approximate largest susceptibility of a chi-square population that is treated as finite."""
     spread = 2 / (9 * dimension)
     return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3
 
 
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
-    """Return bounds (side -1: lower, 1: upper) of P(K <= k), from the smaller of both tails."""
+    """Return bounds (side -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller of both tails."""
     outward = 2.0**-50 * side
     head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)
     return [
@@ -65,7 +68,7 @@ def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: 
 
 
 def _masses(places: list[float], distribution: list[Fraction]) -> dict[float, Fraction]:
-    """Return the masses at ascending values, from the distribution function there, which rises to 1."""
+    """Return the mass at each of the ascending values `places`, from the distribution function there."""
     masses = {
         place: after - before
         for place, before, after in zip(places, [Fraction(0), *distribution], distribution, strict=False)

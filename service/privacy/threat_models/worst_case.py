@@ -22,10 +22,16 @@ from service.privacy.trade_off.pair import TradeOffPair
 @final
 @dataclass(frozen=True, slots=True)
 class WorstCase(AbstractThreatModel):
-    """Best test between data sets that are neighbours under `neighboring_relation`.
+    """Adversary of differential privacy: the best test between data sets that are neighbours.
 
-    The data sets differ in `records` records of one person (None: one). `under` of a step returns the step under a
-    relation, or names the missing theorem.
+    Attributes
+    ----------
+    neighboring_relation : str
+        Relation of the data sets, for example `add_or_remove_one`.
+    records : int or None
+        Number of records of one person in which they differ; None: one.
+
+    The method `under` of a step returns the step under a relation, or names the missing theorem.
 
     Notes
     -----
@@ -46,7 +52,7 @@ class WorstCase(AbstractThreatModel):
 
     @property
     def neighbours(self) -> Neighbours:
-        """Data sets between which the attacker distinguishes."""
+        """Neighbouring data sets between which the attacker distinguishes."""
         return _neighbours(self.neighboring_relation, self.records or 1)
 
     @override
@@ -74,8 +80,8 @@ def worst_of(models: Iterable[WorstCase]) -> WorstCase:
     """Return a worst case that no model exceeds at any rate, if its curves are known.
 
     The result has the relation under which a record moves a release farthest, and the most records. An empty record is
-    a special replacement of a record. An added record has the pair of a record that replaces an empty one, or a weaker
-    pair.
+    a special replacement of a record. An added record has the worst case of a record that replaces an empty one, or a
+    weaker one.
     """
     listed = list(models)
     return WorstCase(

@@ -36,12 +36,12 @@ LARGEST_EPSILON = 1e15
 
 @dataclass(frozen=True, slots=True)
 class CurvePoints:
-    """Enclosures of a curve at given false positive rates; neither number is computed as one minus the other.
+    """Points of a trade-off curve at given false positive rates alpha.
 
     Attributes
     ----------
     type_two_error, power : EnclosureArray
-        f(alpha) and 1 - f(alpha).
+        Type II error f(alpha) and power 1 - f(alpha). Neither is computed as one minus the other.
     log_slope : EnclosureArray
         ln(-f'(alpha)), the log-likelihood ratio at the threshold of the best test. At a kink the enclosure contains the
         logarithms of the subdifferential. Bounds may be infinite.
@@ -52,7 +52,7 @@ class CurvePoints:
     log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
-        """Return the points at these indices."""
+        """Return the points of the curve at these indices."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
@@ -76,7 +76,18 @@ class AbstractTradeOff(ABC):
 
     @final
     def points(self, false_positive_rates: FloatArray) -> CurvePoints:
-        """Return type II error, power and slope at each false positive rate in [0, 1]."""
+        """Return type II error, power and slope at each false positive rate.
+
+        Parameters
+        ----------
+        false_positive_rates : array, shape (n,)
+            Rates in [0, 1].
+
+        Returns
+        -------
+        CurvePoints
+            Enclosures, shape (n,).
+        """
         alpha, least, most = _checked("false_positive_rates", false_positive_rates, 0.0, 1.0)
         count_work(A_READING + A_NUMBER * alpha.size)
         if least > 0 and most < 1:
@@ -88,17 +99,50 @@ class AbstractTradeOff(ABC):
 
     @final
     def power(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Return the largest true positive rate 1 - f(alpha) at each false positive rate in [0, 1]."""
+        """Return the largest true positive rate (power) 1 - f(alpha) at each false positive rate.
+
+        Parameters
+        ----------
+        false_positive_rates : array, shape (n,)
+            Rates alpha in [0, 1].
+
+        Returns
+        -------
+        EnclosureArray
+            Power, shape (n,).
+        """
         return self.points(false_positive_rates).power
 
     @final
     def type_two_error(self, false_positive_rates: FloatArray) -> EnclosureArray:
-        """Return the smallest type II error f(alpha) at each false positive rate in [0, 1]."""
+        """Return the smallest type II error f(alpha) at each false positive rate.
+
+        Parameters
+        ----------
+        false_positive_rates : array, shape (n,)
+            Rates alpha in [0, 1].
+
+        Returns
+        -------
+        EnclosureArray
+            Type II error, shape (n,).
+        """
         return self.points(false_positive_rates).type_two_error
 
     @final
     def profile(self, epsilons: FloatArray) -> EnclosureArray:
-        """Return delta(eps) = sup_alpha power(alpha) - e^eps alpha for each real or infinite eps (nats)."""
+        """Return the privacy profile delta(eps) = sup_alpha power(alpha) - e^eps alpha.
+
+        Parameters
+        ----------
+        epsilons : array, shape (n,)
+            Real or infinite eps, nats.
+
+        Returns
+        -------
+        EnclosureArray
+            delta in [0, 1], shape (n,).
+        """
         epsilon, least, most = _checked("epsilons", epsilons, -math.inf, math.inf)
         count_work(A_READING + A_NUMBER * epsilon.size)
         if least > -math.inf and most < math.inf:
@@ -110,7 +154,7 @@ class AbstractTradeOff(ABC):
 
     @final
     def rough_profile(self, epsilons: FloatArray, rate: float) -> EnclosureArray:
-        """Return wide but inexpensive enclosures of the profile, for bounds that need few digits.
+        """Return wide but inexpensive enclosures of the privacy profile delta(eps), for bounds that need few digits.
 
         Parameters
         ----------
@@ -132,7 +176,18 @@ class AbstractTradeOff(ABC):
 
     @final
     def power_at(self, false_positive_rate: float) -> Enclosure:
-        """Return the power at one false positive rate in [0, 1]."""
+        """Return the power at one false positive rate.
+
+        Parameters
+        ----------
+        false_positive_rate : float
+            In [0, 1].
+
+        Returns
+        -------
+        Enclosure
+            The power, with logarithms of its bounds where it may underflow.
+        """
         if 0 < false_positive_rate < 1:
             count_work(A_READING)
             power = self._capped_power(false_positive_rate)
@@ -141,7 +196,18 @@ class AbstractTradeOff(ABC):
 
     @final
     def profile_at(self, epsilon: float) -> Enclosure:
-        """Return delta(eps) at one eps (nats)."""
+        """Return the privacy profile delta(eps) at one eps.
+
+        Parameters
+        ----------
+        epsilon : float
+            eps in nats, real or infinite.
+
+        Returns
+        -------
+        Enclosure
+            delta in [0, 1].
+        """
         if math.isfinite(epsilon):
             count_work(A_READING)
             return self._capped_delta(epsilon)
@@ -149,7 +215,7 @@ class AbstractTradeOff(ABC):
 
     @final
     def epsilon(self, delta: float) -> Enclosure:
-        """Return the smallest eps >= 0 (nats) with delta(eps) <= delta.
+        """Return the smallest eps >= 0 (nats) at which the curve satisfies (eps, delta)-DP.
 
         Parameters
         ----------
@@ -159,7 +225,7 @@ class AbstractTradeOff(ABC):
         Returns
         -------
         Enclosure
-            Infinite if no finite eps satisfies the condition.
+            The smallest eps with delta(eps) <= delta; infinite if no finite eps satisfies this.
 
         Raises
         ------
@@ -179,7 +245,7 @@ class AbstractTradeOff(ABC):
         return self._epsilon_formula(delta)
 
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
-        """Return an upper bound of epsilon(delta), 0 < delta < 1, at almost no cost; infinity if none is known.
+        """Return an upper bound of `epsilon(delta)` at almost no cost.
 
         Parameters
         ----------
@@ -187,19 +253,40 @@ class AbstractTradeOff(ABC):
             In (0, 1).
         enough : float
             An epsilon that the bound need not be below. One number of the profile may prove it.
+
+        Returns
+        -------
+        float
+            Upper bound in nats; infinity if none is known.
         """
         del delta, enough
         return math.inf
 
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of profile(epsilon) for finite epsilon, below its cost; 1 if none is known."""
+        """Return an upper bound of the privacy profile at one eps, at less cost than its value.
+
+        Parameters
+        ----------
+        epsilon : float
+            Finite eps, nats.
+
+        Returns
+        -------
+        float
+            Upper bound of delta(eps); 1 if none is known.
+        """
         del epsilon
         return 1.0
+
+    def is_settled(self, epsilon: float) -> bool:
+        """Return whether profile(epsilon) was evaluated and no second engine has narrower bounds, even if wide."""
+        del epsilon
+        return False
 
     @property
     @abstractmethod
     def largest_log_ratio(self) -> Enclosure:
-        """Essential supremum of L under H1 (nats), the log slope as alpha -> 0.
+        """Largest log-likelihood ratio L under H1 (essential supremum, nats), the log slope as alpha -> 0.
 
         Infinite for unbounded L, and if H1 has mass outside H0.
         """
@@ -207,7 +294,7 @@ class AbstractTradeOff(ABC):
     @property
     @abstractmethod
     def smallest_log_ratio(self) -> Enclosure:
-        """Essential infimum of L under H0 (nats), the log slope as alpha -> 1.
+        """Smallest log-likelihood ratio L under H0 (essential infimum, nats), the log slope as alpha -> 1.
 
         Minus infinity for unbounded L, and if H0 has mass outside H1.
         """
@@ -223,12 +310,12 @@ class AbstractTradeOff(ABC):
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """Smallest mu with f >= g_mu on all of [0, 1] if a closed form is known, by default None."""
+        """Smallest mu for which the curve satisfies mu-GDP (f >= g_mu everywhere); None without a closed form."""
         return None
 
     @property
     def global_gdp_mu_limit(self) -> float:
-        """Upper bound of the smallest mu with f >= g_mu, for curves without `global_gdp_mu`; by default infinity."""
+        """Upper bound of the smallest mu for which the curve satisfies mu-GDP, at no cost; by default infinity."""
         return math.inf
 
     @abstractmethod
@@ -264,7 +351,7 @@ class AbstractTradeOff(ABC):
 
     @property
     def outer_log_ratios(self) -> tuple[float, float]:
-        """Lower bound of `smallest_log_ratio` and upper bound of `largest_log_ratio`."""
+        """Lower bound of `smallest_log_ratio` and upper bound of `largest_log_ratio`, in nats."""
         return self.smallest_log_ratio.lower, self.largest_log_ratio.upper
 
     @cached_property
@@ -313,30 +400,32 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """Compute `points` for rates strictly between 0 and 1."""
+        """Compute points of the curve for false positive rates strictly between 0 and 1."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        """Compute `profile` for finite epsilons."""
+        """Compute the privacy profile for finite epsilons."""
 
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        """Compute `rough_profile`; overridden where less precision costs less."""
+        """Compute wide enclosures of the privacy profile. Subclasses override this if less precision costs less."""
         del rate
         return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute `power_at` for a rate strictly between 0 and 1; overridden where this costs less than an array."""
+        """Compute the power at a rate strictly between 0 and 1. Subclasses override this to avoid arrays."""
         return self._points_formula(np.array([rate])).power.at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        """Compute `profile_at` for a finite epsilon; overridden where this costs less than an array."""
+        """Compute the privacy profile at a finite epsilon. Subclasses override this to avoid arrays."""
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        """Compute `epsilon` for delta strictly between 0 and 1, at least the lower bound of the singular power.
+        """Compute `epsilon` for delta strictly between 0 and 1.
 
-        The default is the root of the profile, searched up to the largest log-likelihood ratio. If this ratio is
-        infinite, the search extends to the first power of 2 where the profile is proved to be at most delta. Curves
+        delta is at least the lower bound of the power at rate 0.
+
+        The default is the root of the privacy profile, searched up to the largest log-likelihood ratio. If this ratio
+        is infinite, the search extends to the first power of 2 where the profile is proved to be at most delta. Curves
         override the method where less work is enough.
         """
         most = max(self.largest_log_ratio.upper, 0.0)
@@ -350,7 +439,7 @@ class AbstractTradeOff(ABC):
 
 
 def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[FloatArray, float, float]:
-    """Return the values as an array, with their smallest and largest value."""
+    """Return (values as an array, smallest value, largest value), and raise OutOfDomain outside [low, high]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 1 and array.size > 0:
         # A single value needs no reductions. They cost as much as the rest of the check.

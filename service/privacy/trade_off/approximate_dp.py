@@ -1,4 +1,4 @@
-"""Trade-off curve of (eps, delta)-differential privacy, with pure DP and equal laws as special cases."""
+"""Trade-off curve of (eps, delta)-differential privacy. Pure DP and no information at all are special cases."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class ApproximateDpTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """mu = -2 Phi^-1(1/(1 + e^eps)), where g_mu touches the kink; infinite for delta > 0."""
+        """mu of the largest Gaussian curve below this curve, -2 Phi^-1(1/(1 + e^eps)); infinite for delta > 0.
+
+        The curve of mu-GDP touches the kink of this curve.
+        """
         if self.delta_parameter > 0:
             return Enclosure.point(math.inf)
         eps = self.epsilon_parameter
@@ -161,7 +164,10 @@ class ApproximateDpTradeOff(AbstractTradeOff):
 
 
 def _no_information(alpha: FloatArray) -> CurvePoints:
-    """Return the points of f = 1 - alpha: the power is alpha exactly, the type II error within half an ulp."""
+    """Return the points of f = 1 - alpha, where nothing is revealed.
+
+    The power is alpha exactly, and the type II error is within half a unit in the last place.
+    """
     rest = 1 - alpha
     exact = 1 - rest == alpha
     lower = np.where(exact, rest, np.nextafter(rest, 0.0))

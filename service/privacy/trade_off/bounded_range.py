@@ -25,13 +25,16 @@ LARGE_RANGE = 600.0
 
 
 def exponential_curve(bounded_range: float) -> AbstractTradeOff:
-    """Return the curve of a range eta >= 0 in nats; for eta = 0 exactly the curve of two equal laws."""
+    """Return the trade-off curve of an exponential mechanism whose losses have a range of length eta >= 0 in nats.
+
+    For eta = 0 it is exactly the curve of two equal laws.
+    """
     return ApproximateDpTradeOff(0.0, 0.0) if bounded_range == 0 else ExponentialTradeOff(bounded_range)
 
 
 @final
 class ExponentialTradeOff(AbstractSelfInverse):
-    """Trade-off curve f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha) of a range eta > 0 in nats.
+    """Trade-off curve f(alpha) = (1 - alpha)/(1 - alpha + e^eta alpha) for losses in an interval of length eta > 0.
 
     Notes
     -----
@@ -61,7 +64,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """mu = -2 Phi^-1(1/(1 + e^{eta/2})), equal to that of (eta/2)-DP.
+        """mu of the largest Gaussian curve below this curve: -2 Phi^-1(1/(1 + e^{eta/2})), equal to that of (eta/2)-DP.
 
         Notes
         -----
@@ -100,7 +103,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
         )
 
     def _type_two_error_in_logs(self, alpha: FloatArray) -> EnclosureArray:
-        """Compute f from ln f = -ln(1 + e^o), where o is the log odds of the power."""
+        """Compute the type II error f from ln f = -ln(1 + e^o), where o is the log odds of the power."""
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         odds = (log_alpha - log_rest) + self.bounded_range
         error = FUNCTION_ERROR * (np.abs(log_alpha) + np.abs(log_rest) + self.bounded_range)
@@ -141,6 +144,6 @@ class ExponentialTradeOff(AbstractSelfInverse):
 
 
 def _outward(value: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return both bounds of numbers >= 0 within SLACK, or within a few of the smallest doubles."""
+    """Return (lower, upper) bounds of numbers >= 0 within SLACK, or within a few of the smallest doubles."""
     step = 4 * SMALLEST
     return np.maximum(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step

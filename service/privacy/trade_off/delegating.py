@@ -1,4 +1,4 @@
-"""Curves that delegate to another curve: their base class, a memoising curve, and one without a claim to bound."""
+"""Curves that delegate to another curve: their base class, a memoising curve, and a curve of approximations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 
 class DelegatingCurve(AbstractTradeOff):
-    """Curve with the extreme ratios, lists, epsilons and inexpensive upper bounds of `curve`.
+    """Trade-off curve whose numbers are those of another `curve`, for subclasses that change some of them.
 
     Single numbers are evaluated from lists of length one, as in `AbstractTradeOff`. Subclasses override the methods
     that compute in another way, or the conversion of every number and every array (`_number`, `_array`).
@@ -25,11 +25,11 @@ class DelegatingCurve(AbstractTradeOff):
         self.evidence, self.method = curve.evidence, curve.method
 
     def _number(self, number: Enclosure) -> Enclosure:
-        """Convert a number of `curve`; by default the number itself."""
+        """Convert one number of the wrapped curve; by default return the number itself."""
         return number
 
     def _array(self, bounds: EnclosureArray) -> EnclosureArray:
-        """Convert an array of `curve`; by default the array itself."""
+        """Convert an array of numbers of the wrapped curve; by default return the array itself."""
         return bounds
 
     @property
@@ -86,7 +86,7 @@ class DelegatingCurve(AbstractTradeOff):
 
 @final
 class MemoisedCurve(DelegatingCurve):
-    """Curve with the numbers of `curve` that computes points once for every list of rates."""
+    """Trade-off curve with the numbers of `curve` that computes points once for every list of rates."""
 
     def __init__(self, curve: AbstractTradeOff, inverse: AbstractTradeOff | MemoisedCurve) -> None:
         super().__init__(curve)
@@ -108,7 +108,7 @@ class MemoisedCurve(DelegatingCurve):
 
 @final
 class Approximate(DelegatingCurve):
-    """Curve with the numbers of `curve` as asymptotic evidence."""
+    """Trade-off curve with the numbers of `curve` as asymptotic evidence: approximations without bounds."""
 
     def __init__(self, curve: AbstractTradeOff) -> None:
         super().__init__(curve)

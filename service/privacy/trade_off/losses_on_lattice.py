@@ -1,8 +1,9 @@
-"""Pair of laws of a statistic that is observed several times, with log-likelihood ratios rounded to a lattice.
+"""Laws of a statistic under two hypotheses, observed several times, with log-likelihood ratios on a lattice.
 
-Rounding is post-processing. An attacker who observes only the rounded ratio has at most the power of an attacker who
-observes the statistic. The same holds for the sum of several rounded ratios, and for sums whose partial sums are moved
-to the edge of a window. So a test of such a sum is a test of the release, and its power is attained.
+The ratios are rounded to multiples of a step. Rounding is post-processing. An attacker who observes only the rounded
+ratio has at most the power of an attacker who observes the statistic. The same holds for the sum of several rounded
+ratios, and for sums whose partial sums are moved to the edge of a window. So a test of such a sum is a test of the
+release, and its power is attained.
 
 All masses are non-negative, so that direct convolutions compute the masses of the sum with a relative error.
 """
@@ -37,7 +38,7 @@ MASS: Final = 1e-17
 @final
 @dataclass(frozen=True, slots=True)
 class TwoLaws:
-    """Masses of a statistic at consecutive integers under both hypotheses.
+    """Masses of a statistic at consecutive integers under both hypotheses (H0: record absent, H1: present).
 
     Attributes
     ----------
@@ -72,7 +73,7 @@ class TwoLaws:
         return folded(laws, times, TwoLaws.plus, lambda laws, terms: laws.moved_to_window(MASS * terms / times))
 
     def corners(self) -> Corners:
-        """Return the tests that say "present" above a likelihood ratio: rates from above, powers from below."""
+        """Return the tests that reject H0 above a likelihood ratio: upper bounds of rates, lower bounds of powers."""
         some = (self.absent > 0) & (self.present >= 0)
         absent, present = self.absent[some], self.present[some]
         order = np.argsort(-(present / absent), kind="stable")
@@ -86,7 +87,7 @@ class TwoLaws:
         return Corners.hull(np.where(rate > 0.5, 1 - rest, rate), rest, power, np.where(power > 0.5, error, 1 - power))
 
     def _losses(self) -> tuple[FloatArray, float, float]:
-        """Return the log-likelihood ratios, the distance of their means, and their larger standard deviation."""
+        """Return log-likelihood ratios (nats), the distance of their means, and their larger standard deviation."""
         some = (self.absent > 0) & (self.present > 0)
         loss = np.zeros(len(self.absent))
         loss[some] = np.log(self.present[some]) - np.log(self.absent[some])
@@ -98,13 +99,13 @@ class TwoLaws:
         return loss, abs(means[1] - means[0]), math.sqrt(max(squares))
 
     def _gathered(self, index: IndexArray) -> TwoLaws:
-        """Return the laws of an index of the statistic."""
+        """Return the laws of a function of the statistic, given by its integer value `index` at each outcome."""
         absent, present = (gathered(index, masses) for masses in (self.absent, self.present))
         rounding = (len(index) + 4) * UNIT_ROUNDOFF
         return TwoLaws(absent, present, self.relative + rounding, self.extra, self.missing)
 
     def plus(self, other: TwoLaws) -> TwoLaws:
-        """Return the laws of the sum of two independent statistics."""
+        """Return the laws of the sum of two independent statistics under both hypotheses."""
         terms = min(len(self.absent), len(other.absent)) + 4
         return TwoLaws(
             np.convolve(self.absent, other.absent),
@@ -134,5 +135,5 @@ class TwoLaws:
 
 
 def _beyond(values: FloatArray) -> FloatArray:
-    """Return the sum of all later values, for each value."""
+    """Return, for each value, the sum of all later values."""
     return np.concatenate([np.cumsum(values[:0:-1])[::-1], [0.0]])

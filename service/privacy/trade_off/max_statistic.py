@@ -30,7 +30,7 @@ RIGHTMOST: Final = 40.0
 
 
 class LogTails(NamedTuple):
-    """Bounds of ln P(max <= x) and of ln P(max > x)."""
+    """Bounds of the log tails of a maximum: ln P(max <= x) and ln P(max > x)."""
 
     below_low: FloatArray
     below_high: FloatArray
@@ -41,13 +41,21 @@ class LogTails(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class LargestOfMany:
-    """Maximum of `count` = T >= 1 numbers, one of which has the exact `shift` a."""
+    """Law of the maximum of T independent normal numbers, one of which is shifted.
+
+    Attributes
+    ----------
+    count : int
+        T >= 1.
+    shift : float
+        Exact shift a >= 0.
+    """
 
     count: int
     shift: float
 
     def tails(self, x: FloatArray) -> LogTails:
-        """Return bounds of both log tails at finite x, which are exact doubles.
+        """Return bounds of both log tails of the maximum at finite x, which are exact doubles; shape (n,).
 
         Notes
         -----
@@ -74,7 +82,10 @@ class LargestOfMany:
 
 
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
-    """Return candidate thresholds for the maximum under any of the shifts: ascending multiples of the spacing."""
+    """Return candidate thresholds for the maximum of `count` numbers under any of the shifts.
+
+    They are ascending multiples of the spacing, shape (n,).
+    """
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
     ends = [(mode + LEFTMOST, mode + RIGHTMOST) for mode in (0.0, typical, *shifts)]
     places = [
@@ -95,14 +106,14 @@ CHUNK: Final = 1 << 20
 
 
 class Rates(NamedTuple):
-    """Natural logarithms of the rates of a test.
+    """Error rates of tests in logarithms, arrays of one shape.
 
     Attributes
     ----------
     alpha, rest : array
-        The false positive rate from above, and its complement from below.
+        ln of the false positive rate (upper bounds), and of its complement (lower bounds).
     power, error : array
-        The power from below, and the type II error from above.
+        ln of the power (lower bounds), and of the type II error (upper bounds).
     """
 
     alpha: FloatArray
@@ -114,9 +125,13 @@ class Rates(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ThresholdTests:
-    """Threshold tests between H0, where one of T numbers has the shift `absent`, and H1 with the shift `present`.
+    """Tests that compare the maximum of T normal numbers with a threshold.
 
-    The larger one of both shifts determines on which side of a threshold an attacker says member.
+    Attributes
+    ----------
+    absent, present : LargestOfMany
+        Laws of the maximum under H0 and H1. The larger shift determines on which side of a threshold an attacker says
+        member.
     """
 
     absent: LargestOfMany
@@ -124,11 +139,22 @@ class ThresholdTests:
 
     @cached_property
     def coarse(self) -> tuple[FloatArray, Rates]:
-        """Thresholds over all modes, in the order of rising false positive rates, and their tests."""
+        """Thresholds over all modes, by rising false positive rates, and the error rates of their tests."""
         return self.spaced(COARSE)
 
     def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
-        """Return thresholds at a distance in standard deviations, by rising false positive rates, and their tests."""
+        """Return thresholds at equal distances, with the error rates of their tests.
+
+        Parameters
+        ----------
+        spacing : float
+            Distance in standard deviations of a number.
+
+        Returns
+        -------
+        (array, Rates)
+            Thresholds in the order of rising false positive rates, and their rates.
+        """
         x = thresholds(self.absent.count, (self.absent.shift, self.present.shift), spacing)
         x = x[::-1] if self._above else x
         return x, self.rates(x)
@@ -139,12 +165,12 @@ class ThresholdTests:
 
     @np.errstate(all="ignore")
     def rates(self, x: FloatArray) -> Rates:
-        """Compute the rates of the tests with these thresholds."""
+        """Return the error rates of the tests with these thresholds, in logarithms."""
         h0, h1 = self.absent.tails(x), self.present.tails(x)
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
-        """Find the tests whose false positive rate surely is at most alpha, and close to alpha."""
+        """Return the error rates of tests whose false positive rate surely is at most alpha, and close to alpha."""
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
         inside = x[np.clip(place - 1, 0, len(x) - 1)]
@@ -162,7 +188,20 @@ class ThresholdTests:
         )
 
     def best(self, values: FloatArray, gain: Gain) -> FloatArray:
-        """Return the largest gain over all thresholds, for each value."""
+        """Return the largest gain over all thresholds, for each value.
+
+        Parameters
+        ----------
+        values : array, shape (n,)
+            Arguments of the gain.
+        gain : callable
+            Returns the gain at a value, given the rates of a test, for example `log_delta`.
+
+        Returns
+        -------
+        array, shape (n,)
+            The largest gains.
+        """
         found = np.full(len(values), -np.inf)
         x, known = self.coarse
         size = max(CHUNK // len(x), 1)
@@ -189,7 +228,10 @@ Gain = Callable[[FloatArray, Rates], FloatArray]
 
 @np.errstate(all="ignore")
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln(power - e^eps alpha); for eps < 0 the argument is (1 - e^eps) + e^eps (1 - alpha) - (1 - power)."""
+    """Return ln(power - e^eps alpha) of tests, a lower bound of ln delta(eps).
+
+    For eps < 0 the argument is computed as (1 - e^eps) + e^eps (1 - alpha) - (1 - power).
+    """
     lost = rates.alpha + epsilon
     right = rates.power + np.log1p(-np.exp(np.minimum(lost - rates.power + SLACK * (2 + np.abs(lost)), 0.0)))
     if float(epsilon.min()) >= 0:
@@ -202,7 +244,7 @@ def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
 
 @np.errstate(all="ignore")
 def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
-    """Return a lower bound of ln((power - delta)/alpha)."""
+    """Return ln((power - delta)/alpha) of tests, a lower bound of epsilon(delta) in nats."""
     left = np.log1p(-np.exp(np.minimum(log_delta - rates.power + SLACK * (2 + np.abs(log_delta)), 0.0)))
     found = rates.power + left - rates.alpha
     found -= SLACK * (1 + np.abs(rates.power) + np.abs(left) + np.abs(rates.alpha))
@@ -211,10 +253,10 @@ def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
 
 @final
 class ThresholdCurve(AbstractTradeOff):
-    """Curve between the best threshold tests, as lower bounds, and the curve `above`, as upper bounds.
+    """Trade-off curve with lower bounds of the power from threshold tests, and upper bounds from the curve `above`.
 
-    Every lower bound is that of some test. A search finds its threshold, and every result of the search is valid. With
-    several attacks in `tests` the better one counts.
+    A search finds the threshold of each test, and every result of the search is valid. With several attacks in `tests`
+    the better one counts.
     """
 
     evidence = Evidence.CERTIFIED
@@ -223,19 +265,23 @@ class ThresholdCurve(AbstractTradeOff):
     def __init__(
         self, tests: tuple[ThresholdTests, ...], backward: tuple[ThresholdTests, ...], above: AbstractTradeOff
     ) -> None:
-        """Keep the tests of this direction, those of the other direction (`backward`), and the upper bound."""
+        """Store the tests of this direction, those of the other direction (`backward`), and the upper bound."""
         self._tests, self._backward, self._above = tests, backward, above
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite: (1 - F_b)/(1 - F_a) is unbounded at infinity for b > a, and F_b/F_a at minus infinity for b < a."""
+        """Infinite: the ratio of the tails of both maxima is unbounded at one end.
+
+        With shifts a (H0) and b (H1), (1 - F_b)/(1 - F_a) is unbounded at infinity for b > a, and F_b/F_a at minus
+        infinity for b < a.
+        """
         return Enclosure.point(math.inf)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus infinity: F_b/F_a falls to 0 at minus infinity if b > a."""
+        """Minus infinity: the ratio F_b/F_a of the distribution functions falls to 0 at minus infinity if b > a."""
         return Enclosure.point(-math.inf)
 
     @property
@@ -288,7 +334,7 @@ def _swapped(tails: LogTails) -> LogTails:
 
 
 def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the distance to the farther neighbour of each threshold."""
+    """Return the distance from each threshold at the indices `at` to its farther neighbour."""
     steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
     return np.maximum(steps[at], steps[at + 1])
 

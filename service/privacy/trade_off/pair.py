@@ -59,11 +59,11 @@ class TradeOffPair:
 
     @property
     def second_uses(self) -> int:
-        """Count of uses of the second engine so far."""
+        """Number of uses of the second engine so far, in both directions."""
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
-        """Return the notes that an answer adds, given the count of uses of the second engine before this answer."""
+        """Return the notes that an answer adds. `uses` is the count of uses of the second engine before this answer."""
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
     @cached_property
@@ -76,5 +76,5 @@ class TradeOffPair:
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
-    """Return the bracket of a result of several pairs: a bracket of one pair is a bracket of the result."""
+    """Return the bracket (note on two theorems) of a result of several pairs of curves, or None if no pair has one."""
     return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

@@ -1,4 +1,4 @@
-"""Curves of an attacker whom two theorems bound: the smaller power at every rate, in both directions."""
+"""Trade-off curves of an attacker whom two theorems bound: the smaller power at every rate, in both directions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def pointwise_max_of(relaxed: TradeOffPair, worst: TradeOffPair, note: str, brac
         Curves of the relaxed model, and of the worst case.
     note, bracket : str
         Additional note of the result, and the sentence that names both theorems.
+
+    Returns
+    -------
+    TradeOffPair
+        Curves in both directions.
 
     Notes
     -----

@@ -29,8 +29,17 @@ LEAST: Final = 1e-290
 @final
 @dataclass(frozen=True)
 class Corners:
-    """Rates and powers of tests, ascending, from (0, 0) to (1, 1), with their complements `rest` and `error`.
+    """Corners of a trade-off curve: false positive rates and powers of tests, ascending, from (0, 0) to (1, 1).
 
+    Attributes
+    ----------
+    rate, rest : array, shape (n,)
+        False positive rates and their complements.
+    power, error : array, shape (n,)
+        Powers and their complements.
+
+    Notes
+    -----
     A number up to 1/2 is exactly its double. A larger number is exactly 1 minus the double of its complement. Slopes
     fall.
     """
@@ -87,19 +96,19 @@ def _small(number: tuple[float, ...]) -> float:
 
 
 def _step(first: float, first_rest: float, second: float, second_rest: float) -> float:
-    """Return the difference of two numbers that come with their complements."""
+    """Return second - first for two numbers that come with their complements."""
     return first_rest - second_rest if first > 0.5 else second - first
 
 
 @final
 class PolygonTradeOff(AbstractTradeOff):
-    """Trade-off curve through given corners.
+    """Trade-off curve of finitely many tests: the polygon through given corners.
 
     Notes
     -----
     delta(eps) = max_i power_i - e^eps rate_i and epsilon(delta) = max_i ln((power_i - delta)/rate_i). Points lie on
-    edges. The relative errors are a few u over the remaining part of a power (power_i - delta, or delta over the
-    power), and 1e-7 of an edge for points.
+    edges. The relative errors are a few u = 2^-53 over the remaining part of a power (power_i - delta, or delta over
+    the power), and 1e-7 of an edge for points.
     """
 
     evidence = Evidence.CERTIFIED
@@ -180,7 +189,7 @@ class PolygonTradeOff(AbstractTradeOff):
         return with_logs(low, np.where(flat, 0.0, np.minimum(high, 1.0)))
 
     def _delta(self, corner: IndexArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return power - e^eps rate of a corner, and a bound of its error."""
+        """Return power - e^eps rate at a corner of the curve, and a bound of its error; shape (n,)."""
         c = self.corners
         rate, power = c.rate[corner], c.power[corner]
         with np.errstate(divide="ignore"):

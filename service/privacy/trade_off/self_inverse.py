@@ -12,7 +12,10 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 
 
 class AbstractSelfInverse(AbstractTradeOff):
-    """Curve with f = f^-1 of absolutely continuous hypotheses; the smallest log ratio is minus the largest one."""
+    """Trade-off curve that equals its inverse, f = f^-1, for absolutely continuous hypotheses.
+
+    The smallest log ratio is minus the largest one.
+    """
 
     @property
     @abstractmethod
@@ -23,7 +26,7 @@ class AbstractSelfInverse(AbstractTradeOff):
     @final
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus the largest log-likelihood ratio."""
+        """Smallest log-likelihood ratio: minus the largest one, because the curve is its own inverse."""
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 

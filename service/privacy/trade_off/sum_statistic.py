@@ -1,8 +1,8 @@
-"""Attack on many normal numbers, one of which is shifted, by a sum of functions of them or by a large maximum.
+"""Attack on many normal numbers, one of which is shifted, by a sum of functions or by a large maximum.
 
 Z_1 .. Z_T are independent N(0, 1), and one of them is shifted by mu (H0) or by 2 mu (H1). The likelihood ratio is A/B
-with A = sum_i e^(2 mu Z_i - 2 mu^2) and B = sum_i e^(mu Z_i - mu^2/2). So the best test at a ratio near 1 compares
-A - B with a threshold. A - B is a sum of the terms
+with A = sum_i e^(2 mu Z_i - 2 mu^2) and B = sum_i e^(mu Z_i - mu^2/2). So the best test at a ratio near 1 compares A -
+B with a threshold. A - B is a sum of the terms
 
     g(Z_i) = e^(2 mu Z_i - 2 mu^2) - e^(mu Z_i - mu^2/2).
 
@@ -49,15 +49,15 @@ MASS: Final = 1e-28
 
 
 def is_summed(mu: float, count: int) -> bool:
-    """Return whether the laws are computed for mu and this count of numbers."""
+    """Return whether the laws of the sum statistic are computed for the shift mu and this count of numbers."""
     return 0 < mu <= LARGEST_SHIFT and 2 <= count <= MOST_TERMS
 
 
 def sum_laws(mu: float, count: int) -> TwoLaws:
-    """Return both laws of the statistic of `count` numbers for which `is_summed` holds; mu is exact.
+    """Return the laws of the sum statistic of `count` numbers under both hypotheses, for an exact shift mu.
 
-    The omitted mass of H0 may be anywhere. It is added to every sum, and a sum outside the window counts as the most
-    likely sum.
+    The function requires `is_summed(mu, count)`. The omitted mass of H0 may be anywhere. It is added to every sum, and
+    a sum outside the window counts as the most likely sum.
     """
     edges = np.arange(math.floor(-REACH / CELL), math.ceil((REACH + 2 * mu) / CELL) + 1, dtype=np.float64) * CELL
     numbers = [_masses(edges, LargestOfMany(1, moved * mu)) for moved in (0.0, 1.0, 2.0)]
@@ -77,7 +77,7 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 
 
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
-    """Return the masses of the maximum in the cells between edges, and a bound of the errors of their logarithms.
+    """Return the masses of the maximum in the cells between edges, and an error bound of their logarithms.
 
     The outermost cells are unbounded. Each mass is a difference of tails on the side where the difference loses less.
     """
@@ -97,7 +97,7 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 
 
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
-    """Return k in the cells up to the threshold; no bound relies on its accuracy."""
+    """Return the terms g of the sum, rounded to integers, in the cells up to the threshold. No bound relies on them."""
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)
     expected = count * np.cumsum(weights[::-1])[::-1]

@@ -1,4 +1,4 @@
-"""Profile of a self-inverse curve that is enclosed at nodes, with bounds between the nodes by convexity.
+"""Privacy profile of a self-inverse curve that is enclosed at nodes, with bounds between the nodes by convexity.
 
 Let c = 1 - delta. A curve that is its own inverse has c(-x) = e^-x c(x), so that nodes x >= 0 are enough. delta is
 convex in z = e^x. Between two nodes delta lies below the chord of the upper bounds. It lies above the extended lines of
@@ -38,7 +38,15 @@ CHUNK: Final = 1 << 19
 @final
 @dataclass(frozen=True, slots=True)
 class PolygonBounds:
-    """Bounds of delta (or of the power) and of c = 1 - delta (or of the type II error), four arrays of one shape."""
+    """Bounds of delta and of c = 1 - delta (or of the power and the type II error), four arrays of one shape.
+
+    Attributes
+    ----------
+    low, high : array
+        Bounds of delta, or of the power.
+    rest_low, rest_high : array
+        Bounds of 1 - delta, or of the type II error.
+    """
 
     low: FloatArray
     high: FloatArray
@@ -49,9 +57,14 @@ class PolygonBounds:
 @final
 @dataclass(frozen=True)
 class SymmetricPolygon:
-    """Profile of a self-inverse curve at nodes 0 = x_0 < ... < x_n (nats, within 16 u), with delta(x_n) = 0.
+    """Privacy profile delta(x) of a self-inverse curve, enclosed at nodes.
 
-    `values` holds the bounds of delta and of c at each node.
+    Attributes
+    ----------
+    nodes : array, shape (n + 1,)
+        0 = x_0 < ... < x_n in nats, within 16 roundings, with delta(x_n) = 0.
+    values : PolygonBounds
+        Bounds of delta and of 1 - delta at each node.
     """
 
     nodes: FloatArray
@@ -59,18 +72,18 @@ class SymmetricPolygon:
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Widths of the cells, with the cell left of 0 as the first and an unbounded cell as the last."""
+        """Widths of the cells between nodes. The first cell lies left of 0, and the last one is unbounded."""
         inner = np.diff(self.nodes)
         return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
 
     @cached_property
     def _margin(self) -> FloatArray:
-        """Largest error of the nodes of a cell, in nats."""
+        """Largest error of the two end nodes of each cell, in nats."""
         return POSITION_ERROR * self.nodes[1:]
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """Falls of the two lines below delta in each cell: from the left node, and to the right node."""
+        """Decreases of the two lines that bound delta from below between nodes: from the left and to the right."""
         v, n = self.values, len(self.nodes)
         before = np.exp(-self.nodes[1:2]) * v.rest_low[1:2] * (1 - SLACK)
         rest_low = np.concatenate([before, v.rest_low, [1.0]])
@@ -88,7 +101,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _lower(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positions of nodes and kinks, rising, with lower bounds of delta and upper bounds of c there."""
+        """Positions of nodes and kinks, rising, with lower bounds of delta and upper bounds of c = 1 - delta there."""
         v, w = self.values, self._widths[1:-1]
         from_left, to_right = self._lines
         fall = np.where(v.high[:-1] < 0.5, v.low[:-1] - v.low[1:], v.rest_high[1:] - v.rest_high[:-1])
@@ -102,7 +115,10 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Return ((least, most) of delta, (least, most) of c) from the two lines, at a share of the cell in z."""
+        """Return bounds of delta and of 1 - delta between two nodes, from the two lines there.
+
+        The position is a share of the cell in e^x.
+        """
         v = self.values
         from_left, to_right = (line[cell] for line in self._lines)
         down, up = from_left * share, to_right * (1 - share)
@@ -122,7 +138,7 @@ class SymmetricPolygon:
         )
 
     def at(self, x: FloatArray) -> PolygonBounds:
-        """Return bounds of delta and c at x >= 0."""
+        """Return bounds of delta and of 1 - delta at x >= 0."""
         v = self.values
         last = len(self.nodes) - 2
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, last)
@@ -141,14 +157,25 @@ class SymmetricPolygon:
         )
 
     def _share(self, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
-        """Return the cell of each x, and its share (e^x - z_i)/(z_{i+1} - z_i) of the cell."""
+        """Return the interval of nodes (cell) of each x, and its share (e^x - z_i)/(z_{i+1} - z_i) with z = e^node."""
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
         width = self._widths[1:-1][cell]
         away = np.minimum(x - self.nodes[cell], width)
         return cell, np.clip(np.expm1(away) / np.expm1(width), 0.0, 1.0)
 
     def points(self, alpha: FloatArray) -> tuple[PolygonBounds, FloatArray, FloatArray]:
-        """Return power and type II error at rates in (0, 1), and both bounds of ln(-f')."""
+        """Return the points of the curve.
+
+        Parameters
+        ----------
+        alpha : array, shape (n,)
+            False positive rates in (0, 1).
+
+        Returns
+        -------
+        (PolygonBounds, array, array)
+            Power and type II error, then lower and upper bounds of the log slope ln(-f'), shape (n,).
+        """
         size = max(CHUNK // (2 * len(self.nodes)), 1)
         steepest = np.full(len(alpha), np.inf)
         found = np.stack([alpha, np.ones_like(alpha), np.zeros_like(alpha), 1 - alpha, -steepest, steepest])
@@ -191,7 +218,9 @@ class SymmetricPolygon:
         )
 
     def _slopes(self, left: BoolArray, right: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln(-f'): the minimum is at e^x = -f', next to positions whose lower bound is small enough.
+        """Return bounds of the log slope ln(-f'), from positions at which the minimum may be.
+
+        The minimum is at e^x = -f', next to positions whose lower bound is small enough.
 
         The arrays state where the lower bound, at -x (`left`) and at x (`right`), is at most the upper bound of the
         minimum.
@@ -205,7 +234,18 @@ class SymmetricPolygon:
         return where[first] - margin, where[last] + margin
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Return both bounds of the smallest x >= 0 with delta(x) <= delta, for delta in (0, 1)."""
+        """Return bounds of the smallest epsilon >= 0 at which the curve satisfies (epsilon, delta)-DP.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound in nats.
+        """
         v, w = self.values, self._widths[1:-1]
         at = int(np.argmax(v.high <= delta))
         upper = 0.0
@@ -226,7 +266,7 @@ class SymmetricPolygon:
 
 
 def _products(x: FloatArray, rate: FloatArray, log_rate: FloatArray) -> FloatArray:
-    """Return e^x alpha for rising x >= 0, truncated where larger values are not needed."""
+    """Return e^x alpha for rising x >= 0 at a rate alpha, truncated where larger values are not needed."""
     if x[-1] < LARGEST:
         return np.exp(x) * rate
     return np.exp(np.minimum(x + log_rate, LARGEST))
@@ -242,7 +282,7 @@ def _rests(
     *,
     large: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return both bounds of max c - e^x alpha over x and -x, from one bound of c and delta.
+    """Return the largest c - e^x alpha at x and at -x, from bounds of c = 1 - delta and of delta.
 
     `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both terms are differences from 1 -
     alpha. The bounds include only the rounding error of the sums in this function.

@@ -20,7 +20,7 @@ SLACK = 8 * FUNCTION_ERROR
 
 @final
 class TwoOutcomesTradeOff(AbstractTradeOff):
-    """Trade-off curve of a log-likelihood ratio with the two values `high` > 0 and -`low` < 0.
+    """Trade-off curve of a privacy loss with two values, `high` > 0 and -`low` < 0.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
     -----
     The masses are P1(high) = (1 - e^-low)/(1 - e^{-high-low}) and P0(high) = e^-high P1(high). The power is min(e^high
     alpha, 1 - e^-low (1 - alpha)), and f is the larger of 1 - e^high alpha and e^-low (1 - alpha). The profile at x is
-    1 - e^x below -low, P1(high) (1 - e^{x-high}) up to high, and 0 above. Errors are a few u relative to the larger
-    term of each sum.
+    1 - e^x below -low, P1(high) (1 - e^{x-high}) up to high, and 0 above. Errors are a few u = 2^-53 relative to the
+    larger term of each sum.
     """
 
     evidence = Evidence.EXACT
@@ -104,6 +104,6 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
 
 
 def _outward(value: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return both bounds of numbers in [0, most] with a relative error of SLACK."""
+    """Return (lower, upper) bounds of numbers in [0, most] with a relative error of SLACK."""
     step = 8 * SMALLEST
     return np.clip(value * (1 - SLACK) - step, 0.0, most), np.clip(value * (1 + SLACK) + step, 0.0, most)

@@ -1,4 +1,4 @@
-"""Chart of the relative width of the enclosures of a curve, as a strip below the curve."""
+"""Chart of the relative width of the enclosures (lower and upper bound) of a trade-off curve, below the curve."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NARROWEST: Final = 1e-17
 
 
 def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec | None:
-    """Return a chart of (upper - lower) / upper of the power at each rate, or None if no curve has bounds."""
+    """Return a chart of (upper - lower) / upper of the power at each rate. None: no curve has bounds."""
     rows = [row for each in series for row in _rows(each)]
     if not rows:
         return None
@@ -47,11 +47,11 @@ def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = Non
     ]
     largest = rounded_up(widest, 2)
     description = (
-        f"Relative width of the enclosures of the power, logarithmic, down to {format_exact(NARROWEST)}, which stands "
-        f"for none. The widest is at most {largest}."
+        f"Relative width of the enclosures of the power, logarithmic. The smallest value {format_exact(NARROWEST)} "
+        f"stands for a width of 0. The largest width is at most {largest}."
     )
-    told = [f"(upper - lower) / upper; the widest is at most {largest}."]
-    return layered_chart("widths", "How well the curves are known", told, description, rows, layer, STRIP_HEIGHT)
+    told = [f"(upper - lower) / upper; the largest width is at most {largest}."]
+    return layered_chart("widths", "Precision of the curves", told, description, rows, layer, STRIP_HEIGHT)
 
 
 def _rows(series: Series) -> list[Spec]:

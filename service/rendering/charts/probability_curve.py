@@ -29,7 +29,7 @@ from service.rendering.charts.style import (
 from service.rendering.numbers import format_exact, percent_exact, percent_up, rounded_up
 
 RATE, POWER = "false_positive_rate", "power"
-RATE_TITLE: Final = "False positive rate (alpha): share of others accused falsely"
+RATE_TITLE: Final = "False positive rate (alpha): share of non-members accused"
 MARKED: Final = (1e-3, 1e-2)
 SMALLEST_POWER: Final = -300
 MARK_LABEL: Final[Spec] = {"field": "label", "type": "nominal"}
@@ -114,7 +114,7 @@ def domain_start(positive: Sequence[float]) -> float:
 
 
 def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
-    """Return the area between the lower and the upper bounds. Approximations have no area."""
+    """Return a mark for the area between lower and upper bounds. Approximations have no bounds and no area."""
     return {
         "transform": [{"filter": "datum.upper !== null && datum.lower !== null && datum.lower > 0"}],
         "mark": {"type": "area", "opacity": BAND_OPACITY, "clip": True},
@@ -128,9 +128,9 @@ def band(x: Spec, y: Spec, encoding: Spec) -> Spec:
 
 
 def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
-    """Return the line through the safe values of a curve.
+    """Return a mark for the line through the safe values of a curve.
 
-    name: a page finds the line by this name. It ends in `_shares` if the values are probabilities, else in `_numbers`.
+    `name` lets a page find the line. It ends in `_shares` if the values are probabilities, else in `_numbers`.
     """
     shown = tooltip("curve", [*(each["field"] for each in (x, y)), "lower", "upper"])
     return {
@@ -141,7 +141,7 @@ def line(x: Spec, y: Spec, encoding: Spec, name: str) -> Spec:
 
 
 def _unreachable_region(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return the area above the largest upper bound of the worst case at each rate."""
+    """Return marks for the area above the largest upper bound of the worst case, which no attacker reaches."""
     proved = [each for each in series if each.worst and each.upper is not None]
     if not proved:
         return []
@@ -215,7 +215,7 @@ def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]
 
 def _legend(axes: Axes, series: Sequence[Series]) -> str:
     shaded = any(each.worst and each.upper is not None for each in series)
-    return f"Dotted: {axes.diagonal}.{' Shaded: no attacker gets there.' if shaded else ''}"
+    return f"Dotted: {axes.diagonal}.{' Shaded: impossible for every attacker.' if shaded else ''}"
 
 
 def _in_words(series: Series) -> str:

@@ -1,4 +1,4 @@
-"""Chart of delta against epsilon: all pairs that hold together, and the pairs of the Gaussian approximation."""
+"""Chart of delta against epsilon: all pairs (epsilon, delta) of a run, and those of its Gaussian approximation."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from service.rendering.charts.style import (
 from service.rendering.numbers import format_exact, rounded_up
 
 EPSILON, DELTA = "epsilon", "delta"
-TITLE: Final = "Every (epsilon, delta) of the run"
+TITLE: Final = "All pairs (epsilon, delta) of the run"
 SMALLEST_DELTA: Final = 1e-24
 """Smallest delta in the chart. Smaller values are never reported, and would flatten the rest of the chart."""
 
 
 @final
 class Profile(NamedTuple):
-    """Named privacy profile: answers for delta at several values of epsilon."""
+    """Named privacy profile (delta as a function of epsilon): answers for delta at several values of epsilon."""
 
     name: str
     answers: Sequence[Answer]
 
     def rows(self) -> list[Spec]:
-        """Return the points with a positive delta, which a logarithmic axis can show."""
+        """Return the points with a positive delta as rows, since a logarithmic axis shows no other points."""
         return [
             {
                 "series": self.name,

@@ -31,9 +31,9 @@ NEIGHBOURS: Final[dict[NeighboringRelation, str]] = {
 
 @final
 class Series(NamedTuple):
-    """Power at several false positive rates.
+    """Named series of a chart: power at several false positive rates.
 
-    lower, upper: bounds, or None for an approximation. worst: the curve belongs to the worst case.
+    `lower` and `upper` are bounds, or None for an approximation. `worst` is True for a curve of the worst case.
     """
 
     name: str
@@ -44,12 +44,13 @@ class Series(NamedTuple):
     worst: bool
 
     def at(self, rate: float) -> float | None:
-        """Return the safe value of the power at a rate, or None if the curve has no point there."""
+        """Return the safe value of the power at a false positive rate, or None if the series has no point there."""
         return self.value[self.rates.index(rate)] if rate in self.rates else None
 
     def rows(self, x: str, y: str) -> list[Spec]:
-        """Return the points that a logarithmic axis can show. Points that are not positive are omitted; no bound is
-        moved.
+        """Return the points that a logarithmic axis can show, as rows with the columns `x` and `y`.
+
+        Points that are not positive are omitted; no bound is moved.
         """
         ends = zip(self.lower or (None,) * len(self.rates), self.upper or (None,) * len(self.rates), strict=True)
         return [

@@ -102,9 +102,9 @@ def layered_chart(
     height: int,
     params: list[Spec] | None = None,
 ) -> Spec:
-    """Return marks over one table of data.
+    """Return a chart of several layers of marks over one table of data.
 
-    subtitle: sentences. description: the chart in words, for people who do not see it.
+    `subtitle` has sentences. `description` is the chart in words, for people who do not see it.
     """
     heading = wrap(title, LONGEST_TITLE)
     found: Spec = {
@@ -162,7 +162,7 @@ def tooltip(series: str, fields: Sequence[str]) -> list[Spec]:
 def logarithmic_axis(
     field: str, title: str, domain: tuple[float, float], labels: int = 8, written: str = POWERS_OF_TEN
 ) -> Spec:
-    """Return a channel on a logarithmic axis, with a grid line and a label at up to `labels` powers of ten."""
+    """Return an encoding channel with a logarithmic axis, grid lines and up to `labels` labels at powers of ten."""
     ends = [round(math.log10(end)) for end in domain]
     step = max(1, math.ceil((ends[1] - ends[0]) / labels))
     values = [float(f"1e{power}") for power in range(ends[1], ends[0] - 1, -step)]

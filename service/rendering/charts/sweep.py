@@ -47,8 +47,9 @@ NOT_SHARES: Final = ("epsilon", "delta", "gdp_mu", "deletion_capacity")
 
 
 def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec:
-    """Return a chart of one answer against the number that varies most, with a series for each combination of the
-    others.
+    """Return a chart of one answer against the varied number with the most values.
+
+    The chart has a series for each combination of the other varied numbers. `place` is the index of the answer.
     """
     along, others = _along(response)
     answer = response.answers[place]
@@ -67,7 +68,7 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
 
 
 def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
-    """Return the points with a finite answer, sorted by series."""
+    """Return the points of a sweep with a finite answer as rows of data, sorted by series."""
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(
@@ -81,7 +82,7 @@ def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequ
 def _layers(
     response: SweepsResponse, place: int, along: str, rows: list[Spec], names: list[str]
 ) -> tuple[list[Spec], list[Spec]]:
-    """Return the marks, and the rows that the axes can show."""
+    """Return the marks of a chart, and the rows of data that its axes can show."""
     answer, name = response.answers[place], f"sweep_{place}"
     question = response.questions[answer.question]
     is_share = question.type not in NOT_SHARES
@@ -108,7 +109,7 @@ def _target_name(place: int) -> str:
 
 
 def _own(response: SweepsResponse, along: str) -> float | None:
-    """Return the number of the mechanism itself at the varied position, if the axis contains it."""
+    """Return the value that the varied number has in the request itself, or None if the axis does not contain it."""
     start, _, pointer = along.partition("/mechanism")
     number = None if start or not pointer else place_of(response.mechanism, pointer).number
     column = response.columns[along]
@@ -122,7 +123,7 @@ def _named(pointer: str) -> str:
 
 
 def _along(response: SweepsResponse) -> tuple[str, list[str]]:
-    """Return the pointer with the most distinct numbers, which the axis shows, and the other pointers that vary."""
+    """Return the pointer of the varied number with the most values, which the axis shows, and the other pointers."""
     counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
     along = max(counts, key=lambda pointer: counts[pointer])
     together = response.combine == "zip"
@@ -149,7 +150,7 @@ def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
 
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
-    """Return the name of the series of each point."""
+    """Return the name of the series to which each point of the sweep belongs."""
     columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
     return [
         ", ".join(f"{name} {format_exact(column[place])}" for name, column in columns) or ONLY
@@ -213,7 +214,7 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
 
 
 def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
-    """Return the line of a limit and the area where it holds. Nothing is shown while the parameter is null."""
+    """Return marks for a limit (a line) and the area where it holds. They are invisible while the parameter is null."""
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
     given: Spec = {
@@ -246,9 +247,9 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
 
 
 def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
-    """Return a vertical line at the number of a parameter, with a label above the chart or at its foot.
+    """Return marks for a vertical line at the value of a parameter, with a label above the chart or at its foot.
 
-    Nothing is shown while the parameter is null.
+    They are invisible while the parameter is null.
     """
     given: Spec = {
         "data": {"values": [{"label": label}]},

@@ -8,7 +8,7 @@ from typing import Final
 from service.rendering.charts.style import STRIP_HEIGHT, TEXT, Spec, layered_chart
 
 TITLE: Final = "Nothing is proved about this run"
-SHOWN: Final = "No curves: none of them is known to bound anything."
+SHOWN: Final = "No curves, because none is known to be a bound."
 
 
 def unproved(reasons: Sequence[str]) -> Spec:

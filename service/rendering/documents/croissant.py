@@ -54,7 +54,7 @@ def croissant(response: AssessmentsResponse) -> str:
 
 
 def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
-    """Return the answers to the questions of RAI. A field that takes several texts has a list."""
+    """Return the answers to the questions of RAI (responsible AI). A field that takes several texts has a list."""
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."
@@ -63,10 +63,10 @@ def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
         "personalSensitiveInformation": [*sentences, *map(_line, metrics(response))],
         "dataLimitations": cautions(response),
         "dataSocialImpact": "" if decided is None else f"Policy {decided.name}: {decided.sentence}",
-        "dataReleaseMaintenancePlan": f"{source} Assess the data again before another release of them.",
+        "dataReleaseMaintenancePlan": f"{source} Assess the data again before another release.",
     }
 
 
 def _line(metric: Metric) -> str:
-    """Return a sentence with the title and the upper bound of a number, rounded up."""
+    """Return a sentence with the title of a number and its upper bound, rounded up."""
     return f"{metric.title}: at most {metric.row.at_most}."

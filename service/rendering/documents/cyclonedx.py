@@ -77,7 +77,7 @@ def _card(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _performance(metric: Metric) -> dict[str, Any]:
-    """Return a number with its bounds. All digits are kept, so that nothing is rounded."""
+    """Return a number of the assessment with its bounds in the format of CycloneDX. All digits are kept."""
     row = metric.row
     ends = {"lowerBound": row.lower, "upperBound": row.upper}
     known = {name: repr(value) for name, value in ends.items() if value is not None}

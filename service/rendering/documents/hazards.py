@@ -17,7 +17,10 @@ OF_NUMBERS: Final[frozenset[HazardCode]] = frozenset(
 
 @final
 class ShownHazard(NamedTuple):
-    """Hazard in words. texts: description and effects, without numbers if nothing is proved about the run."""
+    """Hazard of an assessment in words.
+
+    `texts` has its description and effects, without numbers if nothing is proved about the run.
+    """
 
     title: str
     status: str
@@ -26,7 +29,7 @@ class ShownHazard(NamedTuple):
 
 
 def shown_hazards(response: AssessmentsResponse) -> list[ShownHazard]:
-    """Return the hazards to show, in the order of the assessment."""
+    """Return the hazards that documents show, in the order of the assessment."""
     if response.summary.bounded:
         return [
             _shown(each, each.text, each.effect_text, *map(_consequence, each.consequences))
@@ -41,6 +44,6 @@ def _shown(hazard: AssessedHazard, *texts: str) -> ShownHazard:
 
 
 def _consequence(consequence: Consequence) -> str:
-    """Return a consequence with its numbers, rounded up."""
+    """Return a consequence of a hazard in words, with its numbers rounded up."""
     numbers = "; ".join(f"{row.title}: at most {row.at_most}" for row in rows((consequence.answer,)))
     return f"{consequence.text} {numbers}."

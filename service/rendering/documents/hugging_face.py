@@ -34,7 +34,7 @@ _Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2
 
 
 def hugging_face(response: AssessmentsResponse) -> str:
-    """Return the metadata block for the top of a model card, with the opening line `---`."""
+    """Return the YAML metadata block for the top of a model card, with the opening line `---`."""
     name = _Quoted(subject_name(response))
     listed = metrics(response)
     block: dict[str, Any] = {
@@ -58,7 +58,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the facts for which the Hub has no field."""
+    """Return the facts of an assessment for which the Hugging Face Hub has no field."""
     context, decided, summary = response.context, response.decision, response.summary
     found: dict[str, Any] = {"run": _Quoted(summary.title)}
     if summary.sentence:

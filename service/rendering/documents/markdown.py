@@ -68,9 +68,9 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
 def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
     """Yield the assumptions. The consequences of a refuted assumption are shown only beside numbers."""
     is_bounded = response.summary.bounded
-    yield "### What the numbers rest on" if is_bounded else "### Assumptions"
+    yield "### Assumptions of the numbers" if is_bounded else "### Assumptions"
     yield ""
-    yield f"| Assumption | Holds | Vouched for by |{' Otherwise |' if is_bounded else ''}"
+    yield f"| Assumption | Holds | Attested by |{' Otherwise |' if is_bounded else ''}"
     yield f"|---|---|---|{'---|' if is_bounded else ''}"
     for each in response.assumptions:
         by = " ".join(plain(part) for part in (each.by, each.when) if part is not None)
@@ -90,7 +90,7 @@ def _table(attacked: AssessedThreatModel, *, beside: bool) -> Iterator[str]:
         yield f"{attacked.summary} {NOT_THIS_ATTACKER}"
         yield ""
         return
-    yield attacked.summary + (" Valid beside the worst case only." if attacked.conditional else "")
+    yield attacked.summary + (" Valid only together with the worst case." if attacked.conditional else "")
     yield ""
     yield "| | at most | at least | evidence |"
     yield "|---|---|---|---|"

@@ -18,7 +18,7 @@ EPSILON: Final = "epsilon"
 
 @final
 class Metric(NamedTuple):
-    """Number with the attacker that it bounds."""
+    """Number of an assessment, with the attacker that it bounds."""
 
     attacker: str
     is_conditional: bool
@@ -32,7 +32,7 @@ class Metric(NamedTuple):
     @property
     def title(self) -> str:
         """Title of the number, with the attacker."""
-        beside = ", valid beside the worst case only" if self.is_conditional else ""
+        beside = ", valid only together with the worst case" if self.is_conditional else ""
         return f"{self.row.title} (attacker {self.attacker}{beside})"
 
 
@@ -50,7 +50,7 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
-    """Whether the metrics contain an epsilon against the worst case. Relaxed attackers do not count."""
+    """Whether the metrics contain an epsilon against the worst case. Weaker attackers do not count."""
     worst = _attacker(response.threat_models[0])
     return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
 
@@ -76,12 +76,14 @@ def _beside_numbers(response: AssessmentsResponse) -> Iterator[str]:
         yield response.judged_as.text
     for each in _bounds(response):
         if each.row.says_nothing:
-            yield f"{each.title}: every release has 0. This number is no guarantee, and is not listed."
+            yield (
+                f"{each.title}: every release has epsilon 0 at delta 1. This number is no guarantee, and is not listed."
+            )
         elif not each.is_proved:
-            yield f"{each.title}: no finite number is proved, and none is listed."
+            yield f"{each.title}: no finite number is proved, so none is listed."
     for each in response.assumptions:
         if each.holds == "unknown":
-            yield f"Nobody vouches for this assumption: {each.text}"
+            yield f"This assumption is not attested: {each.text}"
 
 
 def subject_name(response: AssessmentsResponse) -> str:
@@ -91,7 +93,7 @@ def subject_name(response: AssessmentsResponse) -> str:
 
 
 def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
-    """Yield the numbers of all attackers, the worst case first. Yield nothing if no number is bounded."""
+    """Yield the numbers of all attackers, the worst case first. Yield nothing if the assessment proves no bound."""
     if not is_bounded(response):
         return
     first = response.threat_models[0]
@@ -105,7 +107,7 @@ def _bounds(response: AssessmentsResponse) -> Iterator[Metric]:
 
 
 def _gdp_rows(gdp: GdpSummary) -> Iterator[ReportRow]:
-    """Yield mu of Gaussian differential privacy, and its regret."""
+    """Yield table rows with mu of Gaussian differential privacy, and its regret (loss of the approximation)."""
     where = f"where both error rates are at least {format_exact(gdp.smallest_rate)}"
     named = (
         (f"mu of Gaussian differential privacy {where}", "gdp_mu", gdp.mu),

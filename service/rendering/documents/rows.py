@@ -39,9 +39,9 @@ NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
 
 @final
 class ReportRow(NamedTuple):
-    """Number with its title, a key of ASCII letters, digits and `_.-`, its bounds, and its evidence.
+    """Number as a table row: its title, a key of ASCII letters, digits and `_.-`, its bounds, and its evidence.
 
-    is_share: shown in percent. says_nothing: an epsilon at delta 1, where every run meets every epsilon.
+    `is_share`: shown in percent. `says_nothing`: an epsilon at delta 1, where every run meets every epsilon.
     """
 
     title: str
@@ -75,7 +75,7 @@ class ReportRow(NamedTuple):
 
 
 def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
-    """Yield a row for each number. Points of a curve have a row for their power."""
+    """Yield a table row for each number of the answers. Points of a trade-off curve have a row for their power."""
     for answer in answers:
         if isinstance(answer, TradeOffAnswer):
             for point in answer.points:
@@ -91,8 +91,8 @@ def rows(answers: tuple[Answer, ...]) -> Iterator[ReportRow]:
 
 
 ACCUSED: Final = (
-    "How many accusations are right depends on the prior: where fewer of the candidates are members, an accusation is "
-    "right less often."
+    "The share of right accusations depends on the prior. With fewer members among the candidates, fewer "
+    "accusations are right."
 )
 
 
@@ -106,7 +106,7 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
 
 
 def _name(answer: Answer) -> tuple[str, str]:
-    """Return the title and the key of a number."""
+    """Return the title and the key of the number of an answer."""
     match answer.question:
         case EpsilonQuestion(delta=delta):
             return AT_DELTA.get(delta, f"Epsilon at delta {format_exact(delta)}"), "epsilon"

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, final
 
 from api_schemas.assessments import AssessmentsResponse
 from service.rendering.charts.series import ATTACKERS
+from service.rendering.sentences.units import unit_name
 
 
 @final
@@ -25,7 +26,7 @@ class Guideline(NamedTuple):
     clauses: tuple[Clause, ...]
 
 
-NOT_SEEN: Final = "Not seen by this service: it knows the description of the run, not the place it ran in."
+NOT_SEEN: Final = "Not covered: this service receives the description of the run, not its environment."
 NOT_PROVED: Final = "No answer: nothing is proved about this run."
 OF_NUMBERS: Final = frozenset(
     {
@@ -52,7 +53,7 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
 
 
 def _without_numbers(guideline: Guideline) -> Guideline:
-    """Return a guideline whose clauses about numbers have no answer."""
+    """Return a guideline whose clauses about numbers have no answer in the report."""
     clauses = (
         each._replace(place="", answer=NOT_PROVED) if each.requirement in OF_NUMBERS else each
         for each in guideline.clauses
@@ -69,18 +70,20 @@ def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
             "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
             (
                 Clause("Privacy parameters", "Statement, 3", "Epsilon at delta, and mu for all pairs at once."),
-                Clause("Unit of privacy", "Statement, 2", f"{response.context.privacy_unit}, with its relation."),
+                Clause(
+                    "Unit of privacy", "Statement, 2", f"{unit_name(response.context)}, with its neighbouring relation."
+                ),
                 Clause(
                     "Algorithms and correctness",
                     "Assumptions",
-                    f"Assumptions: {len(response.assumptions)}. Nobody vouches for {unknown} of them.",
+                    f"Assumptions: {len(response.assumptions)}, of which {unknown} are not attested.",
                 ),
                 Clause(
                     "Privacy hazards",
                     "Hazards",
-                    f"{present} present, {len(response.hazards) - present} not excluded by what was sent.",
+                    f"{present} present, {len(response.hazards) - present} not excluded by the request.",
                 ),
-                Clause("Trust model", "Statement, 1", "Central: who runs the mechanism sees the data."),
+                Clause("Trust model", "Statement, 1", "Central model: the operator of the mechanism sees the data."),
                 Clause("Security, access control, data collection", "", NOT_SEEN),
             ),
         ),
@@ -88,32 +91,34 @@ def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
             "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
             (
                 Clause("Privacy risk is examined", "Attackers", f"By attacker: {attackers}."),
-                Clause("Likelihood", "In short", "Chances of membership inference and reconstruction, at most."),
-                Clause("Residual risk after controls", "In short", "All numbers are of the run with its noise."),
-                Clause("It is documented", "To repeat it", "Request, digest and command give the same numbers."),
+                Clause("Likelihood", "In short", "Upper bounds on membership inference and reconstruction."),
+                Clause("Residual risk after controls", "In short", "All numbers are for the run with its noise."),
+                Clause("It is documented", "To repeat it", "Request, digest and command reproduce the numbers."),
             ),
         ),
         Guideline(
             "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
             (
-                Clause("6.2 Threat modelling", "Attackers", "Who attacks, what they know, and what follows."),
+                Clause("6.2 Threat modelling", "Attackers", "The attackers, their knowledge, and the consequences."),
                 Clause("7.3.2 Maximum or average risk", "Attackers", "Maximum: over all data sets and records."),
                 Clause(
                     "7.3.3 Population or sample-based attack",
                     "Attackers",
-                    "The worst case knows every other record; relaxed attackers say what they do not know.",
+                    "The worst case knows every other record. Relaxed attackers state what they do not know.",
                 ),
                 Clause(
                     "8.2.2 Quantifying identifiability",
                     "In short",
-                    "Three numbers, each between two bounds.",
+                    "Three numbers, each with a lower and an upper bound.",
                 ),
                 Clause(
                     "8.2.3 Adversarial testing",
                     "",
-                    "Not part of this report: /v1/audits holds the counts of an attack against these bounds.",
+                    "Not part of this report: /v1/audits compares counts of an attack with these bounds.",
                 ),
-                Clause("8.3.4 Re-evaluation", "To repeat it", "The same request on a later engine shows what moved."),
+                Clause(
+                    "8.3.4 Re-evaluation", "To repeat it", "The same request to a later engine version shows changes."
+                ),
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Three headline numbers of a report: upper bound, lower bound, and the value without the release."""
+"""Three headline numbers of a report, each with upper bound, lower bound, and the value without the release."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SMALLEST_DECADE: Final = -6
 class HeadlineNumber(NamedTuple):
     """Headline number as the report shows it.
 
-    share: the number in percent. between: its bounds in words. bar: value of guessing, lower bound and upper bound as
-    positions in percent of the width; None for an approximation.
+    `share` is the number in percent, `between` its bounds in words. `bar` has the value of guessing, the lower bound
+    and the upper bound as positions in percent of the width, or None for an approximation.
     """
 
     title: str
@@ -31,8 +31,9 @@ class HeadlineNumber(NamedTuple):
 
 
 def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
-    """Return power, reconstruction and accuracy of the worst case. Return no numbers if nothing is proved about the
-    run.
+    """Return power, reconstruction and accuracy of the worst case as headline numbers.
+
+    The list is empty if nothing is proved about the run.
     """
     if not response.summary.bounded:
         return []
@@ -42,7 +43,7 @@ def headline_numbers(response: AssessmentsResponse) -> list[HeadlineNumber]:
     if isinstance(curve, TradeOffAnswer):
         power = next(each["power"] for each in curve.points if each["false_positive_rate"] == rate)
         who = members(context, response.judged_threat_model)
-        accused = f"wrongly accuses {percent_exact(rate)} of those outside."
+        accused = f"wrongly accuses {percent_exact(rate)} of the {who} outside."
         sentence = f"of the {who} inside are identified by an attacker who {accused}"
         ends = power["value"], power["lower"], power["upper"]
         found.append(
@@ -77,7 +78,7 @@ def _headline_number(
     value, lower, upper = ends
     if lower is None or upper is None:
         return HeadlineNumber(
-            title, f"about {percent_up(value)}", sentence, f"An approximation, no bound. {guess}", None, ""
+            title, f"about {percent_up(value)}", sentence, f"An approximation without bounds. {guess}", None, ""
         )
     between = f"Between {percent_down(lower)} and {percent_up(upper)}, {evidence}. {guess}"
     places = tuple(_place(number, linear=linear) for number in (start, lower, upper))

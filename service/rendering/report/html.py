@@ -38,7 +38,7 @@ LONGEST_REQUEST: Final = 20_000
 def render_report(
     response: AssessmentsResponse, charts: Sequence[Spec], drawings: Sequence[bytes], shown: list[str]
 ) -> bytes:
-    """Render the page. drawings: an SVG for each chart; shown: the digests of all results that are shown.
+    """Render the HTML page of an assessment. `drawings` has an SVG for each chart, `shown` the digests of all results.
 
     If nothing is proved about the run, the page has no results in numbers.
     """
@@ -149,13 +149,16 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
 
 
 def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
-    """Return a row for each number of the worst case, with a column for each attacker whose assumptions may hold."""
+    """Return table rows (title, cells) for the numbers of the worst case, with a cell for each attacker.
+
+    Attackers whose assumptions do not hold are left out. A cell is None if the attacker has no such number.
+    """
     columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
 
 def _is_wide(row: ReportRow) -> bool:
-    """Whether the lower and the upper bound differ within the first five digits."""
+    """Whether the lower and the upper bound of a row differ within the first five digits."""
     return (
         not row.says_nothing
         and row.lower is not None
@@ -169,13 +172,14 @@ def _evidence(attacked: AssessedThreatModel) -> str:
 
 
 def _spans(text: str) -> Markup:
-    """Mark up code spans of a text of the service."""
+    """Return HTML of a text in which code spans (between backquotes) are marked up."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
 def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
-    """Return the outcome of every limit of the policy. Return nothing if the verdict already says that nothing is
-    proved.
+    """Return the outcome of every limit of the policy, as template values.
+
+    The list is empty if the verdict already says that nothing is proved.
     """
     if response.decision is None or not response.summary.bounded:
         return []
@@ -192,20 +196,23 @@ def _rulings(response: AssessmentsResponse) -> list[dict[str, str | None]]:
 
 
 def _one_point(response: AssessmentsResponse) -> str | None:
-    """Return a sentence that compares what one (epsilon, delta) pair allows an attacker with what the run allows."""
+    """Return a sentence that compares what one (epsilon, delta) pair allows an attacker with what the run allows.
+
+    Return None if the assessment has no such answer.
+    """
     point = response.one_point
     if point is None:
         return None
     return (
-        f"If nothing but epsilon {rounded_up(point.epsilon, SHOWN)} at delta {format_exact(response.context.delta)} "
-        f"were known, {percent_up(point.power_from_one_point)} of the members could be identified at a false positive "
-        f"rate of {percent_exact(point.false_positive_rate)}. "
-        f"From the run itself at most {percent_up(point.power)} can."
+        f"From epsilon {rounded_up(point.epsilon, SHOWN)} at delta {format_exact(response.context.delta)} alone, an "
+        f"attack could identify {percent_up(point.power_from_one_point)} of the members at a false positive rate of "
+        f"{percent_exact(point.false_positive_rate)}. From the whole run, an attack identifies at most "
+        f"{percent_up(point.power)}."
     )
 
 
 def report_title(response: AssessmentsResponse) -> str:
-    """Return the subject with its version, or the run in words."""
+    """Return the name and version of the assessed subject, or the training run in words."""
     subject = response.context.subject
     if subject is None:
         return response.summary.title

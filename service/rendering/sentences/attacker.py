@@ -1,4 +1,4 @@
-"""Descriptions of attackers, to follow "against" in a sentence."""
+"""Descriptions of attackers in words, to follow "against" in a sentence."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NEIGHBOURS: Final[Mapping[NeighboringRelation, str]] = {
 
 
 def attacker(model: ThreatModelSpec) -> str:
-    """Return an attacker with all its parameters, to follow "against"."""
+    """Return an attacker in words with all its parameters, to follow "against"."""
     match model:
         case WorstCaseThreatModel():
             return _worst_case(model)
         case GlrtThreatModel(dimension=dimension, unknown_direction=direction):
-            fresh = " who takes the direction for a new one in every step"
+            fresh = " who assumes a new direction in every step"
             return f"the GLRT attacker in {_dimensions(dimension)}{fresh if direction == 'fresh_each_step' else ''}"
         case MembershipThreatModel():
             return joined(("the membership attacker", *_approximations(model)), LONGEST_ATTACKER)

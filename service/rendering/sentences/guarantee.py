@@ -1,4 +1,4 @@
-"""Guarantees of a run as sentences. Every number is rounded to the safe side."""
+"""Guarantees of a run as sentences. Every number is rounded so that the sentence stays true."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ Fields = Mapping[str, Any]
 
 
 def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: bool) -> str:
-    """Return the guarantee of epsilon at delta per unit, or that the pair guarantees nothing.
+    """Return a sentence with the guarantee of epsilon at delta per privacy unit, or that the pair guarantees nothing.
 
-    epsilon: the fields of an answer. delta_is_small: False if a delta of this size would allow the publication of a
-    record.
+    `epsilon` has the fields of an answer. `delta_is_small` is False if a delta of this size would allow the publication
+    of a record.
     """
     upper = epsilon["upper"]
     if delta == 1:
-        return "At delta 1 no guarantee of the (epsilon, delta) kind says anything."
+        return "At delta 1 an (epsilon, delta) pair is no guarantee."
     if upper is None:
         return (
-            f"Epsilon at delta {format_exact(delta)} is about {_number(epsilon['value'])}: an approximation, no bound."
+            f"Epsilon at delta {format_exact(delta)} is about {_number(epsilon['value'])}, an approximation without "
+            "bounds."
         )
     if math.isinf(upper):
         known = "holds" if epsilon["lower"] == upper else "is known"
@@ -37,23 +38,28 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
     number = _number(upper)
     if not delta_is_small:
         return (
-            f"Epsilon is at most {number} at delta {format_exact(delta)} per {unit}, but a delta of that size would "
-            "allow the publication of a record: the pair promises nothing."
+            f"Epsilon is at most {number} at delta {format_exact(delta)} per {unit}. A delta of this size allows the "
+            "publication of a record, so the pair guarantees nothing."
         )
     if delta == 0:
-        return f"It is {number}-differentially private (pure differential privacy) per {unit}."
-    return f"It is ({number}, {format_exact(delta)})-differentially private per {unit}."
+        return f"The run is {number}-differentially private (pure differential privacy) per {unit}."
+    return f"The run is ({number}, {format_exact(delta)})-differentially private per {unit}."
 
 
 def power_sentence(rate: float, power: Fields, members: str) -> str:
-    """Return the share that the best attack identifies at a false positive rate. members: people, or another plural."""
+    """Return a sentence with the share of members that the best attack identifies at a false positive rate.
+
+    `members` is "people" or another plural.
+    """
     if rate == 0:
         who = f"An attacker who wrongly accuses none of the {members} outside the data"
     else:
         who = f"An attacker who wrongly accuses {percent_exact(rate)} of the {members} outside the data"
     upper = power["upper"]
     if upper is None:
-        return f"{who} identifies about {percent_up(power['value'])} of the {members} inside: an estimate, no bound."
+        return (
+            f"{who} identifies about {percent_up(power['value'])} of the {members} inside, an estimate without bounds."
+        )
     if upper == 0:
         return f"{who} identifies none of the {members} inside."
     if is_everything(upper):
@@ -62,18 +68,18 @@ def power_sentence(rate: float, power: Fields, members: str) -> str:
 
 
 def reconstruction_sentence(chance: float, gamma: Fields) -> str:
-    """Return how much a release increases the probability of a reconstruction."""
+    """Return a sentence on how much a release increases the probability of a reconstruction, from `chance` to gamma."""
     upper = gamma["upper"]
     who = f"A reconstruction with a chance of {percent_exact(chance)} without the release"
     if upper is None:
-        return f"{who} has about {percent_up(gamma['value'])} with it: an estimate, no bound."
+        return f"{who} has about {percent_up(gamma['value'])} with it, an estimate without bounds."
     if is_everything(upper):
         return f"{who} may always succeed with it."
     return f"{who} has at most {percent_up(upper)} with it."
 
 
 def gdp_sentence(gdp: Fields) -> str:
-    """Return mu of Gaussian differential privacy with its range of error rates, and its regret."""
+    """Return a sentence with mu of Gaussian differential privacy, its range of error rates, and its regret."""
     return (
         f"{_number(gdp['mu']['value'])}-Gaussian differential privacy wherever both error rates are at least "
         f"{percent_exact(gdp['smallest_rate'])}, with a regret of at most {_number(gdp['regret']['value'])}."

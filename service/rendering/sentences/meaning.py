@@ -91,7 +91,10 @@ def _claim(limit: Limit) -> str:
 
 
 def _claim_of_share(limit: Limit, amount: str) -> str:
-    """Return a claim about a share or a probability. amount: the limit in percent, with "at most" or "at least"."""
+    """Return a claim about a share or a probability in words.
+
+    `amount` is the limit in percent, with "at most" or "at least".
+    """
     match limit.question:
         case ReconstructionQuestion():
             return f"{_reconstruction(limit.question)} {amount}"
@@ -102,7 +105,7 @@ def _claim_of_share(limit: Limit, amount: str) -> str:
         case NegativePredictiveValueQuestion():
             return f'{amount} of answers "not a member" are right{_by(limit)}'
         case UnlearningGuaranteeQuestion():
-            release = "for the most telling release" if limit.at_most is not None else "whatever the release shows"
+            release = "for the most telling release" if limit.at_most is not None else "for every release"
             return f"a record is not a member with a chance of {amount}, {release}"
         case _:
             return f"{amount} of members are {'identified' if limit.reads == 'power' else 'missed'}{_by(limit)}"
@@ -113,7 +116,7 @@ def _by(limit: Limit) -> str:
     question, is_upper = limit.question, limit.at_most is not None
     if isinstance(question, PositivePredictiveValueQuestion | NegativePredictiveValueQuestion):
         if question.side == "at_least":
-            return " by the attack that is right least often" if is_upper else ", whatever the attack"
+            return " by the attack that is right least often" if is_upper else ", for every attack"
         return "" if is_upper else " by the attack that is right most often"
     return "" if is_upper == (limit.reads == "power") else " by the best attack"
 

@@ -12,8 +12,9 @@ WARNING: Final = "warning only"
 
 
 def margin_text(limit: float, margin: float | None) -> str:
-    """Format a margin, rounded down: in percent of the limit, or as a number for a limit of 0. Return "" without a
-    margin.
+    """Format a margin (distance from a limit), rounded down, in percent of the limit.
+
+    For a limit of 0, the margin is a plain number. Return "" without a margin.
     """
     if margin is None:
         return ""

@@ -13,35 +13,38 @@ from service.rendering.sentences.guarantee import Fields, gdp_sentence, reconstr
 from service.rendering.sentences.outcome import margin_text, outcome
 from service.rendering.sentences.summary import RunFacts
 from service.rendering.sentences.title import run_title
-from service.rendering.sentences.units import cap_of, protected
+from service.rendering.sentences.units import cap_of, protected, unit_name
 
 WIDTH: Final = 100
 RELATIONS: Final = {
     "add_or_remove_one": "by one {unit} that is added or removed",
-    "replace_one": "by one {unit} that is replaced by another one",
-    "zero_out": "by one {unit} that is replaced by an empty one, which adds nothing",
+    "replace_one": "by one {unit} that is replaced by another {unit}",
+    "zero_out": "by one {unit} that is replaced by an empty {unit}, which adds nothing",
 }
 RELEASES: Final = {
-    "all_checkpoints": "all models on the way of training",
+    "all_checkpoints": "all models of the training run",
     "last_model": "the last model",
 }
-REACH: Final = "; the numbers hold for all models on the way"
+REACH: Final = "; the numbers hold for all models of the training run"
 VOUCHED: Final = {"yes": "holds", "no": "does NOT hold", "unknown": "not known to hold"}
-PROVED: Final = "the safe end of an enclosure, rounded to the safe side"
+PROVED: Final = "the safe bound of an enclosure, rounded to the safe side"
 
 
 def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str, engine_version: str) -> str:
-    """Return the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
+    """Return the statement with the sections of Ponomareva et al. 2023 (How to DP-fy ML), Section 5.3, and the policy.
 
-    decided: the decision of a policy. mechanism: canonical JSON of the mechanism. If nothing is proved about the run,
-    the statement contains no bound.
+    `decided` is the decision of a policy, or None. `mechanism` is its canonical JSON. If nothing is proved about the
+    run, the statement contains no bound.
     """
     numbers = [*_numbers(facts)] if facts.is_bounded else [facts.why_unbounded]
     about = [*_about(facts.context)]
     return "\n".join(
         (
             *(_section("Subject", about) if about else ()),
-            *_section("1. Setting", ["Central: who runs the mechanism sees the data, and only its releases are seen."]),
+            *_section(
+                "1. Setting",
+                ["Central model: the operator of the mechanism sees the data. Others see only its releases."],
+            ),
             *_section("2. Definition", [*_definition(facts, mechanism)]),
             *_section("3. Accounting", [*numbers, *_premises(facts.assumptions)]),
             *_section("4. Verification", [_verification(facts, engine_version)]),
@@ -68,7 +71,7 @@ def _about(context: AssessmentContext) -> Iterator[str]:
 def _definition(facts: RunFacts, mechanism: str) -> Iterator[str]:
     context, threat_model = facts.context, facts.threat_model
     held = protected(context, threat_model)
-    unit = context.privacy_unit if cap_of(context, threat_model) is not None else held
+    unit = unit_name(context) if cap_of(context, threat_model) is not None else held
     yield f"The run: {run_title(facts.mechanism)}."
     if facts.changed is not None:
         yield facts.changed
@@ -86,11 +89,12 @@ def _numbers(facts: RunFacts) -> Iterator[str]:
     if facts.gdp is not None:
         yield gdp_sentence(facts.gdp)
     yield _with_kind(facts.power_sentence, curve)
-    yield f"Power exceeds the false positive rate by {_amount(advantage, points=True)} at any rate."
+    yield f"At every false positive rate, the power exceeds the rate by {_amount(advantage, points=True)}."
     yield reconstruction_sentence(context.baseline_success, gamma)
     yield (
-        f"At a prior of {percent_exact(context.prior)} {_amount(accuracy)} of guesses about membership are right, and "
-        f"{_amount(precision)} of accusations at a false positive rate of {percent_exact(context.false_positive_rate)}."
+        f"At a prior of {percent_exact(context.prior)} {_amount(accuracy)} of guesses about membership are right. "
+        f"At a false positive rate of {percent_exact(context.false_positive_rate)} {_amount(precision)} of "
+        "accusations are right."
     )
 
 
@@ -102,8 +106,8 @@ def _amount(answer: Fields, *, points: bool = False) -> str:
 
 
 def _with_kind(sentence: str, answer: Fields) -> str:
-    """Append evidence and source of its number to a sentence."""
-    bracket = "" if answer["tight"] is not False else "; the true number lies between the bounds of two theorems"
+    """Append the evidence and the source of a number to a sentence."""
+    bracket = "" if answer["tight"] is not False else "; the true number lies between bounds of two theorems"
     return f"{sentence.removesuffix('.')} ({answer['evidence']}, by {answer['source']}{bracket})."
 
 
@@ -122,7 +126,7 @@ def _verification(facts: RunFacts, engine_version: str) -> str:
 
 
 def _policy(decided: Mapping[str, Any], *, is_bounded: bool) -> Iterator[str]:
-    """Yield the verdict of a policy, and its limits if anything is proved about the run."""
+    """Yield sentences with the verdict of a policy, and with its limits if anything is proved about the run."""
     revision = decided.get("revision")
     yield f"{decided['name']}{'' if revision is None else f', revision {revision}'}: {decided['sentence']}"
     if decided["missing"]:

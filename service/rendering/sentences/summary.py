@@ -20,20 +20,20 @@ LONGEST_RUN: Final = 110
 SUBJECT_WORDS, VERSION_WORDS = 8, 3
 VOID: Final = (
     "Nothing is proved about this run: an assumption behind its numbers is attested not to hold.",
-    "Nothing is proved about this run: how private it is with the hazards that are present is not known.",
+    "Nothing is proved about this run, because the effect of a present hazard is not known.",
 )
-ONE_RECORD: Final = "Somebody with several records is protected less."
-CHANGED: Final = "All numbers are of this run as its hazards leave it."
-LITTLE: Final = "So large an epsilon promises next to nothing by itself."
+ONE_RECORD: Final = "A person with several records is less protected."
+CHANGED: Final = "All numbers include the hazards of this run."
+LITTLE: Final = "Such a large epsilon alone guarantees almost nothing."
 
 
 @final
 class RunFacts(NamedTuple):
     """Facts about a run that its texts state.
 
-    mechanism: as described in the request. threat_model: attacker of all numbers. answers: fields of the answers to the
-    standard questions. gdp, hazards: fields of the response. changed: a sentence about changes that hazards made to the
-    run.
+    `mechanism` is the one of the request, `threat_model` the attacker of all numbers. `answers` has the fields of the
+    answers to the standard questions. `gdp` and `hazards` are fields of the response. `changed` is a sentence about
+    changes that hazards made to the run, or None.
     """
 
     mechanism: MechanismSpec
@@ -47,12 +47,12 @@ class RunFacts(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any number is a valid bound."""
+        """Whether any number about the run is a valid bound."""
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
     @property
     def power(self) -> Fields:
-        """Power at the false positive rate of the context."""
+        """Answer for the power at the false positive rate of the context."""
         rate, curve = self.context.false_positive_rate, self.answers[2]
         return next(each["power"] for each in curve["points"] if each["false_positive_rate"] == rate)
 
@@ -62,7 +62,7 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Whether a hazard is present."""
+        """Whether the hazard with this code is present."""
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property
@@ -148,14 +148,16 @@ def _shortened(name: str, most: int) -> str:
 
 
 def _assumed(assumptions: Sequence[AssessedAssumption]) -> str:
-    """Return the number of assumptions, and the number of assumptions that nobody attests."""
+    """Return a phrase with the number of assumptions, and the number of assumptions that nobody attests."""
     total, vouched_by_nobody = len(assumptions), sum(each.holds == "unknown" for each in assumptions)
     if total == 0:
         return "The numbers rest on no assumption."
     plural = f"{total} assumptions" if total > 1 else "1 assumption"
     if vouched_by_nobody == 0:
-        return f"The numbers rest on {plural}, and none is open."
-    return f"The numbers rest on {plural}; nobody vouches for {vouched_by_nobody} of them."
+        return f"The numbers rest on {plural}, and none is unattested."
+    return (
+        f"The numbers rest on {plural}; {vouched_by_nobody} {'is' if vouched_by_nobody == 1 else 'are'} not attested."
+    )
 
 
 def _words(sentences: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from api_schemas.assessment_context import ONE_RECORD_UNITS, AssessmentContext
 from api_schemas.threat_models import WorstCaseThreatModel
 
 MEMBERS: Final[Mapping[str, str]] = {
-    "example": "people",
+    "example": "records",
     "sequence": "sequences",
     "document": "documents",
     "device": "devices",
@@ -17,6 +17,11 @@ MEMBERS: Final[Mapping[str, str]] = {
     "household": "households",
     "organisation": "organisations",
 }
+
+
+def unit_name(context: AssessmentContext) -> str:
+    """Return the privacy unit in words. The unit `example` is one record of the data set."""
+    return "record" if context.privacy_unit == "example" else context.privacy_unit
 
 
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
@@ -28,7 +33,7 @@ def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> in
 
 def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
     """Return the protected unit with its cap. Without a cap only a single record of the unit is protected."""
-    unit, cap = context.privacy_unit, cap_of(context, threat_model)
+    unit, cap = unit_name(context), cap_of(context, threat_model)
     if cap is None:
         return f"record of one {unit}"
     return f"{unit} with up to {cap} records" if cap > 1 else unit

@@ -7,16 +7,16 @@ from typing import NamedTuple, final
 
 from api_schemas.policies import PolicyVerdict
 
-BETWEEN: str = "the limit lies between the two bounds of its number"
+BETWEEN: str = "the limit lies between the lower and the upper bound"
 
 
 @final
 class Standing(NamedTuple):
-    """Counts behind a verdict.
+    """Counts behind the verdict of a policy.
 
-    counted: verdict and reason of every rule that counts. warnings: rules that only warn and are not met. assumptions:
-    assumptions behind these rules. open: assumptions that nobody attests. missing: missing required attestations.
-    refuted: assumptions behind all numbers that are attested not to hold.
+    `counted` has verdict and reason of every rule that counts, `warnings` the rules that only warn and are not met.
+    `assumptions` are those behind these rules, and `open` those of them that nobody attests. `missing` lists missing
+    required attestations, and `refuted` the assumptions behind all numbers that are attested not to hold.
     """
 
     verdict: PolicyVerdict
@@ -33,8 +33,8 @@ def verdict_sentence(standing: Standing) -> str:
     match standing.verdict:
         case "void":
             return (
-                "No limit is decided: somebody attests that "
-                f"{_count(standing.refuted, 'assumption')} behind the numbers {_do(standing.refuted)} not hold."
+                f"No limit is decided: {_count(standing.refuted, 'assumption')} behind the numbers "
+                f"{_are(standing.refuted)} attested not to hold."
             )
         case "violated":
             return f"{_share(standing, 'violated')} not kept.{_warnings(standing)}"
@@ -45,8 +45,8 @@ def verdict_sentence(standing: Standing) -> str:
             return f"{_share(standing, 'undecided')} not decided: {why}.{_warnings(standing)}"
         case "met_if_attested":
             return (
-                f"Every limit is kept, but the policy requires {_count(standing.missing, 'attestation')} that "
-                f"{_are(standing.missing)} missing.{_warnings(standing)}"
+                f"Every limit is kept, but {_count(standing.missing, 'required attestation')} {_are(standing.missing)} "
+                f"missing.{_warnings(standing)}"
             )
         case "met":
             return f"Every limit is kept{_grounds(standing)}.{_warnings(standing)}"
@@ -56,11 +56,10 @@ def _grounds(standing: Standing) -> str:
     if not standing.assumptions:
         return ""
     if standing.open:
-        number = _count(standing.open, "assumption")
-        return f" if {number} {'holds' if standing.open == 1 else 'hold'} that nobody vouches for"
+        return f" if {_count(standing.open, 'unattested assumption')} {'holds' if standing.open == 1 else 'hold'}"
     if standing.assumptions == 1:
-        return ", and somebody vouches for the assumption behind the numbers"
-    return f", and somebody vouches for all {standing.assumptions} assumptions behind the numbers"
+        return ", and the assumption behind the numbers is attested"
+    return f", and all {standing.assumptions} assumptions behind the numbers are attested"
 
 
 def _share(standing: Standing, verdict: str) -> str:
@@ -73,8 +72,8 @@ def _share(standing: Standing, verdict: str) -> str:
 def _warnings(standing: Standing) -> str:
     if not standing.warnings:
         return ""
-    return f" {_count(standing.warnings, 'limit')} that only {'warns' if standing.warnings == 1 else 'warn'} " + (
-        f"{_are(standing.warnings)} not kept for certain."
+    return (
+        f" {_count(standing.warnings, 'limit')} with severity warning {_are(standing.warnings)} not proved to be kept."
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 from api_schemas.assessment_context import AssessmentContext
 from api_schemas.assessments import AssessedAssumption, AssessedThreatModel
 
-RELAXED: Final = "The numbers of this attacker say nothing about the release; those of the worst case stand."
-STILL: Final = "The numbers stay bounds, for a run that reveals no less."
+RELAXED: Final = "The numbers of this attacker are no bounds. The numbers of the worst case stay valid."
+STILL: Final = "The numbers stay bounds, for a run that reveals at least as much."
 """Consequence of a refuted assumption that the worst case does not need."""
-NOT_THIS_ATTACKER: Final = "An assumption about this attacker does not hold. The numbers of the worst case stand."
+NOT_THIS_ATTACKER: Final = "An assumption about this attacker does not hold. The numbers of the worst case stay valid."
 MOST_NAMED: Final = 3
 
 
@@ -45,4 +45,4 @@ def void(broken: Sequence[AssessedAssumption]) -> str:
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
     """Return the sentence that replaces numbers if hazards leave a run that cannot be computed."""
     titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
-    return f"Nothing is proved, because it is not known how private the run is with this: {' '.join(titles)}"
+    return f"Nothing is proved, because the effect of a present hazard is not known: {' '.join(titles)}"

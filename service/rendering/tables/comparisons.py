@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from api_schemas.answers import Answer, TradeOffAnswer
 from api_schemas.comparisons import ComparedPair, ComparisonsResponse, RankedQuantity
-from service.rendering.numbers import SHOWN, format_exact, rounded_down, rounded_up
+from service.rendering.numbers import SHOWN, exact_cell, format_exact, rounded_down, rounded_up
 
 
 class Cell(NamedTuple):
-    """Number of one run: its safe value and both bounds. The bounds are None for an approximation."""
+    """Number of one run in a comparison: its safe value and both bounds, which are None for an approximation."""
 
     value: float
     lower: float | None
@@ -22,7 +21,7 @@ class Cell(NamedTuple):
 
 
 def cells(response: ComparisonsResponse, quantity: RankedQuantity) -> Iterator[Cell]:
-    """Yield the numbers of one quantity, run by run."""
+    """Yield the numbers of one compared quantity, run by run."""
     for run in response.runs:
         yield _cell(run.answers[quantity.question], quantity.point)
 
@@ -35,8 +34,9 @@ def _cell(answer: Answer, point: int | None) -> Cell:
 
 
 def to_csv(response: ComparisonsResponse) -> str:
-    """Write CSV (RFC 4180) with a row for each quantity: safe value, lower and upper bound of each run as exact
-    doubles.
+    """Write a comparison as CSV (RFC 4180) with a row for each quantity.
+
+    A row has the safe value, lower and upper bound of each run as exact doubles.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -46,18 +46,12 @@ def to_csv(response: ComparisonsResponse) -> str:
         numbers = [number for cell in cells(response, quantity) for number in cell]
         certain = "true" if quantity.certain else "false"
         best = "; ".join(quantity.best)
-        writer.writerow([quantity.label, quantity.better, *map(_exact, numbers), best, certain])
+        writer.writerow([quantity.label, quantity.better, *map(exact_cell, numbers), best, certain])
     return text.getvalue()
 
 
-def _exact(number: float | None) -> str:
-    if number is None:
-        return ""
-    return "Infinity" if math.isinf(number) else repr(number)
-
-
 def to_text(response: ComparisonsResponse) -> str:
-    """Write a table with a column for each run, and a line for each pair of runs.
+    """Write a comparison as a text table with a column for each run, and a line for each pair of runs.
 
     Numbers have six digits and are rounded to the safe side. Both bounds are shown if they differ in six digits. `~`
     marks approximations, `*` the best run.
@@ -96,7 +90,7 @@ def _short(cell: Cell, upper_is_safe: bool) -> str:
 
 def _sentence(pair: ComparedPair) -> str:
     first, second, found = pair.first, pair.second, pair.curves
-    read = " that was read" if pair.theorem is None else ""
+    read = " that was evaluated" if pair.theorem is None else ""
     match found.verdict:
         case "first_is_harder":
             said = f"{first} is at least as hard to attack at every rate{read}"
@@ -119,14 +113,14 @@ LONGEST_RATE: Final = 8
 
 
 def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Return a rate with all its digits if they are few, as in rates that were sent; otherwise round it outward."""
+    """Format a rate with all its digits if they are few, as in rates that were sent; otherwise round it outward."""
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 
 
 def _legend(response: ComparisonsResponse) -> Iterator[str]:
     rates = response.false_positive_rates
-    yield "* best, provably; ? best by its safe end. Six digits, rounded to the safe side; lower..upper where wider."
+    yield "* provably best; ? best by its safe bound. Six digits, rounded to the safe side; lower..upper if wider."
     yield (
         f"Curves: direction {response.direction}, {len(rates)} false positive rates from "
         f"{format_exact(rates[0])} to {format_exact(rates[-1])}."

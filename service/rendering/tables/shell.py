@@ -1,4 +1,4 @@
-"""Responses for a terminal: every number of a response in one table, and as CSV. No computation is known here.
+"""Responses of any resource for a terminal: every number of a response in one table, and as CSV.
 
 A number is a dictionary with `value`, `lower` and `upper`. Its label is the question that it answers, or its position
 in the response.
@@ -44,12 +44,12 @@ class NumberRow(NamedTuple):
 
 
 def number_rows(response: Object) -> list[NumberRow]:
-    """Return every number with bounds, in the order of the response."""
+    """Return a row for every number with bounds, in the order of the response."""
     return list(_walk(response, "", _Context("", "")))
 
 
 class _Context(NamedTuple):
-    """Evidence and remarks that the objects around a number state."""
+    """Evidence and remarks of the objects that contain a number."""
 
     evidence: str
     remark: str
@@ -59,7 +59,7 @@ class _Context(NamedTuple):
         if value_fields.get("tolerance_met") is False:
             limit = value_fields.get("limit")
             remarks.append(
-                f"wider than asked for ({limit['code']})" if isinstance(limit, dict) else "wider than asked for"
+                f"wider than requested ({limit['code']})" if isinstance(limit, dict) else "wider than requested"
             )
         if value_fields.get("tight") is False:
             remarks.append("between two theorems")
@@ -118,7 +118,7 @@ def _label(value_fields: Object) -> str:
 
 
 def _joined(what: str, name: str, entry: Object | None = None) -> str:
-    """Return the label of a member, with the values that distinguish a list entry from the others."""
+    """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry."""
     words = [what] if what else []
     words += [] if name in UNLABELLED else [name]
     value_fields = entry or {}
@@ -147,7 +147,10 @@ def to_csv(response: Object) -> str:
 
 
 def to_table(response: Object, width: int | None = None) -> str:
-    """Write the numbers with six digits, rounded to the safe side. Single values stand above them, notes below."""
+    """Write the numbers of a response as a table with six digits, rounded to the safe side.
+
+    Single values stand above the numbers, notes below. `width` is the number of columns of the terminal, or None.
+    """
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -169,24 +172,24 @@ def to_table(response: Object, width: int | None = None) -> str:
             grid.add_row(row.what, _safe_value(row), *((both or ("", "")) if wide else ()), words)
         console.print(grid)
     if len(found) > MOST_ROWS:
-        console.print(f"{len(found) - MOST_ROWS} more rows: --csv has them.")
+        console.print(f"{len(found) - MOST_ROWS} more rows: use --csv for all rows.")
     for sentence in _sentences(response):
         console.print(f"- {sentence}")
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
 def align_csv(comma_separated_rows: str) -> str:
-    """Align CSV in columns, numbers to the right. Rows above `MOST_ROWS` are counted."""
+    """Align CSV in columns, numbers to the right. Rows beyond `MOST_ROWS` are only counted."""
     head, *found = csv.reader(io.StringIO(comma_separated_rows))
     shown = [head, *found[:MOST_ROWS]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = ["  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in shown]
-    more = [f"{len(found) - MOST_ROWS} more rows: --csv has them."] if len(found) > MOST_ROWS else []
+    more = [f"{len(found) - MOST_ROWS} more rows: use --csv for all rows."] if len(found) > MOST_ROWS else []
     return "\n".join([*lines, *more]) + "\n"
 
 
 def _single(response: Object) -> Iterator[tuple[str, str]]:
-    """Yield verdicts, counts and numbers without bounds, and the mechanism of an import."""
+    """Yield (label, text) of verdicts, counts and numbers without bounds, and of the mechanism of an import."""
     import json
 
     for name, value in response.items():
@@ -211,7 +214,7 @@ def _safe_value(row: NumberRow) -> str:
 
 
 def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
-    """Return both bounds if they differ in the printed digits, otherwise None."""
+    """Return both bounds of a row as texts if they differ in the printed digits, otherwise None."""
     if row.lower is None or row.upper is None or row.lower == row.upper:
         return None
     if row.upper - row.lower <= SAFE_WIDTH * abs(row.upper) < math.inf:
@@ -228,7 +231,7 @@ def _sentences(response: Object) -> Iterator[str]:
             yield f"{hazard['code']}: {hazard['text']}"
     assumed = [each["code"] for each in cast("Iterable[Object]", response.get("assumptions") or ())]
     if assumed:
-        yield f"Assumed: {', '.join(assumed)}. What each means is in the JSON (--json)."
+        yield f"Assumptions: {', '.join(assumed)}. Use --json for their texts."
 
 
 def problem_text(problem: Problem) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api_schemas.sweeps import SweepsResponse, SweptAnswer
+from service.rendering.numbers import exact_cell
 
 LOGARITHMS: Final = ("value_log10", "lower_log10", "upper_log10")
 IF_ANY: Final = (*LOGARITHMS, "limit")
@@ -19,7 +20,7 @@ ENDS: Final = ("value", "lower", "upper", *LOGARITHMS, "tolerance_met", "limit")
 
 
 def to_csv(response: SweepsResponse) -> str:
-    """Write CSV (RFC 4180) with a row for each point, as exact doubles. A cell without a number is empty."""
+    """Write a sweep as CSV (RFC 4180) with a row for each point, as exact doubles. A cell without a number is empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     named = list(_columns(response))
@@ -31,14 +32,14 @@ def to_csv(response: SweepsResponse) -> str:
     for point in range(response.points):
         given = (column[point] for column in response.columns.values())
         read = (column[point] for _, column in named)
-        writer.writerow([point, *map(_cell, given), *map(_cell, read), problems.get(point, "")])
+        writer.writerow([point, *map(exact_cell, given), *map(exact_cell, read), problems.get(point, "")])
     return text.getvalue()
 
 
 def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
-    """Write JSON lines with a self-contained object for each point. Infinities are strings, as in the response.
+    """Write a sweep as JSON lines with an object for each point. Infinities are strings, as in the response.
 
-    first: index of the first point, if the response is one chunk of a longer sweep.
+    `first` is the index of the first point, if the response is one chunk of a longer sweep.
     """
     problems = {
         problem.point: problem.model_dump(mode="json") | {"point": first + problem.point}
@@ -61,18 +62,18 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
 def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
     """Return the object of a JSON line as table cells, with the columns of `to_csv` and all columns of `IF_ANY`."""
     found = {"point": str(row["point"])}
-    found |= {pointer: _cell(number) for pointer, number in row.get("numbers", {}).items()}
+    found |= {pointer: exact_cell(number) for pointer, number in row.get("numbers", {}).items()}
     for prefix, answers in (("", row.get("answers", ())), ("worst case ", row.get("worst_case", ()))):
         for answer in answers:
             name = f"{prefix}{answer['label']}"
-            found |= {name + ("" if end == "value" else f" {end}"): _cell(answer.get(end)) for end in ENDS}
+            found |= {name + ("" if end == "value" else f" {end}"): exact_cell(answer.get(end)) for end in ENDS}
     problem = row.get("problem")
     found["problem"] = "" if problem is None else _sentence(problem["title"], problem["errors"])
     return found
 
 
 def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the columns of all answers with their names."""
+    """Yield (name, values) for the columns of all answers. A column has one value for each point."""
     for prefix, answers in (("", response.answers), ("worst case ", _beside(response))):
         for answer in answers:
             for end in ENDS:
@@ -86,7 +87,7 @@ def _beside(response: SweepsResponse) -> tuple[SweptAnswer, ...]:
 
 
 def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
-    """Return the numbers of an answer at one point."""
+    """Return the numbers of a sweep's answer at one point, by name."""
     found: dict[str, Any] = {"label": answer.label}
     for end in (*ENDS, "evidence", "tight", "method"):
         column = getattr(answer, end)
@@ -94,16 +95,6 @@ def _row(answer: SweptAnswer, point: int) -> dict[str, Any]:
         if value is not None or end not in IF_ANY:
             found[end] = _infinity(value) if isinstance(value, float) and math.isinf(value) else value
     return found
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):  # an infinity
-        return value
-    return _infinity(value) if isinstance(value, float) and math.isinf(value) else repr(value)
 
 
 def _infinity(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Answers of an assessment. Each question is evaluated once, even if main part and policy both contain it."""
+"""Answers of an assessment. Each question is evaluated once, even if the main part and the policy both contain it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyT
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
-    """Return the questions about a run against the worst case as a request for bounds."""
+    """Return a request for bounds: these questions about a run, against the worst case."""
     return BoundsRequest(
         mechanism=run.mechanism,
         threat_model=run.threat_model,
@@ -34,7 +34,10 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
 
 
 def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
-    """Return the curves of a request. Raises PrivacyComputationError with a pointer into the outer request."""
+    """Return the trade-off curves of a request for bounds.
+
+    Raises PrivacyComputationError with a pointer into the outer request.
+    """
     try:
         return (resolved or resolve_request(asked)).primary.curves
     except PrivacyComputationError as error:
@@ -43,14 +46,14 @@ def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> 
 
 @final
 class Answering:
-    """Answers to questions about one run.
+    """Answers to questions about one run of an assessment.
 
     Parameters
     ----------
     shares : WorkBudgetShares
-        One share of the allowance for each distinct question.
+        Division of the allowed work: one share for each distinct question.
     resolved_requests : Mapping
-        Resolved requests, if known.
+        Requests whose engines are already chosen, if known.
     """
 
     def __init__(
@@ -66,11 +69,14 @@ class Answering:
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
-        """Store the answers against an attacker, for rules with the same question."""
+        """Store the answers against an attacker, for policy rules with the same question."""
         self._known |= {(model, answer["question"]): answer for answer in answers}
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
-        """Return the answer against the worst case. Raises PrivacyComputationError with the pointer."""
+        """Return the answer to a question against the strongest attacker.
+
+        Raises PrivacyComputationError with `pointer`.
+        """
         model = self._run.threat_model
         known = self._known_answer(model, question)
         if known is None:
@@ -80,7 +86,10 @@ class Answering:
         return known
 
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer for a rule. Raises PrivacyComputationError with the pointer of the rule."""
+        """Return the answer for a policy rule at the JSON pointer `place`.
+
+        Raises PrivacyComputationError with this pointer.
+        """
         model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
             return self.worst_case(rule.question, f"{place}/question")
@@ -92,7 +101,7 @@ class Answering:
         return known
 
     def again(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Evaluate a rule again within the allowance of the caller, and store the answer."""
+        """Evaluate a policy rule again, with the work that the caller allows, and store the answer."""
         model = attacker_of(rule, self._run) or self._run.threat_model
         own = model != self._run.threat_model
         found = self._ruled(rule, place) if own else self._read(rule.question, f"{place}/question")
@@ -110,7 +119,10 @@ class Answering:
             raise attribute_error(error, pointer, question) from None
 
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
-        """Return the stored answer to the same question, or one point of a stored curve with more rates."""
+        """Return a stored answer that answers the question, or None.
+
+        The stored question is equal, or is a curve that contains the requested rate.
+        """
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
             return found
@@ -127,7 +139,7 @@ class Answering:
 
 
 def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
-    """Return the attacker of a rule. A worst case without records has those of one privacy unit."""
+    """Return the attacker of a policy rule. A worst case without a number of records has those of one privacy unit."""
     model, records = rule.threat_model, run.threat_model.records
     if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
         return model.model_copy(update={"records": records})
@@ -135,7 +147,7 @@ def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
 
 
 def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
-    """Return the request of a rule against its own attacker, and the pointers of its parts."""
+    """Return the request for bounds of a policy rule against its own attacker, and the JSON pointers of its parts."""
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}
     asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)

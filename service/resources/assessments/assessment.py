@@ -1,4 +1,4 @@
-"""`POST /v1/assessments`: every attacker, the hazards, a statement and a decision about one run."""
+"""Assessment resource, `POST /v1/assessments`: all attackers, the hazards, a statement and a decision about one run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BESIDE: Final = 8_000
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """Judged run, its attackers, resolved requests for bounds, and whether mu is inexpensive enough."""
+    """Engines chosen for an assessment: judged run, attackers, requests for bounds, and whether mu is affordable."""
 
     settled: RunWithHazards
     attackers: Attackers
@@ -121,7 +121,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the judged run, or the described one if the run that hazards leave cannot be computed."""
+    """Return the run with the changes of its hazards, or the described run if the changed one cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -156,7 +156,7 @@ def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return the decision of the policy, or None without one."""
+    """Return the decision of the policy as fields of the response, or None without a policy."""
     if request.policy is None:
         return None
     return decision(request.policy, rule_results, digest, grounds)
@@ -165,7 +165,7 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the answers of relaxed attackers, and the attackers that do not apply."""
+    """Return the answers against attackers weaker than the worst case, and the attackers that do not apply."""
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
@@ -202,7 +202,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the plans of all attackers and rules, and the quote of the answers."""
+    """Return the engines chosen for all attackers and rules, and the estimated cost of the answers."""
     settled = judged_of(request)
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -220,7 +220,7 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the quote from the plans of all attackers and rules. An assessment never runs in the event loop."""
+    """Return the estimated cost over all attackers and rules. An assessment never runs in the event loop."""
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -232,7 +232,7 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 
 
 def exit_code(response: AssessmentsResponse) -> int:
-    """Return 0 if no policy stops the run, 1 if one does, and 3 if only an attestation is missing."""
+    """Return 0 if no policy stops the training run, 1 if one does, and 3 if only an attestation is missing."""
     return EXIT_CODES.get(response.verdict, 1)
 
 
@@ -260,8 +260,8 @@ def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
 ASSESSMENTS: Final = Computation(
     name="assessments",
     path="/v1/assessments",
-    description="Assess one run against every applicable attacker. The response has hazards, a statement, and "
-    "the verdict of a policy.",
+    description="Assess one run against every applicable attacker. The response contains hazards, a statement, and the "
+    "verdict of a policy.",
     examples=ASSESSMENT_EXAMPLES,
     request_type=AssessmentsRequest,
     response_type=AssessmentsResponse,

@@ -1,4 +1,4 @@
-"""Attackers of the run of an assessment: the worst case, and every relaxed attacker whose theory covers the run."""
+"""Attackers of the run of an assessment: the worst case, and every weaker attacker whose theory covers the run."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ from service.resources.bounds import bounds_quote
 PLACES: Final[Mapping[str, str]] = {"/questions": "/context"}
 """Pointers of questions: an assessment derives its questions from the context."""
 SUMMARIES: Final[Mapping[str, str]] = {
-    "worst_case": "The attacker of differential privacy: knows all other records and how the run was made, sees all "
-    "that was released, and makes the best test there is.",
-    "glrt": "An attacker who knows how far the record moves the release, but not in which direction.",
-    "membership": "An attacker who knows the law of the data, and none of the other records.",
-    "practical": "An attacker who knows twice as many candidates as there are records in the data, and not which half "
-    "of them is in.",
+    "worst_case": "The attacker of differential privacy knows all other records and the training procedure, sees the "
+    "whole release, and uses the best test.",
+    "glrt": "An attacker who knows how far the record moves the release, but not the direction.",
+    "membership": "An attacker who knows the law of the data, but no other record.",
+    "practical": "An attacker who knows twice as many candidates as there are records in the data, but not which "
+    "half is in the data.",
 }
-OTHER_NEIGHBOURS: Final = (
-    "The attacker of differential privacy again, under the neighbouring relation of the attacker that follows."
-)
+OTHER_NEIGHBOURS: Final = "The attacker of differential privacy under the neighbouring relation of the next attacker."
 LARGEST_COST: Final = 5_000_000
 """Microseconds. A relaxed attacker with more expensive answers does not delay those of the worst case."""
 MU_RANGE: Final = 1e-9
@@ -53,7 +51,7 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the questions about every attacker."""
+    """Return the questions that an assessment answers against every attacker."""
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -69,12 +67,12 @@ def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Attackers:
-    """Relaxed attackers of a run.
+    """Attackers of a run that are weaker than the worst case.
 
     Attributes
     ----------
     requests : tuple
-        Requests for bounds of the attackers that apply, with their quotes.
+        Requests for bounds of the attackers that apply, with their estimated costs.
     others : tuple of NotApplicable
         Attackers that do not apply.
     expensive : tuple
@@ -87,9 +85,12 @@ class Attackers:
 
 
 def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
-    """Return the attackers of a run beside the worst case."""
+    """Return the attackers of a run that are weaker than the worst case."""
     if (run.threat_model.records or 1) > 1:
-        reason = "Its theory is of one record; the numbers here are for all records of one unit together."
+        reason = (
+            "The theory of this attacker covers one record. The numbers of this assessment are for all records of one "
+            "unit together."
+        )
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
     candidates, others = _candidates(run.mechanism, run.context)
@@ -108,7 +109,10 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
             others.append(not_applicable(candidate, error))
             continue
         if quote.cost > LARGEST_COST:
-            reason = f"Its answers are estimated at {math.ceil(quote.cost / 1e6)} s: ask /v1/bounds for them."
+            reason = (
+                f"The answers of this attacker take an estimated {math.ceil(quote.cost / 1000000.0)} s. Send a "
+                "request to /v1/bounds for them."
+            )
             others.append(NotApplicable(threat_model=candidate.type, reason=reason))
             expensive.append(candidate)
         else:
@@ -119,18 +123,18 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the relaxed attackers that the request describes, and the others with the missing field."""
+    """Return the weaker attackers that the request describes, and the other attackers with the missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]
     dimension = context.dimension or (runs[0].dimension if runs else None)
     if dimension is None:
-        others.append(NotApplicable(threat_model="glrt", reason="The context says no `dimension`."))
+        others.append(NotApplicable(threat_model="glrt", reason="Send `dimension` in the context."))
     else:
         direction = context.unknown_direction or "common_to_all_steps"
         found.insert(0, GlrtThreatModel(type="glrt", dimension=dimension, unknown_direction=direction))
     if context.epsilon_pmp is None:
-        needs = "The context says no `epsilon_pmp`, which /v1/pmp computes from data."
+        needs = "Send `epsilon_pmp` in the context. Compute it from the data with /v1/pmp."
         others.append(NotApplicable(threat_model="practical", reason=needs))
     else:
         delta = context.delta_pmp or 0.0

@@ -1,4 +1,4 @@
-"""Impacts of hazards: epsilon of the run if the hazard is real."""
+"""Impacts of hazards: epsilon of the training run if the hazard is real."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 
 
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with shuffled epochs, as a bracket. Empty if the number of records is unknown."""
+    """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
+
+    Empty if the number of records is unknown.
+    """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
     if not isinstance(mechanism, DpsgdMechanism) or size is None or mechanism.phases > 1:
@@ -41,17 +44,17 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
     # Shuffled runs have their own neighbouring relation. The records are those of the privacy unit.
     model = WorstCaseThreatModel(type="worst_case", records=run.threat_model.records)
     made = lambda: DpsgdMechanism(**described)  # noqa: E731
-    return _epsilon("Epsilon if its epochs were shuffled.", made, replace(run, threat_model=model))
+    return _epsilon("Epsilon with shuffled epochs.", made, replace(run, threat_model=model))
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with one change and no other."""
+    """Return epsilon of the run with this change alone, without the changes of other hazards."""
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return the known epsilon of the judged run, if a single change produced that run."""
+    """Return the known epsilon of the judged run, if this change alone produced that run. Empty otherwise."""
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from api_schemas.assumptions_and_hazards import Hazard, HazardCode
 from service.rendering.numbers import SHOWN, format_exact, percent_exact, percent_up, rounded_down, rounded_up
-from service.rendering.sentences.units import cap_of
+from service.rendering.sentences.units import cap_of, unit_name
 from service.resources.abstract import ResponseFields
 from service.resources.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
 from service.resources.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
@@ -28,7 +28,7 @@ HIDDEN: Final = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Bounds of the judged run against the worst case, for hazards that depend on numbers.
+    """Bounds of the judged run (with the changes of its hazards) against the worst case.
 
     `epsilon` is the answer at the delta of the context.
     """
@@ -42,7 +42,10 @@ class Numbers:
 def assessed_hazards(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> list[ResponseFields]:
-    """Return the hazards of a run, present ones first. `known` are those of the described mechanism."""
+    """Return the hazards of a run as fields of the response, present ones first.
+
+    `known` are those of the described mechanism.
+    """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
 
@@ -70,7 +73,7 @@ def _hazard(
 def _of_changes(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> Iterator[ResponseFields]:
-    """Yield the hazards that are present and change numbers."""
+    """Yield the hazards that are present and change the mechanism, and so its numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
@@ -81,28 +84,31 @@ def _of_changes(
 def _change_texts(run: AssessedRun) -> dict[HazardCode, str]:
     rate, batch, passes = inconsistent_rate(run), run.context.batch_size, run.context.gradient_accumulation_steps
     return {
-        "microbatches_double_sensitivity": "Clipping averages of microbatches instead of single examples doubles the "
-        "sensitivity: noise_multiplier is then half of what was configured.",
-        "sample_rate_inconsistent": f"The sample rate is not that of batches of {batch} out of "
-        f"{min(run.sizes, default=0)} records, {rounded_up(rate or 0.0)}: one of them is not what was run.",
-        "gradient_accumulation_counted": f"A step is an update of the model, with the records of all {passes} backward "
-        "passes before it for its batch: rates and steps that are counted by backward passes describe another run.",
+        "microbatches_double_sensitivity": "Clipping averages of microbatches instead of single gradients doubles "
+        "the sensitivity. The effective noise_multiplier is then half of the "
+        "configured value.",
+        "sample_rate_inconsistent": f"The sample rate differs from {rounded_up(rate or 0.0)}, the rate of batches of "
+        f"{batch} out of {min(run.sizes, default=0)} records. One of the numbers does not "
+        "describe the run.",
+        "gradient_accumulation_counted": "A step is one update of the model, and its batch contains the records of "
+        f"all {passes} backward passes. Rates and steps that count backward passes "
+        "describe another run.",
         "tuning_not_accounted": TUNING,
     }
 
 
 ACCUMULATION: Final = (
-    "With gradient accumulation a step is an update of the model, with the records of all backward passes before it "
-    "for its batch: rates and steps that are counted by backward passes describe another run."
+    "With gradient accumulation, a step is one update of the model, and its batch contains the records of all "
+    "backward passes. Rates and steps that count backward passes describe another run."
 )
 TUNING: Final = (
-    "Settings that were chosen by looking at other runs on the same data reveal something as well, and are not part of "
-    "the numbers of one run."
+    "Settings that were chosen by comparing runs on the same data also reveal information. The numbers of one "
+    "run do not include that information."
 )
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
-    """Yield the hazards of every run of this kind, with the status that the context determines."""
+    """Yield the hazards of every mechanism of this kind, with the status that the context determines."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:
@@ -140,7 +146,7 @@ def _of_the_context(run: AssessedRun, numbers: Numbers) -> Iterator[ResponseFiel
 
 
 def largest_delta(run: AssessedRun) -> float:
-    """Return the delta from which on no epsilon has a meaning: 1/(number of records).
+    """Return the delta from which on (epsilon, delta)-DP allows to publish a whole record: 1/(number of records).
 
     If the number of records is unknown, the smallest possible number counts: the records of a batch.
     """
@@ -152,20 +158,20 @@ def _delta(run: AssessedRun) -> ResponseFields | None:
     if delta == 0 or (run.sizes and delta < largest):
         return None
     text = (
-        "A delta of 1/dataset_size or more allows a mechanism that publishes one record: with such a delta no epsilon "
-        "says anything."
+        "A delta of 1/dataset_size or more allows a mechanism that publishes one record. With such a delta epsilon "
+        "guarantees nothing."
     )
     if delta < largest:
         return _hazard("delta_not_small", f"{text} Send dataset_size.", "possible")
     at_most = "" if run.sizes else "at most "
-    return _hazard("delta_not_small", f"{text} Here that is {at_most}{rounded_down(largest, SHOWN)}.", "present")
+    return _hazard("delta_not_small", f"{text} The limit here is {at_most}{rounded_down(largest, SHOWN)}.", "present")
 
 
 def _records(run: AssessedRun) -> ResponseFields | None:
     if cap_of(run.context, run.threat_model) is not None:
         return None
-    unit = run.context.privacy_unit
-    text = f"Nothing says how many records one {unit} has at most: the numbers protect one record, not one {unit}."
+    unit = unit_name(run.context)
+    text = f"The number of records of one {unit} is not limited. The numbers protect one record, not one {unit}."
     return _hazard("records_not_capped", text, "present")
 
 
@@ -183,8 +189,8 @@ def _epsilon(numbers: Numbers) -> ResponseFields | None:
     if (numbers.epsilon["lower"] or 0.0) < LARGE_EPSILON:
         return None
     text = (
-        f"Epsilon is above {format_exact(LARGE_EPSILON)}: against the worst case the guarantee says next to nothing, "
-        "and whatever protects the data is an assumption about the attacker."
+        f"Epsilon is above {format_exact(LARGE_EPSILON)}, so it guarantees almost nothing in the worst case. Any "
+        "protection rests on an assumption about the attacker."
     )
     return _hazard("epsilon_says_little", text, "present")
 
@@ -194,9 +200,10 @@ def _one_point(run: AssessedRun, numbers: Numbers) -> ResponseFields | None:
     if alone is None or alone <= HIDDEN * numbers.power:
         return None
     text = (
-        f"At a false positive rate of {percent_exact(run.context.false_positive_rate)} an attack could identify up to "
-        f"{percent_up(alone)} of the members if nothing but epsilon at delta {format_exact(run.context.delta)} were "
-        f"known. From this run it identifies at most {percent_up(numbers.power)}."
+        f"From epsilon at delta {format_exact(run.context.delta)} alone, an attack could identify up to "
+        f"{percent_up(alone)} of the members at a false positive rate of "
+        f"{percent_exact(run.context.false_positive_rate)}. From the whole run, an attack identifies at most "
+        f"{percent_up(numbers.power)}."
     )
     return _hazard("one_point_hides_the_curve", text, "present")
 
@@ -204,5 +211,5 @@ def _one_point(run: AssessedRun, numbers: Numbers) -> ResponseFields | None:
 def _relaxed(numbers: Numbers) -> ResponseFields | None:
     if not numbers.relaxed:
         return None
-    text = "Numbers of a relaxed attacker hold only against that attacker, whom nobody can choose."
+    text = "Numbers of a relaxed attacker hold only for that attacker, and nobody can choose the attacker."
     return _hazard("relaxed_number_alone", text, "possible")

@@ -47,7 +47,7 @@ Training: TypeAlias = DpsgdMechanism | NoisySgdMechanism | PoissonSampledMechani
 @final
 @dataclass(frozen=True, slots=True)
 class AssessedRun:
-    """Run to be assessed: mechanism, context, and the worst case with the records of a privacy unit."""
+    """Training run to be assessed: mechanism, context, and the worst case with the records of a privacy unit."""
 
     mechanism: MechanismSpec
     context: AssessmentContext
@@ -55,22 +55,22 @@ class AssessedRun:
 
     @staticmethod
     def of(request: AssessmentsRequest) -> AssessedRun:
-        """Return the run that a request describes."""
+        """Return the training run that the request for an assessment describes."""
         return AssessedRun(request.mechanism, request.context, request.threat_model)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Data set sizes in context and mechanism."""
+        """Sizes of the data set that context and mechanism state."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Batch sizes in context and mechanism."""
+        """Sizes of batches that context and mechanism state."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property
     def trains(self) -> bool:
-        """Whether the mechanism has steps over batches of records."""
+        """Whether the mechanism has training steps over batches of records."""
         return any(isinstance(node, Training) for node in nodes_of(self.mechanism))
 
     def _named(self, name: Literal["dataset_size", "batch_size"]) -> Iterator[int]:
@@ -79,7 +79,7 @@ class AssessedRun:
 
 
 class Change(NamedTuple):
-    """Change of a run by a present hazard.
+    """Change of the described training run by a hazard that is present.
 
     Attributes
     ----------
@@ -101,7 +101,10 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class RunWithHazards:
-    """Judged run, the changes made, and the hazards (`failed`) whose run cannot be described."""
+    """Judged run: the run with the changes of its hazards, these changes, and the hazards that could not be expressed.
+
+    `failed` lists the hazards whose changed run cannot be described.
+    """
 
     run: AssessedRun
     changes: tuple[Change, ...] = ()
@@ -114,18 +117,18 @@ class RunWithHazards:
 
     @property
     def text(self) -> str | None:
-        """Sentence about the changes, or None without changes."""
+        """Sentence about the changes that hazards made to the run, or None without changes."""
         if not self.changes:
             return None
-        return f"All numbers are of the run {', '.join(each.text for each in self.changes)}."
+        return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
 
     def undone(self, run: AssessedRun) -> RunWithHazards:
-        """Return the described run with every change failed: the changed run cannot be computed."""
+        """Return the described run with every change marked as failed, because the changed run cannot be computed."""
         return RunWithHazards(run, (), (*self.failed, *(each.code for each in self.changes)))
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all present hazards."""
+    """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)
@@ -163,13 +166,13 @@ def _microbatches(run: AssessedRun) -> Change | None:
 
 
 def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
-    """Return a run at half its noise, or None for stated parameters without noise, or noise of unknown scale."""
+    """Return a mechanism at half its noise. None: it has no noise, or the scale of its noise is unknown."""
     made = mapped(spec, _with_half_the_noise)
     return None if made == spec else made
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a step at half its noise: a changed gradient may reverse a clipped average.
+    """Return a training step at half its noise: a changed gradient may reverse a clipped average.
 
     None means that the scale of the noise relative to a clipped average is unknown. Raises ValidationError for too
     little noise.
@@ -196,14 +199,14 @@ def _consistent_rate(run: AssessedRun) -> Change | None:
     rate = inconsistent_rate(run)
     if rate is None:
         return None
-    text = f"at the larger of both sampling rates, the stated one and that of its batches, {rounded_up(rate)}"
+    text = f"at the larger of the stated sampling rate and the rate of its batches, {rounded_up(rate)}"
     if any(_counts_epochs(node) for node in nodes_of(run.mechanism) if _stated_rates(node)):
-        text += ", with the steps that its epochs have at the smaller one"
+        text += ", with the steps of its epochs at the smaller rate"
     return Change("sample_rate_inconsistent", text, partial(mapped, change=partial(_at_least, rate=rate)))
 
 
 def inconsistent_rate(run: AssessedRun) -> float | None:
-    """Return the rate of the batches in the context if a step of the mechanism cannot have this rate, else None."""
+    """Return the sampling rate of the batches in the context if no step of the mechanism can have it, else None."""
     batch, sizes = run.context.batch_size, run.sizes
     if batch is None or not sizes:
         return None
@@ -214,7 +217,7 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the rates of a node without sizes of its own. Empty if the node has no rate."""
+    """Return the sampling rates of a mechanism that states rates instead of sizes. Empty if it has no rate."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -223,12 +226,15 @@ def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
 
 
 def _counts_epochs(node: MechanismSpec) -> bool:
-    """Whether epochs and rate of a node determine its steps."""
+    """Whether the number of steps of a mechanism follows from its epochs and sampling rate."""
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return a node with rates of at least `rate`, and the steps that its epochs have at the smaller rates."""
+    """Return a mechanism with sampling rates of at least `rate`.
+
+    It keeps the steps that its epochs have at the smaller rates.
+    """
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
             return PoissonSampledMechanism(type="poisson_sampled", sample_rate=max(stated, rate), mechanism=inner)
@@ -243,7 +249,7 @@ def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
 
 
 def _each(node: DpsgdMechanism, change: Callable[[float], float]) -> float | tuple[float, ...]:
-    """Return the rates of a node, each changed: one number if the node has one."""
+    """Return the sampling rates of a DP-SGD run, each changed by `change`: one number if the run has one."""
     rates = tuple(map(change, listed(node.sample_rate or 1.0)))
     return rates if isinstance(node.sample_rate, tuple) else rates[0]
 
@@ -252,7 +258,7 @@ def _accumulation(run: AssessedRun) -> Change | None:
     passes = run.context.gradient_accumulation_steps
     if passes is None or passes == 1 or not run.trains or batches_are_between_updates(run):
         return None
-    text = f"with batches {passes} times as large, because the stated ones may be those of one backward pass"
+    text = f"with batches {passes} times as large, because the stated batches may be those of one backward pass"
     return Change("gradient_accumulation_counted", text, partial(mapped, change=partial(_with_passes, passes=passes)))
 
 
@@ -266,7 +272,7 @@ def batches_are_between_updates(run: AssessedRun) -> bool:
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a step with the records of all its backward passes. The number of steps is at most the stated one."""
+    """Return a training step that counts the records of all its backward passes. Its number of steps does not grow."""
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):
@@ -288,12 +294,12 @@ def _tuning(run: AssessedRun) -> Change | None:
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return all runs together, as if all were released: the chosen run is computed from them."""
+    """Return the composition of `runs` training runs, as if all were released. The chosen run is computed from them."""
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 
 def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
-    """Return a tree with every step changed, or None if `change` returns None for a step."""
+    """Return a mechanism with every training step changed, or None if `change` returns None for a step."""
     match spec:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             made = mapped(inner, change)
@@ -314,7 +320,10 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return a run with other numbers and the same steps, or shuffled epochs. Raises ValidationError."""
+    """Return a DP-SGD run with other numbers and the same number of steps, or shuffled epochs.
+
+    Raises ValidationError.
+    """
     shuffled = node.sampling == "shuffled"
     kept: dict[str, Any] = {
         "noise_multiplier": node.noise_multiplier,

@@ -1,4 +1,7 @@
-"""Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided ones."""
+"""Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided ones.
+
+A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ SECOND_WORK: Final = 4e6
 
 @final
 class Rules:
-    """Rules of the policy of a request, answered for the judged run."""
+    """Rules of the policy of a request, answered for the run with the changes of its hazards."""
 
     def __init__(self, request: AssessmentsRequest, asking: Answering) -> None:
         self._request, self._asking = request, asking
@@ -33,7 +36,7 @@ class Rules:
 
     @property
     def assumptions(self) -> Iterator[Assumption]:
-        """Assumptions about the attackers of the rules."""
+        """Assumptions about the attackers of the policy rules."""
         for rule in self._rules:
             yield from self._about_attacker(rule)
 
@@ -47,7 +50,7 @@ class Rules:
         return assumptions_of(threat_model_of(rule.threat_model), mechanism_of(self._request.mechanism))
 
     def answer(self) -> None:
-        """Answer every rule within the allowance of the caller. Raises PrivacyComputationError with a pointer."""
+        """Answer every rule with the work that the caller allows. Raises PrivacyComputationError with a pointer."""
         self._answers = [self._asking.rule(rule, _place(index)) for index, rule in enumerate(self._rules)]
 
     def rule_results(self, grounds: RulingGrounds) -> list[ResponseFields]:
@@ -67,7 +70,10 @@ class Rules:
 
 @final
 class _Described:
-    """Answers to rules for the described run. Its curves are built when the first rule needs them."""
+    """Answers to rules for the run as described, without hazards.
+
+    Its curves are built when the first rule needs them.
+    """
 
     def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
         self._request, self._run, self._shares = request, run, shares
@@ -83,11 +89,11 @@ class _Described:
 
 
 def _place(index: int) -> str:
-    """Return the pointer of a rule in the request."""
+    """Return the JSON pointer of a rule in the request."""
     return f"/policy/rules/{index}"
 
 
 def _is_cut_short(rule: PolicyRule, answer: ResponseFields) -> bool:
-    """Whether an answer decides nothing and is wider than requested."""
+    """Whether an answer neither meets nor violates the limit of a rule, and is wider than requested."""
     undecided = verdict_of(rule, ReadNumber.of(answer, rule.reads)) == "undecided"
     return undecided and not answer["tolerance_met"] and answer["lower" if "lower" in answer else "points"] is not None

@@ -11,26 +11,27 @@ from api_schemas.assumptions_and_hazards import Assumption
 from service.privacy.errors import UnsupportedCombination
 from service.rendering.sentences.void import RELAXED, STILL
 
-_NO_BOUND: Final = "No number here bounds anything."
-_TOO_LOW: Final = "Every number here is too low, by how much is unknown."
-_OTHER_SAMPLER: Final = f"{_TOO_LOW} Describe the run with the `sampling` that was used."
+_NO_BOUND: Final = "The numbers here are no bounds."
+_TOO_LOW: Final = "Every number here is too low, by an unknown amount."
+_OTHER_SAMPLER: Final = f"{_TOO_LOW} Describe the run with the actual `sampling`."
 
 IF_NOT: Final[Mapping[str, str]] = {
     "batches_drawn_with_replacement": _OTHER_SAMPLER,
     "batches_of_fixed_size": _OTHER_SAMPLER,
-    "draw_is_independent": f"{_TOO_LOW} A component that is chosen by looking at the data has to be counted alone.",
+    "draw_is_independent": f"{_TOO_LOW} Describe a component that was chosen by looking at the data as a mechanism of "
+    "its own.",
     "epochs_are_shuffled": _OTHER_SAMPLER,
     "loss_sensitivity_bounded": _NO_BOUND,
-    "means_of_clipped_gradients": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
-    "noise_is_fresh": f"{_NO_BOUND} Noise that is used twice, or can be predicted, can be subtracted.",
-    "one_noisy_release": f"{_TOO_LOW} Everything that is released has to be part of the mechanism.",
+    "means_of_clipped_gradients": f"{_NO_BOUND} Without clipping, the influence of a record is unlimited.",
+    "noise_is_fresh": f"{_NO_BOUND} An attacker can subtract noise that is reused or predictable.",
+    "one_noisy_release": f"{_TOO_LOW} Include every release in the mechanism.",
     "order_is_drawn_once": STILL,
     "parameters_are_proved": _NO_BOUND,
-    "parts_are_independent": f"{_TOO_LOW} Parameters that are set by looking at results need an analysis of their own.",
+    "parts_are_independent": f"{_TOO_LOW} Parameters that depend on earlier results need their own analysis.",
     "queries_are_independent": _TOO_LOW,
     "sampling_is_poisson": f"{_OTHER_SAMPLER} Most training code shuffles, or draws batches of a fixed size.",
     "scores_bounded": _NO_BOUND,
-    "sensitivity_bounded": f"{_NO_BOUND} Without a clip for every single record its influence is unlimited.",
+    "sensitivity_bounded": f"{_NO_BOUND} Without clipping, the influence of a record is unlimited.",
     "shift_is_drawn": _TOO_LOW,
     "steps_rounded_up": STILL,
 }
@@ -39,7 +40,7 @@ that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return the consequence if an assumption does not hold."""
+    """Return a sentence with the consequence if an assumption does not hold."""
     return IF_NOT.get(code, RELAXED)
 
 
@@ -64,15 +65,16 @@ def _assessed(assumption: Assumption, given: Attestation | None) -> AssessedAssu
 def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]) -> None:
     """Raise UnsupportedCombination for an attestation that does not apply.
 
-    No number may rest on the assumption, or the attestation may contradict the description of the run.
+    It does not apply if no number rests on the assumption, or if the attestation contradicts the description of the
+    run.
     """
     known = {each.code: each for each in assumptions}
     for index, given in enumerate(context.attested):
         found = known.get(given.code)
         if found is None:
-            reason = "no number of this assessment rests on it."
+            reason = "no number of this assessment depends on the assumption."
         elif found.holds not in ("unknown", given.holds):
-            reason = f'what was sent says "{found.holds}".'
+            reason = f'the request implies "{found.holds}".'
         else:
             continue
         error = UnsupportedCombination(

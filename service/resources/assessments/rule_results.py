@@ -30,21 +30,21 @@ from service.resources.read_numbers import ReadNumber, is_guarantee
 FINEST: Final = 1e-16
 """Smallest tolerance of a request."""
 ATTACKER_REFUTED: Final = "An assumption about the attacker of this limit does not hold."
-ONE_RECORD: Final = "The theory of this attacker is of one record, and one privacy unit may have several."
-ONLY_FROM_ABOVE: Final = "It is only known that the run reveals no more than the run as hazards may have left it."
+ONE_RECORD: Final = "The theory of this attacker covers one record, and one privacy unit may have several records."
+ONLY_FROM_ABOVE: Final = "The only proved fact is that the run reveals no more than the run with its hazards."
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RulingGrounds:
-    """Grounds of a verdict beside the numbers.
+    """Grounds of a verdict on a policy, other than the numbers.
 
     Attributes
     ----------
     run, judged
-        The run as described, and as judged.
+        The run as described, and with the changes of its hazards.
     assumptions
-        Assumptions behind all numbers.
+        Assumptions on which all numbers rest.
     of_attackers : callable
         Returns the assumptions about the attacker of a rule.
     """
@@ -60,7 +60,7 @@ class RulingGrounds:
         return bool(refuted(self.assumptions))
 
     def resting(self, rules: Sequence[PolicyRule]) -> list[AssessedAssumption]:
-        """Return the assumptions behind these rules, each once."""
+        """Return the assumptions on which the answers to these rules rest, each once."""
         all_of_them = [*self.assumptions, *(each for rule in rules for each in self.of_attackers(rule))]
         return list({each.code: each for each in all_of_them}.values())
 
@@ -68,7 +68,10 @@ class RulingGrounds:
 def ruling(
     rule: PolicyRule, answer: ResponseFields, grounds: RulingGrounds, described: Callable[[], ResponseFields]
 ) -> ResponseFields:
-    """Return the result of a rule for the judged run. `described()` returns the answer for the described run."""
+    """Return the result of a policy rule for the judged run (with the changes of its hazards).
+
+    `described()` returns the answer for the run as described.
+    """
     number = ReadNumber.of(answer, rule.reads)
     verdict, beside = verdict_of(rule, number), None
     if verdict == "violated" and not grounds.judged.is_attained:
@@ -80,7 +83,7 @@ def ruling(
     elif verdict == "met" and not grounds.judged.is_attained and not is_on_the_safe_side(rule):
         verdict, reason = "undecided", ONLY_FROM_ABOVE
     elif beside is not None and verdict == "undecided":
-        reason = "The run as described keeps this limit. With the hazards that are present, nothing proves it."
+        reason = "The run as described meets this limit. No bound proves the limit for the run with its hazards."
     decides = None
     if verdict == "undecided" and reason is None and answer["tight"]:
         decides = _deciding_tolerance(rule.limit, number.lower, number.upper)
@@ -97,7 +100,7 @@ def ruling(
 
 
 def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
-    """Return the verdict of a number under a rule. The verdicts met and violated are proved."""
+    """Return the verdict of a number under a policy rule. The verdicts met and violated are proved."""
     limit, sign = rule.limit, _sign(rule)
     worse, better = _ends(rule, number)
     if worse is None or better is None:
@@ -108,7 +111,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
 
 
 def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Whether a run that reveals less also keeps a rule."""
+    """Whether every run that reveals less also keeps the rule."""
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -117,7 +120,7 @@ def _sign(rule: PolicyRule) -> float:
 
 
 def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return the bound that is worse for the run, and the better one."""
+    """Return (bound that is worse for the run, bound that is better), None for bounds that are not proved."""
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 
@@ -129,7 +132,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
 
 
 def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why no number decides a rule, whatever it is, or None if its number decides."""
+    """Return why a rule stays undecided whatever its number is, or None if its number decides."""
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:
@@ -156,7 +159,10 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width at which an enclosure excludes the limit, if the truth is in the middle of this one."""
+    """Return the relative width at which an enclosure would exclude the limit.
+
+    The truth is assumed to be in the middle of (lower, upper). None: no width is known.
+    """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None
     needed = abs(limit - (lower + upper) / 2) / upper / 2
@@ -166,7 +172,10 @@ def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) 
 def decision(
     policy: Policy, rule_results: Sequence[ResponseFields], digest: str, grounds: RulingGrounds
 ) -> ResponseFields:
-    """Return the verdict of a policy. `digest` is that of the assessment and identifies the decision."""
+    """Return the verdict of a policy as fields of the response.
+
+    `digest` is that of the assessment and identifies the decision.
+    """
     counted = [each for each in rule_results if each["rule"].severity == "error"]
     resting = grounds.resting([each["rule"] for each in counted])
     requirements = requirements_of(policy, resting, grounds.run.context)

@@ -1,4 +1,4 @@
-"""Summary of the curve of a run in one number: mu with its regret, and the power that epsilon at one delta allows."""
+"""Summary of the trade-off curve of a run: mu of Gaussian DP with its regret, and the power that one epsilon allows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_o
 
 
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
-    """Return mu with its regret, or None if mu is infinite, not a bound, or 0 because its range may be empty.
+    """Return mu with its regret. None: mu is infinite, not a bound, or 0 because its range may be empty.
 
-    `mu` is the answer for mu, direction add.
+    The regret is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `mu` is the answer
+    for direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
@@ -40,7 +41,10 @@ def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | No
 def one_point(
     mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
 ) -> ResponseFields | None:
-    """Return the power that the certified epsilon at one delta alone allows, and the power of the run itself."""
+    """Return the power that the certified epsilon at one delta alone allows, beside the power of the run itself.
+
+    None: either of them is not available.
+    """
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]
     if stated or largest is None or known is None or largest > LARGEST_EPSILON:

@@ -1,4 +1,4 @@
-"""`POST /v1/audits/attack-counts`: counts, region of rates, proved parameters, and the verdict on a mechanism."""
+"""Resource `POST /v1/audits/attack-counts`: counts of an attack, proved parameters, verdict on a mechanism."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ CURVES_READ: Final = 2
 
 TRIALS_INDEPENDENT: Final = Assumption(
     code="trials_are_independent",
-    text="The trials are independent, each with its own run of what is attacked, and the attack was fixed before it "
-    "was counted. Trials that share a run depend on each other, and the confidence is then not the stated one.",
+    text="The trials are independent, each with its own run of the mechanism, and the attack was fixed before the "
+    "trials. Trials that share a run depend on each other, and the stated confidence does not hold for them.",
     holds="unknown",
 )
 SOURCE: Final = (
     "Clopper and Pearson 1934, Bonferroni; Dong, Roth and Su 2022 (GDP); Kairouz, Oh and Viswanath 2015 (epsilon)"
 )
 ABOVE: Final = (
-    "An attack above the bound is a defect of the training or the accounting: one of the assumptions does not hold, or "
-    "the mechanism is not the one that was run."
+    "An attack above the bound shows a defect of the training or the accounting. Either an assumption does not "
+    "hold, or the mechanism was not the one that was run."
 )
 ABOVE_RELAXED: Final = (
-    f"{ABOVE} Where the worst case beside it is consistent, the attacker may have been stronger than this threat model "
-    "supposes."
+    f"{ABOVE} If the worst case is consistent with the counts, the attacker may be stronger than this threat "
+    "model assumes."
 )
-NO_BOUND: Final = "The curve is an approximation without a bound, and so is the verdict."
-CONSISTENT: Final = "Counts that are consistent with the bound do not prove it: a better attack may exist."
-NOTHING_PROVED: Final = "The counts prove nothing: at this confidence, guessing explains them."
+NO_BOUND: Final = "The curve is an approximation without bounds, and so is the verdict."
+CONSISTENT: Final = "Counts that are consistent with the bound do not prove the bound. A better attack may exist."
+NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing explains them."
 
 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
@@ -83,7 +83,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """Verdicts on the mechanism, if there is one, and the assumptions behind them."""
+    """Verdicts on the claimed mechanism, if the request has one, and the assumptions behind them."""
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -159,7 +159,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the quote from the counts and the plans of the curves."""
+    """Return the estimated cost from the counts and the engines that are chosen for the curves."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)
@@ -178,8 +178,8 @@ def attack_counts_quote(request: AttackCountsRequest) -> Quote:
 ATTACK_COUNTS: Final = Computation(
     name="attack_counts_audit",
     path="/v1/audits/attack-counts",
-    description="Compute the privacy parameters that the counts of an attack prove, and compare the counts with "
-    "a bound.",
+    description="Compute the privacy parameters that the counts of an attack prove, and compare the counts with a "
+    "bound.",
     examples=ATTACK_COUNTS_EXAMPLES,
     request_type=AttackCountsRequest,
     response_type=AttackCountsResponse,

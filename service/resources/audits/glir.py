@@ -1,4 +1,4 @@
-"""`POST /v1/audits/glir`: sent or simulated gradients, evidence of membership, and the attack against its theory."""
+"""Resource `POST /v1/audits/glir`: evidence of membership from gradients, and the attack against its theory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
 
 
 def _has_background(request: AnyGlirRequest) -> list[bool]:
-    """Return whether each step has background gradients. A simulation is one step without."""
+    """Return for each step whether it has background gradients. A simulation is one step without them."""
     if isinstance(request, GlirUpload):
         return [rows > 0 for rows in request.background_rows]
     return [step.background_gradients is not None for step in request.steps] if request.steps else [False]
@@ -102,7 +102,7 @@ def _column(values: FloatArray) -> tuple[float, ...] | None:
 
 
 def _generator(request: GlirParameters, step: int) -> np.random.Generator:
-    """Return the random generator of one step."""
+    """Return the random generator of one training step, from the seed of the request."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 
@@ -212,10 +212,10 @@ def _uniformity(p_values: FloatArray) -> Uniformity:
 GLIR_AUDIT: Final[Computation[AnyGlirRequest, GlirAuditResponse]] = Computation(
     name="glir_audit",
     path="/v1/audits/glir",
-    description="Run the gradient likelihood ratio attack on released mean gradients, and compare it with "
-    "theory. Large gradients may be sent as an .npz archive with one array for each field, such as "
-    "`steps.0.mean_gradient`. Scalar fields are arrays without dimensions. The digest covers the "
-    "bytes of the archive and its fields.",
+    description="Run the gradient likelihood ratio attack on released mean gradients, and compare it with theory. "
+    "Large gradients may be sent as an .npz archive with one array for each field, such as "
+    "`steps.0.mean_gradient`. Scalar fields are arrays without dimensions. The digest covers the bytes "
+    "of the archive and its fields.",
     examples=GLIR_EXAMPLES,
     request_type=GlirAuditRequest,
     response_type=GlirAuditResponse,

@@ -25,7 +25,7 @@ QUERY_COST: Final = 2
 
 
 def glir_audit_quote(request: AnyGlirRequest) -> Quote:
-    """Return the cost. A worker computes the audit."""
+    """Return the estimated cost of a GLiR audit. A worker computes the audit."""
     isotropic = request.noise_std > 0 and request.noise_covariance == "isotropic"
     if isinstance(request, GlirAuditRequest) and request.simulate is not None:
         shapes = [(request.simulate.queries, request.simulate.dimension, None)] * request.simulate.steps
@@ -42,7 +42,7 @@ def glir_audit_quote(request: AnyGlirRequest) -> Quote:
 
 
 def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Return queries, dimension, and background gradients, which are None if no eigenvectors are needed."""
+    """Return (queries, dimension, background gradients) of a step. The last is None if no eigenvectors are needed."""
     rows = None if step.background_variances is not None else len(step.background_gradients or ())
     return len(step.query_gradients), len(step.mean_gradient), rows
 

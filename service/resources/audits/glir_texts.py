@@ -20,32 +20,35 @@ BACKGROUND_SOURCE: Final = (
 THEORY_SOURCE: Final = "Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 (K centred), Definition 4.1 over the queries"
 
 WITHOUT_NOISE: Final = (
-    "S = n (m - theta)' Sigma^-1 (m - theta), chi2'_d(n K) for non-members; p is its lower tail "
+    "S = n (m - theta)' Sigma^-1 (m - theta) has the law chi2'_d(n K) for non-members. p is the lower tail "
     "(/errata#gmip-statistic)."
 )
 PROPORTIONAL_NOISE: Final = (
-    "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2, N = n + n^2 tau^2, for noise of covariance "
-    "tau^2 Sigma; chi2'_d(N K) for non-members; p is its lower tail (/errata#gmip-noise)."
+    "S = (n^2/N) |Sigma^-1/2 ((m - mu) - (1 + n tau^2)(theta - mu))|^2 with N = n + n^2 tau^2, for noise of "
+    "covariance tau^2 Sigma. S has the law chi2'_d(N K) for non-members, and p is the lower tail "
+    "(/errata#gmip-noise)."
 )
 ISOTROPIC_NOISE: Final = (
-    "Minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of Sigma, without the terms "
-    f"that do not depend on m; p is its rank among {P_VALUE_DRAWS} seeded draws of m for a non-member, plus one, over "
-    f"{P_VALUE_DRAWS + 1}: valid for any law of the statistic, and never below 1/{P_VALUE_DRAWS + 1}."
+    "The statistic is minus twice the log-likelihood ratio of the two normal laws of m in the eigenvectors of "
+    f"Sigma. Terms that do not depend on m are omitted. p is the rank of the statistic among {P_VALUE_DRAWS} "
+    f"seeded draws of m for a non-member, plus one, divided by {P_VALUE_DRAWS + 1}. p is valid for any law of "
+    f"the statistic, and at least 1/{P_VALUE_DRAWS + 1}."
 )
 FROM_BACKGROUND: Final = (
-    "With b background gradients of mean x: minus Student's t of m against the background, both projected on "
-    "a = M^-1 (theta - w): -a'(m - x)/sqrt((v + 1/b) a'S a). S is the covariance of the background, v Sigma the "
-    "covariance of m, w = x + (m - x)/(1 + b v), and M the shrunk covariance of background and release together. "
-    "Student's law with b - 1 degrees of freedom for non-members, exactly; p is its lower tail (/errata#gmip-plug-in)."
+    "With b background gradients of mean x, the statistic is minus Student's t of m against the background: "
+    "-a'(m - x)/sqrt((v + 1/b) a'S a). Both are projected on a = M^-1 (theta - w). S is the covariance of the "
+    "background, v Sigma the covariance of m, and w = x + (m - x)/(1 + b v). M is the shrunk covariance of "
+    "background and release together. For non-members the statistic has exactly Student's law with b - 1 "
+    "degrees of freedom, and p is the lower tail (/errata#gmip-plug-in)."
 )
 ADDED_NOISE: Final = (
-    "Isotropic noise: seeded noise of variance n tau^2 is added to every coordinate of the background gradients. Then "
-    "the release has the covariance of their mean, and the law of the statistic stays exact."
+    "Isotropic noise: seeded noise of variance n tau^2 is added to every coordinate of the background "
+    "gradients. The release then has the covariance of their mean, and the law of the statistic stays exact."
 )
 
 
 def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
-    """Return formula and law of the statistics, for steps with a known law and steps with background gradients."""
+    """Return formula and law of the GLiR statistics, for steps with a known law and steps with background gradients."""
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
         if noise.is_isotropic:
@@ -72,7 +75,8 @@ def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumpti
     listed = [
         _assume(
             "mean_gradient_is_normal",
-            "The mean gradient is normal given the query: exactly for normal gradients, else for large n.",
+            "The mean gradient is normally distributed given the query. That is exact for normal gradients, and an "
+            "approximation for large n.",
             simulated,
         )
     ]
@@ -80,8 +84,8 @@ def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumpti
         listed.append(
             _assume(
                 "gradient_law_known",
-                "Mean and covariance of a gradient are known. Moments that were estimated make p-values too small: "
-                "send the background gradients themselves.",
+                "Mean and covariance of a gradient are known. Estimated moments make p-values too small; send the "
+                "background gradients instead.",
                 simulated,
             )
         )
@@ -89,8 +93,8 @@ def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumpti
         listed.append(
             _assume(
                 "background_is_disjoint",
-                "Background gradients are independent normal draws of the law of the batch's gradients. No record of "
-                "the background is in a batch or is queried, and no two steps share records of the background.",
+                "Background gradients are independent normal draws from the law of the gradients in the batch. No "
+                "background record is in a batch or among the queries, and no two steps share background records.",
                 simulated,
             )
         )
@@ -101,13 +105,13 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
     return (
         _assume(
             "steps_are_independent",
-            "Steps are independent given the past; releases of the same hidden batch are not.",
+            "Steps are independent given the earlier steps. Releases of one hidden batch are not independent.",
             simulated,
         ),
         _assume("members_are_in_every_batch", "A member is in every batch whose mean is released.", simulated),
         _assume(
             "queries_are_independent",
-            "Scores of different queries are independent: the confidence bands rest on it.",
+            "Scores of different queries are independent. The confidence bands rest on this assumption.",
             simulated,
         ),
     )
@@ -116,32 +120,36 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
     """Return notes for readers of the answer. `one_class`: all queries are members, or none is."""
     listed = [
-        "Queries are ranked by the sum of their log-likelihood ratios: every threshold on it is an optimal test.",
-        "Theory: steps are composed exactly, as one step with the dimensions and susceptibilities of all; queries are "
-        f"taken in up to {LARGEST_GROUPS} groups by the largest K of each, which bounds them from above.",
-        "An attack above the bound is a defect of the training or the accounting, or one of the assumptions fails.",
+        (
+            "Queries are ranked by the sum of their log-likelihood ratios. Every threshold on the sum is an optimal "
+            "test."
+        ),
+        "Theory: all steps are composed exactly to one step with their dimensions and susceptibilities. Queries "
+        f"form up to {LARGEST_GROUPS} groups, and the largest K of a group bounds the group from above.",
+        "An attack above the bound shows a defect of the training or the accounting, or a violated assumption.",
     ]
     if estimated:
         listed[0] = (
-            "Queries are ranked by the sum of their log-likelihood ratios. With background gradients this is the ratio "
-            "for Student's t with an estimated shift: the mean of its exponential over non-members is at most 1."
+            "Queries are ranked by the sum of their log-likelihood ratios. With background gradients, the ratio is "
+            "that of Student's t with an estimated shift. The mean of its exponential over non-members is at most 1."
         )
         listed.append(
-            "M = (1 - rho) P + rho (tr P/d) I, P the covariance of background and release together. rho is "
-            "`shrinkage`, by default that of Chen, Wiesel, Eldar and Hero 2010. p-values are exact for every rho."
+            "M = (1 - rho) P + rho (tr P/d) I, with the covariance P of background and release together. rho is "
+            "`shrinkage`, with the default of Chen, Wiesel, Eldar and Hero 2010. p-values are exact for every rho."
         )
         listed.append(
-            "susceptibilities are unbiased estimates, cut off at 0. Theory takes upper bounds of them and of the "
-            "largest variance; a tenth of 1 - confidence is kept for these bounds, the rest for the bands."
+            "Susceptibilities are unbiased estimates, truncated at 0. Theory uses upper bounds of the susceptibilities "
+            "and of the largest variance. A tenth of 1 - confidence is reserved for these bounds, and the rest for the "
+            "bands."
         )
         if noise.is_isotropic:
             listed.append(ADDED_NOISE)
     if noise.is_isotropic:
         listed.append(
-            "Theory with noise: N = n + n^2 tau^2/lambda, lambda the largest variance, or C^2 if that is less."
+            "Theory with noise: N = n + n^2 tau^2/lambda. lambda is the largest variance, or C^2 if that is smaller."
         )
     if one_class:
-        listed.append("No ROC curve: it needs members and non-members.")
+        listed.append("No ROC curve, because a ROC curve needs members and non-members.")
     if queries > LARGEST_QUERIES:
-        listed.append(f"Columns of single queries are left out above {LARGEST_QUERIES} queries.")
+        listed.append(f"Columns of single queries are omitted above {LARGEST_QUERIES} queries.")
     return tuple(listed)

@@ -31,7 +31,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 
 
 class GlirUpload(GlirParameters):
-    """Parameters of an uploaded audit, digest of its archive and shapes of its arrays.
+    """Parameters of an uploaded GLiR audit, digest of its archive and shapes of its arrays.
 
     The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
@@ -50,7 +50,7 @@ class GlirUpload(GlirParameters):
         return self
 
     def arrays(self) -> UploadedArrays:
-        """Return a reader of the arrays."""
+        """Return a reader of the uploaded arrays."""
         return UploadedArrays(ArrayArchive(self._body, LARGEST_ARRAY_BYTES))
 
 
@@ -70,14 +70,14 @@ class UploadedArrays:
         return {name.removeprefix(prefix): self._numbers(name) for name in names}
 
     def members(self) -> NDArray[np.bool_]:
-        """Return whether each query is a member."""
+        """Return whether each query is a member, shape (queries,)."""
         return self._archive.read(MEMBERS).astype(np.bool_)
 
     def _numbers(self, name: str) -> FloatArray:
         numbers = self._archive.read(name).astype(np.float64)
         if not np.all(np.abs(numbers) <= LARGEST_ENTRY):
             raise ArchiveError(
-                pointer_to(name), f"Must hold finite numbers in [-{LARGEST_ENTRY:g}, {LARGEST_ENTRY:g}]."
+                pointer_to(name), f"Must contain finite numbers in [-{LARGEST_ENTRY:g}, {LARGEST_ENTRY:g}]."
             )
         if name.endswith("background_variances") and np.any(numbers < 0):
             raise ArchiveError(pointer_to(name), "Must not be negative.")
@@ -101,7 +101,7 @@ def read_glir_upload(body: bytes) -> GlirUpload:
     queries, dimension = _check_steps(steps)
     members = archive.headers.get(MEMBERS)
     if members is not None and (members.shape != (queries,) or members.kind != "b"):
-        raise ArchiveError(pointer_to(MEMBERS), f"Must be booleans, one for each of the {queries} queries.")
+        raise ArchiveError(pointer_to(MEMBERS), f"Must contain one boolean for each of the {queries} queries.")
     backgrounds = [steps[number]["background_gradients"] for number in range(len(steps))]
     upload = GlirUpload(
         **parameters,
@@ -117,20 +117,20 @@ def read_glir_upload(body: bytes) -> GlirUpload:
 
 
 NAMES: Final = (
-    "Not an array here. The arrays are members, steps.<number>.<field> with the fields of a step, and the parameters "
-    "of the request as arrays without dimensions."
+    "Unknown array. Send the arrays members and steps.<number>.<field> with the fields of a step. Send the "
+    "parameters of the request as arrays without dimensions."
 )
 
 
 def _check_numbers(name: str, header: Header) -> None:
     if header.kind == TEXT_KIND:
-        raise ArchiveError(pointer_to(name), "Must hold numbers.")
+        raise ArchiveError(pointer_to(name), "Must contain numbers.")
     if 0 in header.shape or len(header.shape) not in (1, 2):
-        raise ArchiveError(pointer_to(name), "Must have one or two dimensions, and entries.")
+        raise ArchiveError(pointer_to(name), "Must have one or two dimensions, and at least one entry.")
 
 
 def _check_steps(steps: dict[int, Shapes]) -> tuple[int, int]:
-    """Return the number of queries and the dimension. Raises ArchiveError for inconsistent or large shapes."""
+    """Return (number of queries, dimension) of the steps. Raises ArchiveError for inconsistent or large shapes."""
     if sorted(steps) != list(range(len(steps))) or not 1 <= len(steps) <= LARGEST_STEP_COUNT:
         raise ArchiveError("/steps", f"Must be 1 to {LARGEST_STEP_COUNT} steps, numbered from 0 without gaps.")
     for number, shapes in sorted(steps.items()):

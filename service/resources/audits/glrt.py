@@ -1,4 +1,7 @@
-"""`POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one, against their curves."""
+"""Resource `POST /v1/audits/glrt`: simulated attacks of the GLRT adversary and the optimal one.
+
+Their error rates are compared with the theoretical trade-off curves.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +27,26 @@ BASE_COST: Final = 20_000
 
 DIRECTION_UNKNOWN: Final = Assumption(
     code="direction_unknown",
-    text="The GLRT adversary does not know the direction of the true answer, nor anything that narrows it down; the "
-    "optimal adversary beside it does.",
+    text="The GLRT adversary knows nothing about the direction of the true answer. The optimal adversary in this "
+    "response knows the direction.",
     holds="unknown",
 )
 NOISE_IS_FRESH: Final = Assumption(
     code="noise_is_fresh", text="The noise of the simulation is Gaussian and fresh for every answer.", holds="yes"
 )
 NOTES: Final = (
-    "Drawn is the mean of all answers, by its law; it is all that either adversary uses.",
-    "The bands hold for all thresholds of one adversary together (Dvoretzky, Kiefer, Wolfowitz; each class at half).",
+    "The simulation draws the mean of all answers by its law. Both adversaries use only this mean.",
+    (
+        "The bands hold for all thresholds of one adversary together (Dvoretzky, Kiefer, Wolfowitz, with half of "
+        "the error probability for each class)."
+    ),
 )
 GLRT_SOURCE: Final = "Kaissis et al. (GLRT), Theorems 1 and 2: R(x) = SF[chi2'_d(lambda)](SF^-1[chi2_d](x))"
 OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 
 
 def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
-    """Simulate both adversaries with one set of random numbers."""
+    """Simulate the GLRT adversary and the optimal one with one set of random numbers."""
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
     lengths, projections = simulated_scores(request.trials, request.dimension, signal, generator)
@@ -83,7 +89,7 @@ def _attack(
 
 
 def glrt_audit_quote(request: GlrtAuditRequest) -> Quote:
-    """Return the cost. A worker runs the simulation."""
+    """Return the estimated cost of a simulation. A worker runs it."""
     trials = 2 * request.trials * (NORMAL_COST * request.dimension + TRIAL_COST)
     return Quote(int(BASE_COST + trials + CUTOFF_COST * request.cutoffs))
 

@@ -1,4 +1,4 @@
-"""Direction in which the free number of a calibration meets each target, and the theorem behind the direction."""
+"""Direction in which the free number of a calibration meets each target, and the theorem behind it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from service.privacy.threat_models.relaxed import is_bounded_by_worst_case
 from service.resources.parts import mechanism_of, threat_model_of
 from service.resources.read_numbers import is_guarantee
 
-NOT_PROVED: Final = "checked, not proved: along the numbers that were looked at"
-NOTHING: Final = Law(0, "no target depends on it")
+NOT_PROVED: Final = "not proved; checked at the evaluated numbers"
+NOTHING: Final = Law(0, "no target depends on the number")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """Direction in which each target is met.
+    """Direction in which each target of a calibration is met, as its free number grows.
 
     Attributes
     ----------
     needs : tuple of int or None
-        For each target 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
+        For each target: 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
         (unknown).
     private : int or None
-        Side of more privacy, where targets are met sooner; None if unknown or if the number has no such side.
+        1 if larger numbers are more private, -1 if smaller ones are, None if neither is known.
     theorem : str
         Theorem behind the directions; "" if there is none.
     """
@@ -48,31 +48,31 @@ class Directions:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """Targets whose answers do not depend on the free number."""
+        """Indices of the targets whose answers do not depend on the free number."""
         return tuple(index for index, need in enumerate(self.needs) if need == 0)
 
     @property
     def group(self) -> tuple[int, ...]:
-        """Targets whose limit determines the number: those that need more privacy, or else those that need less."""
+        """Indices of the targets that determine the number: those that need more privacy, else those that need less."""
         side = self.side
         return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Targets that are met on the side opposite to that of the group."""
+        """Indices of the targets that are met on the side opposite to that of `group`."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
     @property
     def side(self) -> int | None:
-        """Side of its limit on which the group is met."""
+        """Side on which `group` is met: 1 for numbers above its limit, -1 below it, None if unknown."""
         if self.private is None or None in self.needs:
             return None
         return self.private if self.private in self.needs else -self.private
 
 
 def directions(request: CalibrationsRequest) -> Directions:
-    """Return the direction of every target by the theorems of the core."""
+    """Return in which direction each target of a calibration is met, by theorems about monotonicity."""
     place = request.place
     laws = list(_laws(request, place))
     of_question = "question" in place.steps[:3]
@@ -137,7 +137,10 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return the direction of the answer for a growing number: 1 up, -1 down, 0 constant or unknown."""
+    """Return how the answer changes with a growing number: 1 up, -1 down, 0 constant or unknown.
+
+    `need` is the direction in which the target is met, as in `Directions.needs`.
+    """
     return (need or 0) if target.at_most is None else -(need or 0)
 
 
@@ -147,7 +150,7 @@ def quantity_of(target: CalibrationTarget) -> str:
 
 
 def side_of(target: CalibrationTarget) -> str | None:
-    """Return the side of a predictive value."""
+    """Return `side` of a question about a predictive value ("at" or "at_most" a rate), or None for other questions."""
     return getattr(target.question, "side", None)
 
 

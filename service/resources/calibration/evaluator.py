@@ -1,4 +1,4 @@
-"""Evaluation of a calibration at one number: the answer to every target, and whether the target is met or fails."""
+"""Evaluation of a calibration at one value of its free number: the answer to every target, and whether it is met."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ SHARE: Final = 1 / 2
 FINER: Final = 4
 """Ratio of the tolerance of the number to the tolerance of the answers. As a rule, the answers change at least half as
 fast as the number."""
-WORK_EXHAUSTED: Final = "the work that a calibration may take is used up."
-NO_BOUND: Final = "an approximation has no bound that a target could be held to."
+WORK_EXHAUSTED: Final = "the calibration has reached its work limit."
+NO_BOUND: Final = "an approximation has no bound to compare with a target."
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TargetEvaluation:
-    """Result of one target at one number.
+    """Result of one target of a calibration at one value of the free number.
 
     Attributes
     ----------
     meets, fails : bool
         Whether the target is certainly met, or certainly fails. Both are false if the enclosure straddles the limit.
     height : float
-        Distance from being met, in about the logarithm of the answer. Positive while the target is not met.
+        Distance from being met, about in log odds of the answer. Positive while the target is not met.
     to_failing : float
-        Height that is missing until the target fails.
+        Further height from which on the target provably fails.
     answer : dict
         Answer in the format of `/v1/bounds`.
     """
@@ -65,43 +65,43 @@ class TargetEvaluation:
 @final
 @dataclass(frozen=True, slots=True)
 class PointEvaluation:
-    """Result of all targets at one number."""
+    """Result of all targets of a calibration at one value of the free number."""
 
     number: float
     targets: tuple[TargetEvaluation, ...]
 
     def meets(self, group: Sequence[int]) -> bool:
-        """Whether all of these targets are met."""
+        """Whether all targets with these indices are met."""
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
-        """Return the first of these targets that certainly fails, or None."""
+        """Return the index of the first of these targets that certainly fails, or None."""
         return next((index for index in group if self.targets[index].fails), None)
 
     def height(self, group: Sequence[int]) -> float:
-        """Return the distance of the group from being met: positive while a target is not met."""
+        """Return the largest height of these targets: positive while one of them is not met."""
         return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
-        """Return the height that is missing until one of these targets fails."""
+        """Return the further height from which on one of these targets provably fails."""
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """Return the target nearest to its limit."""
+        """Return the index of the target that is nearest to its limit."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Targets against one attacker: the request for bounds, and the pointers of its parts in the calibration."""
+    """Targets of a calibration with the same attacker: the request for bounds, and the JSON pointers of its parts."""
 
     request: BoundsRequest
     indices: tuple[int, ...]
     places: Mapping[str, str]
 
     def plan(self) -> Plan:
-        """Return the plan of the curves. Raises PrivacyComputationError."""
+        """Return the engine and grid for the curves of this request. Raises PrivacyComputationError."""
         mechanism, options = mechanism_of(self.request.mechanism), options_of(self.request)
         return threat_model_of(self.request.threat_model).plan(mechanism, "auto", options)
 
@@ -109,16 +109,16 @@ class Group:
 @final
 @dataclass
 class Evaluator:
-    """Evaluations of one calibration, each computed once.
+    """Evaluations of one calibration at values of its free number, each computed once.
 
     Attributes
     ----------
     fixed : tuple of int
         Targets whose answers do not depend on the number. They are evaluated once and stored in `kept`.
     planned : Mapping of BoundsRequest to Plan
-        Known plans.
+        Engines and grids that are already chosen, by request.
     refusals : dict
-        Reason why a number cannot be answered.
+        Reasons why numbers cannot be answered, by number.
     """
 
     request: CalibrationsRequest
@@ -131,11 +131,14 @@ class Evaluator:
 
     @property
     def most_work(self) -> float:
-        """Counted work of all evaluations together."""
+        """Counted work that all evaluations together may use, in microseconds of CPU time."""
         return MOST_WORK
 
     def at(self, number: float) -> PointEvaluation | None:
-        """Return the evaluation at a number, or None if the request there is invalid, not served or too expensive."""
+        """Return the evaluation at a value of the free number.
+
+        None: the request there is invalid, not served or too expensive.
+        """
         if number not in self.evaluations and number not in self.refusals:
             try:
                 self.evaluations[number] = self._evaluate(number)
@@ -165,7 +168,7 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Yield the targets of a group that are not stored.
+        """Yield index and result of the targets with this attacker whose results are not stored.
 
         The order is that of `/v1/bounds`, so that the answers are the same.
         """
@@ -192,11 +195,11 @@ class Evaluator:
             yield index, evaluation
 
     def typed(self, number: float) -> float:
-        """Return the number with the type of its field."""
+        """Return the free number with the type of its field (int or float)."""
         return round(number) if self.place.shape.kind == "integer" else float(number)
 
     def with_number(self, number: float) -> CalibrationsRequest:
-        """Return the request with this number in its place. Raises ValidationError."""
+        """Return the calibration request with this value of the free number. Raises ValidationError."""
         return self.request.at(self.typed(number), self.place)
 
 
@@ -229,7 +232,7 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """Return the distance of a bound from the limit of a target.
+    """Return the distance of a bound `value` from the limit of a target, positive if the target is not met.
 
     The unit is log odds within the range of the number. Numbers that are too small for doubles use logarithms.
     """

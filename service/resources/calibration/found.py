@@ -1,4 +1,4 @@
-"""Result of a search, from the evaluations on both sides of the number at which the targets are first met."""
+"""Result of the search of a calibration, from evaluations on both sides of the calibrated number."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ REFINED: Final = 2
 @final
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Result of a search.
+    """Result of the search for the least private number that meets the targets.
 
     Attributes
     ----------
     group : tuple of int
-        Targets that decide.
+        Indices of the targets that determine the number.
     beside : PointEvaluation or None
-        Evaluation at the number next to the value, where not every target is known to be met.
+        Evaluation at the number next to the result, where not every target is known to be met.
     failing : PointEvaluation or None
-        Evaluation at the nearest number at which a target of the group provably fails. A neighbour of the value if
+        Evaluation at the nearest number at which a target of the group provably fails. A neighbour of the result if
         `witnessed`.
     refused : Exception or None
-        Reason why the number next to the value cannot be answered.
+        Reason why the number next to the result cannot be answered.
     whole : bool
         Whether the numbers are integers.
     proved : bool
         Whether `theorem` proves that the answers are monotone.
     side : int or None
-        Side of the value on which all numbers provably meet the targets.
+        1 or -1: side of the result on which all numbers provably meet the targets. None if unknown.
     notes : tuple of str
         Further observations of the search.
     """
@@ -63,7 +63,7 @@ class SearchResult:
 
 
 def crossing_of(evaluator: Evaluator, scale: Scale, group: Sequence[int], *known: PointEvaluation) -> Crossing:
-    """Return the search for the least private number of the scale at which the group is met.
+    """Return the search for the least private number of `scale` at which the targets of the group are met.
 
     `known` are evaluations from earlier steps.
     """
@@ -110,7 +110,10 @@ def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, 
 
 
 def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return a result without a number that meets the group. `proved` states that no such number exists."""
+    """Return a result without a number that meets the targets of the group.
+
+    `proved` states that no such number exists.
+    """
     fails = best.failing(group) is not None
     status = "infeasible" if proved else "undecided"
     return SearchResult(status, best, group, failing=best if fails else None, witnessed=proved and fails)
@@ -119,7 +122,7 @@ def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool)
 def _failing(
     evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation | None:
-    """Return an evaluation at which a target certainly fails, or None.
+    """Return an evaluation near the result at which a target certainly fails, or None.
 
     The neighbour is the first candidate, followed by numbers at growing distances. If the bounds come from two
     theorems, the result is not much further from the value than necessary.
@@ -142,7 +145,7 @@ def _failing(
 def _nearer(
     evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation:
-    """Return a failing evaluation nearer to the undecided one, by the secant, or `failing` if none is found."""
+    """Return a failing evaluation that is nearer to `undecided`, by the secant rule, or `failing` if none is found."""
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
         missing, beyond = undecided.to_failing(group), failing.to_failing(group)
@@ -158,7 +161,10 @@ def _nearer(
 
 
 def _slope(evaluator: Evaluator, scale: Scale, value: PointEvaluation, group: Sequence[int]) -> float:
-    """Return the decrease of the height per coordinate, from the nearest evaluations that are no neighbours."""
+    """Return the decrease of the height (distance from being met) per unit of the search coordinate.
+
+    It is estimated from the nearest evaluations that are not neighbours of the value.
+    """
     here = scale.coordinate(value.number)
     slopes = [
         (value.height(group) - evaluation.height(group)) / (scale.coordinate(evaluation.number) - here)

@@ -23,10 +23,11 @@ from service.resources.calibration.found import SearchResult, crossing_of, finis
 MISSES: Final = 2
 """Successive plateaus whose first number misses the targets, after which the search ends."""
 ROUNDED: Final = (
-    "The steps follow from the epochs and are rounded up, so that the answers are not monotone in {name}: the value is "
-    "the best one among the plateaus of equal steps around it, and a number further away may do too."
+    "The steps follow from the epochs and are rounded up, so the answers are not monotone in {name}. The value "
+    "is the best number among the neighbouring ranges of equal steps. A number further away may also meet the "
+    "targets."
 )
-FAILS_TOO: Final = "A target fails at {number}, which has a lower sampling rate than the value and takes more steps."
+FAILS_TOO: Final = "A target fails at {number}, which has a lower sampling rate than the value and needs more steps."
 
 Steps = int | tuple[int, ...]
 
@@ -37,7 +38,7 @@ def steps_follow(place: Place) -> bool:
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
-    """Return the least private number that meets the targets of `found` in the next plateaus, or `found` itself."""
+    """Return the least private number in the next plateaus that meets the targets of `found`, or `found` itself."""
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
         plateau = _next_plateau(evaluator, scale, at)
@@ -65,14 +66,14 @@ def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: t
 
 
 def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
-    """Return the value at the end of its plateau with the first number of the next plateau as its neighbour."""
+    """Return a result at the end of its plateau, with the first number of the next plateau as its neighbour."""
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
     return replace(best, beside=beside, failing=beside if fails else None, witnessed=near)
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note if a target fails at the end of the plateau on the other side of the value."""
+    """Return a note if a target fails at the end of the plateau on the other side of the result, else no note."""
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)
     evaluation = None if plateau is None else evaluator.at(plateau[0])
@@ -82,7 +83,7 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return the first and the last number of the next plateau towards less privacy; None at the end."""
+    """Return (first, last) number of the next plateau towards less privacy, or None at the end of the range."""
     here, end = _steps(evaluator, at), scale.first
     first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
     there = None if first is None else _steps(evaluator, first)
@@ -93,7 +94,7 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start`, towards `end`, from which on a condition holds, or None."""
+    """Return the number nearest to `start` from which on, towards `end`, a condition holds. None: it holds nowhere."""
     if not holds(end):
         return None
     outside, inside = start, end
@@ -107,14 +108,14 @@ def _middle(one: float, other: float, *, whole: bool) -> float:
 
 
 def _before(number: float, start: float, *, whole: bool) -> float:
-    """Return the last number before `number` on the way from `start`."""
+    """Return the last number before `number` on the way from `start`: the next integer or double."""
     if whole:
         return number + (1 if start > number else -1)
     return math.nextafter(number, start)
 
 
 def _steps(evaluator: Evaluator, number: float) -> Steps | None:
-    """Return the steps of the run with this number, or None if the number is invalid."""
+    """Return the number of steps of the training run with this free number, or None if the number is invalid."""
     try:
         owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
     except DOES_NOT_FIT:

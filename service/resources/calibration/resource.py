@@ -1,4 +1,4 @@
-"""`POST /v1/calibrations`: the least private number of a request at which every target is met."""
+"""Resource `POST /v1/calibrations`: the least private number of a request at which every target is met."""
 
 from __future__ import annotations
 
@@ -32,54 +32,55 @@ ANSWERS: Final = 3_000_000
 """Counted work for the worst case of a relaxed attacker at the value, beside the remainder of the search."""
 READINGS: Final = 6
 """Typical number of evaluations."""
-NOTHING_DEPENDS: Final = "a number that the answer to a target depends on"
+NOTHING_DEPENDS: Final = "a number that changes the answer of a target"
 SIDES: Final = {1: "larger", -1: "smaller"}
-MET_THERE_TOO: Final = "Every less private number in the range meets the targets too, as far as they are served."
-TWO_THEOREMS: Final = (
-    "The ends of the answers come from two theorems (tight is false): between `fails` and the value none known here "
-    "decides."
+MET_THERE_TOO: Final = (
+    "Every less private number in the range also meets the targets, as far as these numbers are supported."
 )
-TOO_WIDE: Final = "The enclosures are wider than the tolerance asks for."
-NOT_FOR_SURE: Final = "No target fails for sure at the value: its enclosure straddles the limit."
-FAILS_HERE: Final = "A target fails at the value; that a target fails at every number of the range is not proved."
-AT_THE_END: Final = "No less private number that was looked at fails; that none in the range does is not proved."
-NOT_SERVED: Final = "The neighbour is not served: {why}"
-SOME_NOT_SERVED: Final = "Not all numbers are served: {why}"
+TWO_THEOREMS: Final = (
+    "Two theorems give the bounds of the answers (tight is false). Between `fails` and the value no known "
+    "theorem decides."
+)
+TOO_WIDE: Final = "The enclosures are wider than the requested tolerance."
+NOT_FOR_SURE: Final = "No target provably fails at the value, because the limit lies inside its enclosure."
+FAILS_HERE: Final = "A target fails at the value. No proof shows that a target fails at every number of the range."
+AT_THE_END: Final = "No less private number that was evaluated fails. No proof covers the other numbers of the range."
+NOT_SERVED: Final = "The neighbouring number is not supported: {why}"
+SOME_NOT_SERVED: Final = "Some numbers of the range are not supported: {why}"
 UNPROVED: Final = (
-    "No number that was looked at is proved to meet every target, and that none in the range does is not proved: a "
-    "number that was not looked at may do."
+    "No evaluated number provably meets every target. A number that was not evaluated may meet all of them."
 )
 FIXED: Final = (
-    "Target {index} does not depend on the free number, and its enclosure straddles the limit: no number can be proved "
-    "to meet every target. The value is that of the other targets. A larger relative_tolerance leaves more work to "
-    "each reading."
+    "Target {index} does not depend on the free number, and the limit lies inside its enclosure. No number can "
+    "be proved to meet every target, so the value is for the other targets. Send a larger relative_tolerance "
+    "to leave more work for each answer."
 )
 BUDGET_ENDED: Final = (
-    "The search ended with the work that a calibration may take: a number that was not looked at may meet every "
-    "target. A larger relative_tolerance, or `bounds` around the expected number, costs less."
+    "The search reached the work limit of a calibration. A number that was not evaluated may meet every "
+    "target. Send a larger relative_tolerance, or `bounds` around the expected number, to reduce the work."
 )
 NOT_ON_ONE_SIDE: Final = (
-    "`met_side` is null: that the targets are met at every number on one side of the value is not proved. Ask about "
-    "another number before you use it."
+    "`met_side` is null, because no proof shows that all numbers on one side of the value meet the targets. "
+    "Send a request for another number before using it."
 )
 BOTH_SIDES: Final = (
-    "`met_side` is null: some targets are met from the value on, the others up to a number on the same side."
+    "`met_side` is null, because some targets are met from the value on and others only up to a number on that side."
 )
 OTHER_SIDE: Final = (
-    "At the value the targets are met that want more privacy, and at less private numbers one of them fails; those "
-    "that want less privacy are not all met there, nor at more private numbers."
+    "The value meets the targets for more privacy, and every less private number fails one of them. The "
+    "targets for less privacy are not all met at the value or at more private numbers."
 )
 
 
 def compute_calibrations(request: CalibrationsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the value, its answers, and the neighbour at which a target fails."""
+    """Return the calibrated number, the answers there, and the neighbouring number at which a target fails."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response. `planned` holds the plans at the requested number."""
+    """Return the response. `planned` holds the engines that are already chosen, by request."""
     known = _directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
@@ -121,7 +122,10 @@ def _response(
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return a multiple of the quote at the start. A calibration never runs in the event loop."""
+    """Return the estimated cost: a multiple of that of the request itself.
+
+    A calibration never runs in the event loop.
+    """
     _directions(request)
     try:
         quotes = {group.request: quote_nested(group.request, group.places) for group in groups_of(request)}
@@ -142,7 +146,7 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Return the directions. Raises OutOfDomain if no target depends on the free number."""
+    """Return the direction in which each target is met. Raises OutOfDomain if no target depends on the free number."""
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -187,7 +191,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return the witness and None, or None and the reason for its absence."""
+    """Return (witness, None), or (None, reason for its absence). The witness is a neighbour at which a target fails."""
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -199,7 +203,7 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no witness, or None if every less private number meets the targets, too."""
+    """Return why there is no witness of failure. None: every less private number meets the targets, too."""
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
@@ -264,10 +268,12 @@ def _ran_out(error: Exception) -> bool:
 
 def _why(error: Exception) -> str:
     if isinstance(error, NumericalFailure):
-        return "a check of the computation failed there."
+        return "a check of the computation failed for this number."
     if _ran_out(error):
         return WORK_EXHAUSTED
-    return str(error) if isinstance(error, PrivacyComputationError) else "it does not fit the rest of the request."
+    return (
+        str(error) if isinstance(error, PrivacyComputationError) else "the number contradicts the rest of the request."
+    )
 
 
 def exit_code(response: CalibrationsResponse) -> int:
@@ -278,8 +284,8 @@ def exit_code(response: CalibrationsResponse) -> int:
 CALIBRATIONS: Final = Computation(
     name="calibrations",
     path="/v1/calibrations",
-    description="Compute the least private value of one free number that provably meets every target. The "
-    "response includes a neighbour that provably fails a target.",
+    description="Compute the least private value of one free number that provably meets every target. The response "
+    "includes a neighbour that provably fails a target.",
     examples=CALIBRATIONS_EXAMPLES,
     request_type=CalibrationsRequest,
     response_type=CalibrationsResponse,

@@ -1,4 +1,4 @@
-"""Search for the least private number that meets all targets, and for the neighbour at which a target fails."""
+"""Search of a calibration for the least private number that meets all targets, and its neighbour where one fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 
 
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
-    """Search for the value. Raises PrivacyComputationError if no evaluated number is served."""
+    """Search for the least private number. Raises PrivacyComputationError if no evaluated number is served."""
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
@@ -39,7 +39,7 @@ def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> tuple[Scale, float]:
-    """Return the range of the search, and its start."""
+    """Return the range of the search, and the number at which it starts."""
     low, high = request.interval
     shape = evaluator.place.shape
     low = max(low, TINY) if shape.minimum_excluded and low == 0 else low
@@ -50,7 +50,10 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return a result if a target that does not depend on the number provably fails: no number is feasible."""
+    """Return a result without a number if a target that does not depend on the number fails.
+
+    None: no such target fails.
+    """
     failing = first.failing(known.fixed)
     if failing is None:
         return None
@@ -60,7 +63,7 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
 def _along(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search in the known or expected direction of the targets."""
+    """Search towards less privacy, in the direction in which the targets are known or expected to be met."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first
@@ -79,7 +82,7 @@ def _along(
 
 
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
-    """Return whether no number meets both the group and the other targets.
+    """Return whether no number meets both the determining group of targets and the other targets.
 
     That holds if the others fail at the value and beyond, and at or before the number at which the group fails.
     """
@@ -102,9 +105,9 @@ def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
 
 
 def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
-    """Return the evaluation at the start, or at the nearest number that is served.
+    """Return the evaluation at the start of the search, or at the nearest number that can be answered.
 
-    Raises the error of the start if no such number was found.
+    Raises the error at the start if no such number was found.
     """
     places = sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start)))
     for number in (start, *places):

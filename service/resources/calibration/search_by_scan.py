@@ -1,4 +1,4 @@
-"""Search for targets without a known direction: evaluations across the whole range, followed by a bisection."""
+"""Search of a calibration without a known direction: evaluations across the whole range, followed by a bisection."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from service.resources.calibration.found import SearchResult, crossing_of, finis
 
 PLACES: Final = 9
 """Numbers that are evaluated before any others."""
-SEVERAL: Final = "the answers go up and down along the numbers that were looked at: the value is the one near the start"
-ONCE: Final = "; the targets change from failing to being met once among them"
+SEVERAL: Final = "the answers are not monotone at the evaluated numbers; the value is the change nearest to the start"
+ONCE: Final = "; the targets change once from failing to being met"
 
 
 def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
-    """Return evaluations across the range, or across the part of the range that is served."""
+    """Return evaluations across the range, or across the part of the range that can be answered."""
     numbers = {start, *scale.spread(PLACES)}
     served = sorted(number for number in numbers if evaluator.at(number) is not None)
     if served and len(served) < len(numbers):
@@ -29,7 +29,7 @@ def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvalu
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Return the change from failing to met that is nearest to the start.
+    """Search for the change from failing to met targets that is nearest to the start.
 
     Raises PrivacyComputationError if no number of the scan is served.
     """

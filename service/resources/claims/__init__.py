@@ -1,0 +1,1 @@
+"""Claims (`POST /v1/claims`): verdicts on claimed privacy numbers of a run, with an attack for each unsafe claim."""

@@ -1,4 +1,4 @@
-"""Evidence that a claim is unsafe: the bound on all attacks that the claim implies, and an attack beyond that bound."""
+"""Evidence that a claimed number is unsafe: an attack beyond the bound that the claim implies for all attacks."""
 
 from __future__ import annotations
 
@@ -35,24 +35,23 @@ LARGEST_COST: Final = 100_000
 """Microseconds of CPU time."""
 
 ATTACKERS: Final[dict[str, str]] = {
-    "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower end",
+    "worst_case": "The Neyman-Pearson test of the pair of data sets that attains the lower bound",
     "glrt": "The generalised likelihood ratio test",
     "membership": "The likelihood ratio test of the membership adversary",
     "practical": "The best test of the practical adversary",
-    "mixture": "The best test of the adversary who is drawn",
+    "mixture": "The best test of the drawn adversary",
 }
 """Name of the test, by the type of the threat model."""
 IN_THE_LIMIT: Final = (
-    "{attacker}, at a likelihood ratio that the claim excludes: reached as the rate tends to 0 or 1, or at a rate that "
-    "does not show it in double precision."
+    "{attacker}, at a likelihood ratio that the claim excludes. The rate tends to 0 or 1, or double precision "
+    "does not resolve it."
 )
 NOT_LOOKED_FOR: Final = (
-    "{attacker}, somewhere on the curve: looking for the rate that shows it would take more work than is spent on it."
+    "{attacker}, at some point of the curve. The search for the rate exceeds the work limit of a claim."
 )
-GUESSING: Final = "Whoever always says 'not a member' without looking does better than the claim allows."
+GUESSING: Final = "The constant answer 'not a member' does better than the claim allows."
 AT_A_RATE: Final = (
-    "{attacker}: at a false positive rate of {rate} it has a power of at least {power}, where the claim leaves at most "
-    "{allowed}."
+    "{attacker}: at a false positive rate of {rate}, its power is at least {power}. The claim allows at most {allowed}."
 )
 
 
@@ -88,7 +87,7 @@ def counterexample_attack(
 
 
 def attack_cost(claim: Claim, model: CostModel) -> float:
-    """Return the approximate cost of the search for an attack in microseconds, if the claim is unsafe."""
+    """Return the estimated cost, in microseconds, of the search for an attack on an unsafe claim."""
     bound = bound_of(claim)
     if bound is None or is_too_expensive(bound, model):
         return 0.0
@@ -115,14 +114,14 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Return the directions to search. In nearly every case one direction is best for an attacker who may face both."""
+    """Return the directions (add, remove) to search for an attack. For "both", one direction is nearly always best."""
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
 
 
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the attained curve of a bracket."""
+    """Return the lower curve of a pair of bounds, which some data set attains."""
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 
@@ -153,7 +152,7 @@ def _attack_at(who: str, direction: Direction, rate: float, power: EnclosedNumbe
 
 
 def _safe_from_below(number: Mapping[str, Any]) -> EnclosedNumber:
-    """Return a power as the lower bound that an attack certainly reaches."""
+    """Return a certified power with its lower bound as the safe value, since an attack certainly reaches it."""
     ends = {end: number[f"lower{end}"] for end in ("", "_log10", "_decimal") if f"lower{end}" in number}
     known = {f"{name}{end}": number[f"{name}{end}"] for end in ends for name in ("lower", "upper")}
     found: Any = {f"value{end}": value for end, value in ends.items()} | known

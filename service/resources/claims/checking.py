@@ -91,7 +91,7 @@ def _claim_fields(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the cost of the answers, and of the attacks if the share `UNSAFE` of the claims is unsafe."""
+    """Return the estimated cost of the answers, and of attacks if the share `UNSAFE` of the claims is unsafe."""
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
     if alone.prepared is None:  # the description is too long for plans
@@ -112,7 +112,7 @@ CLAIMS: Final = Computation(
     name="claims",
     path="/v1/claims",
     description="Check whether stated numbers about a mechanism are unsafe, loose or consistent. The response "
-    "includes an attack against each unsafe claim.",
+    "includes an attack for each unsafe claim.",
     examples=CLAIMS_EXAMPLES,
     request_type=ClaimsRequest,
     response_type=ClaimsResponse,

@@ -1,4 +1,7 @@
-"""Bound on the power of every attack that a claimed number implies."""
+"""Bound on the power of every attack that a claimed number implies.
+
+alpha is the false positive rate, beta the type II error, and power = 1 - beta.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ ALLOWED_ERROR: Final = 1 + 2.0**-48
 @final
 @dataclass(frozen=True, slots=True)
 class AtRate:
-    """Bound power <= allowed at one rate."""
+    """Bound on the power at one false positive rate: power <= allowed."""
 
     rate: float
     allowed: float
@@ -41,7 +44,7 @@ class AtRate:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianCurve:
-    """Bound of mu-GDP where both errors are large enough."""
+    """Bound of mu-GDP (Gaussian differential privacy) where both error rates are large enough."""
 
     mu: float
     rate_min: float
@@ -51,7 +54,7 @@ class GaussianCurve:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Bound on every likelihood ratio. `swapped`: for swapped hypotheses."""
+    """Bound on every likelihood ratio of the two hypotheses. `swapped`: for swapped hypotheses."""
 
     log_ratio: float
     swapped: bool = False
@@ -91,7 +94,7 @@ def _baseline(question: ReconstructionQuestion) -> float:
 
 
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
-    """Return the bound p power + (1 - p)(1 - alpha) <= value."""
+    """Return the bound that a claimed accuracy implies: p power + (1 - p)(1 - alpha) <= value, with prior p."""
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
     if rate is None:
@@ -129,7 +132,7 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return power <= e^slope alpha.
+    """Return the bound power <= e^slope alpha on accusations, events that say "member".
 
     The least likely of all events of this rate has power >= e^slope alpha, which bounds the power of its complement.
     """
@@ -141,7 +144,7 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return beta >= e^slope (1 - alpha) for records that are not accused.
+    """Return the bound beta >= e^slope (1 - alpha) on clearances, events that say "no member".
 
     The most likely of all events of rate 1 - alpha has power <= e^slope (1 - alpha).
     """
@@ -161,7 +164,7 @@ def _ratio(slope: float, *, swapped: bool = False) -> Ratio | None:
 
 
 def _log_odds(probability: float) -> float:
-    """Return ln p/(1 - p), infinite at 0 and 1 and beyond."""
+    """Return ln(p/(1 - p)) of a probability p; infinite at and beyond 0 and 1."""
     if probability <= 0:
         return -math.inf
     return math.inf if probability >= 1 else math.log(probability) - math.log1p(-probability)

@@ -14,25 +14,25 @@ from service.resources.read_numbers import ReadNumber, rounded_down
 VerdictName = Literal["unsafe", "loose", "consistent", "undecided"]
 Held = Literal["yes", "no", "unknown"]
 
-APPROXIMATION: Final = "The answer is an approximation without bounds: it decides nothing."
+APPROXIMATION: Final = "The answer is an approximation without bounds and decides nothing."
 BRACKET: Final = (
-    "The claim lies between the ends of a bracket, which come from two theorems: neither that it is a valid promise "
-    "nor that it is none is proved."
+    "The claim lies between the lower and the upper bound of two theorems. No proof shows whether the claim is "
+    "a valid guarantee."
 )
 WIDE: Final = (
-    "The claim lies inside an enclosure that is wider than its tolerance: neither that it is a valid promise nor that "
-    "it is none is proved."
+    "The claim lies inside an enclosure that is wider than its tolerance. No proof shows whether the claim is "
+    "a valid guarantee."
 )
 NEAR_ONE: Final = (
-    "Type II errors this near to 1 differ by less than the tolerance wherever the power 1 - beta does: claim the power "
-    "(reads: power) to have it checked."
+    "Type II errors this close to 1 differ by less than the tolerance wherever the power 1 - beta does. Claim "
+    "the power (reads: power) instead."
 )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Verdict on a claim. `by` is the distance from the proved bound."""
+    """Verdict on a claimed number. `by` is its distance from the proved bound."""
 
     verdict: VerdictName
     holds: Held
@@ -73,7 +73,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """Return the distance of a claim beyond a bound, rounded downwards."""
+    """Return the distance of a claimed value beyond the lower or upper bound, rounded downwards."""
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

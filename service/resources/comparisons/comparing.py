@@ -1,4 +1,4 @@
-"""`POST /v1/comparisons`: answers of all runs, their curves at a few rates, and every pair of runs."""
+"""Resource `POST /v1/comparisons`: answers of all runs, their trade-off curves, and every pair of runs."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from service.resources.read_numbers import ReadNumber, is_guarantee
 
 DIFFERENCE_COST: Final = 35
 """Cost of one quantity of two runs."""
-OTHER_ATTACKERS: Final = "The runs are held against different threat models: their numbers differ by who attacks, too."
+OTHER_ATTACKERS: Final = "The runs have different threat models, so their numbers also differ by the attacker."
 TURNED: Final[dict[Sign, Sign]] = {"first_smaller": "second_smaller", "second_smaller": "first_smaller"}
 
 
 @final
 class _Run(NamedTuple):
-    """Evaluations of one run.
+    """Evaluations of one of the compared runs.
 
-    `numbers` holds for each quantity the number, and a second one that may decide its sign. `curve` holds the points at
-    the rates of the request, if parameters do not decide a pair with this run.
+    `numbers` holds for each quantity its number, and a second number that may decide which run is better. `curve` holds
+    the points at the rates of the request, unless the parameters alone decide every pair with this run.
     """
 
     answered: ResponseFields
@@ -56,7 +56,7 @@ class _Run(NamedTuple):
 
 @final
 class _Quantity(NamedTuple):
-    """Compared number. `point` is its index in a question of type trade_off."""
+    """Number that all runs have and that is compared. `point` is its index in a question of type trade_off."""
 
     place: int
     question: QuestionSpec
@@ -64,14 +64,17 @@ class _Quantity(NamedTuple):
 
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate and compare all runs. Raises with the pointer of the first faulty part."""
+    """Evaluate and compare all runs. Raises PrivacyComputationError with the pointer of the first faulty part."""
     return _response(request, {}, digest, engine_version)
 
 
 def _response(
     request: ComparisonsRequest, resolved_requests: Mapping[int, ResolvedRequest], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response. `resolved_requests` are known for some runs, by the index of the first of equal runs."""
+    """Return the response to a comparison.
+
+    `resolved_requests` has requests with chosen engines, by the index of the first of equal runs.
+    """
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
     runs: list[_Run] = []
@@ -122,7 +125,7 @@ def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
 
 
 def _runs_to_read(request: ComparisonsRequest) -> set[int]:
-    """Return the runs whose curves are evaluated."""
+    """Return the indices of the runs whose trade-off curves are evaluated."""
     pairs = combinations(enumerate(request.runs), 2)
     return {place for pair in pairs if _by_parameters(pair[0][1], pair[1][1]) is None for place, _ in pair}
 
@@ -189,14 +192,14 @@ def _pair(request: ComparisonsRequest, runs: Sequence[_Run], first: int, second:
 
 def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
     if one.curve is None or other.curve is None:
-        raise NumericalFailure("a curve that has to be compared was not read")
+        raise NumericalFailure("a curve for the comparison was not evaluated")
     return curve_verdict(rates, one.curve, other.curve)
 
 
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return a quantity with the runs that are best by it."""
+    """Return one quantity as fields of the response, with the runs that are best by it."""
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -214,7 +217,7 @@ def _ranked(
 
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
-    """Return the quote from all answers, one more question for each evaluated curve, and the output of every pair."""
+    """Return the estimated cost of all answers, evaluated curves and pairs of runs."""
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))
@@ -240,8 +243,8 @@ def comparisons_quote(request: ComparisonsRequest) -> Quote:
 COMPARISONS: Final = Computation(
     name="comparisons",
     path="/v1/comparisons",
-    description="Compare several runs by answers and signed differences, and determine the run that is harder "
-    "to attack.",
+    description="Compare several runs by answers and signed differences, and determine the run that is harder to "
+    "attack.",
     examples=COMPARISONS_EXAMPLES,
     request_type=ComparisonsRequest,
     response_type=ComparisonsResponse,

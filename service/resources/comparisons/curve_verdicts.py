@@ -1,4 +1,4 @@
-"""Verdict on which of two curves is harder to attack, in the format of responses."""
+"""Verdict on which of two trade-off curves is harder to attack, in the format of responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPARISON_COST, COMPARED_POINT_COST = 40, 0.02
 
 
 def curve_verdict(rates: FloatArray, first: Read, second: Read) -> ResponseFields:
-    """Return the fields of `CurveVerdict` for two curves at the same rates."""
+    """Return the fields of `CurveVerdict` for two trade-off curves at the same false positive rates."""
     comparison = compare(rates, first, second)
     return {
         "verdict": comparison.verdict,

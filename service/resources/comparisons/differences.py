@@ -16,7 +16,7 @@ LARGEST_LOG10 = 308.0
 
 
 def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
-    """Return which number is certainly the smaller one.
+    """Return which number is certainly the smaller one, or that the enclosures do not decide.
 
     The type II error may accompany a power; the larger error means the smaller power. Either number may decide.
     """
@@ -73,7 +73,10 @@ def _difference(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _minus(one: float, other: float, side: int) -> float:
-    """Return a difference of two numbers >= 0, not both infinite, rounded downwards or upwards."""
+    """Return the difference of two numbers >= 0, rounded downwards (side -1) or upwards (side 1).
+
+    At most one of the numbers is infinite.
+    """
     if math.isinf(one) or math.isinf(other):
         return one - other
     exact = Fraction(one) - Fraction(other)
@@ -92,7 +95,10 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _over(one: float, other: float, side: int) -> float:
-    """Return a quotient of two numbers >= 0, rounded downwards or upwards. Infinite if unbounded."""
+    """Return the quotient of two numbers >= 0, rounded downwards (side -1) or upwards (side 1).
+
+    Infinite if unbounded.
+    """
     if one == 0 or math.isinf(other):
         return 0.0
     if math.isinf(one) or other == 0:
@@ -102,7 +108,7 @@ def _over(one: float, other: float, side: int) -> float:
 
 
 def _power_of_ten(log10: float, side: int) -> float:
-    """Return 10 to a difference of logarithms, rounded downwards or upwards with a wide margin."""
+    """Return 10^log10, rounded downwards (side -1) or upwards (side 1) with a wide margin."""
     if math.isnan(log10):
         return 0.0 if side < 0 else math.inf
     log10 += side * abs(log10) * 2.0**-49
@@ -112,7 +118,7 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """Return the indices of the best safe bounds, and whether these are provably best.
+    """Return the indices of the runs with the best safe bound, and whether these are provably best.
 
     `signs[i][j]` compares the numbers i and j. Numbers without an enclosure are never best and make the ranking
     uncertain.

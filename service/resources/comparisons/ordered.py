@@ -1,4 +1,4 @@
-"""Order of two runs at every rate by their parameters alone, without evaluating a curve.
+"""Order of two runs at every false positive rate by their parameters alone, without evaluating a curve.
 
 Two descriptions of the same form are compared field by field. `service/privacy/calibration/monotone.py` states which
 way privacy moves with a number, and by which theorem. Composition, sampling and mixtures keep the order of their parts.
@@ -16,23 +16,23 @@ from api_schemas.training_runs import listed
 from service.privacy.calibration.monotone import SIZES, law_of_mechanism
 
 THEOREM: Final = (
-    "At every rate, without reading curves: every parameter is at least as private. More noise, a lower sampling rate "
-    "and fewer steps are post-processing; a smaller stated parameter names a smaller class of mechanisms."
+    "At every rate, by theorem: every parameter is at least as private. More noise, a lower sampling rate and "
+    "fewer steps are post-processing. A smaller stated parameter describes a smaller class of mechanisms."
 )
 PARTS: Final = ("mechanism", "mechanisms", "components")
 """Fields that hold descriptions."""
-SAME: Final = "At every rate: both are the same run against the same attacker."
+SAME: Final = "At every rate: both are one run with one attacker."
 
 
 def is_at_least_as_hard(
     one: MechanismSpec, other: MechanismSpec, attacker: ThreatModelSpec, other_attacker: ThreatModelSpec
 ) -> bool:
-    """Whether parameters prove that the first run is at least as hard to attack at every rate."""
+    """Whether the parameters prove that the first run is at least as hard to attack at every false positive rate."""
     return attacker == other_attacker and isinstance(attacker, WorstCaseThreatModel) and _harder(one, other)
 
 
 def _harder(one: Any, other: Any) -> bool:
-    """Whether every part of a description, or of a list of the same length, is at least as private."""
+    """Whether the first description is at least as private in every part, for objects or lists of the same length."""
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple):
@@ -44,8 +44,8 @@ def _harder(one: Any, other: Any) -> bool:
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the first description is at least as private as the second in a field that differs.
 
-    Rate and steps of a run of dpsgd determine the effect of its epochs, and under Poisson sampling that of its sizes.
-    For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
+    In DP-SGD, rate and steps determine the effect of the epochs, and under Poisson sampling that of the sizes. For
+    batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
     """
     value, kind = one[name], one.get("type", "")
     if name in PARTS:
@@ -58,7 +58,7 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
 
 
 def _none_smaller(one: Any, other: Any) -> bool:
-    """Whether every number is at least its counterpart, for two numbers or two lists of the same length."""
+    """Whether every number of the first is at least its counterpart, for numbers or lists of the same length."""
     if type(one) is not type(other) or one is None:
         return False
     first, second = listed(one), listed(other)

@@ -1,0 +1,1 @@
+"""Conversions (`POST /v1/conversions/...`): closed forms that turn one privacy parameter into another."""

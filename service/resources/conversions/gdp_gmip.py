@@ -1,4 +1,7 @@
-"""`POST /v1/conversions/gdp-gmip`: one privacy parameter of noisy SGD as the other, and the required noise."""
+"""Resource `POST /v1/conversions/gdp-gmip`: mu of differential privacy and of membership privacy, and the noise.
+
+Noisy SGD has a parameter mu_dp against a changed record and mu_mip against a test of membership. Each gives the other.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +23,29 @@ from service.resources.parts import assumption_of
 COST: Final = 15_000
 """Microseconds for a dozen functions in many digits, and one root."""
 
-SENT: Final = "as it was sent"
+SENT: Final = "as sent in the request"
 LIMIT: Final = "Lemma 5.1 (Equation 10)"
-SQUARES: Final = "squares of mu add up"
+SQUARES: Final = "the values of mu^2 add up"
 PAPER: Final = "Leemann et al. 2023 (Gaussian membership inference privacy)"
 FORWARD: Final = f"{PAPER}, Corollary F.1 (1), with 4/mu^2 in place of 4 C^2/mu^2 (/errata#gmip-f1)"
 BACKWARD: Final = f"{PAPER}, Corollary F.1 (2)"
 STEP: Final = f"{PAPER}, Corollary 5.1"
 DIFFERENTIAL: Final = f"{PAPER}, Theorem 4.2 (mu_step = 2 C/(n tau))"
 
-NOT_NEEDED: Final = "No noise is needed: the batch alone hides the record this well, so the run need not be GDP at all."
-NOT_CLIPPED: Final = "Gradients are not clipped: no noise makes the run GDP, and none is counted as hiding the record."
-ONE_RECORD: Final = "A batch of one record reveals it without noise, whatever mu_mip is."
+NOT_NEEDED: Final = (
+    "No noise is needed, because the batch alone protects the record to this degree. The run need not be GDP."
+)
+NOT_CLIPPED: Final = (
+    "Gradients are not clipped, so no noise makes the run GDP, and no noise counts as protection of the record."
+)
+ONE_RECORD: Final = "A batch of one record reveals the record without noise, for every mu_mip."
 LESS_IS_ENOUGH: Final = (
-    "mu_dp is that of the noise tau_mip; noise with which the run is mu_mip-GDP is enough as well, and less."
+    "mu_dp belongs to the noise tau_mip. Less noise, which makes the run mu_mip-GDP, is also sufficient."
 )
 
 
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Return both parameters of a run, and the noise."""
+    """Return both privacy parameters of noisy SGD (mu_dp and mu_mip), and the noise that gives them."""
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":
@@ -144,7 +151,7 @@ def _notes(
 
 
 def gdp_gmip_quote(_: GdpGmipRequest) -> Quote:
-    """Return the constant cost. A worker computes the conversion."""
+    """Return the estimated cost, which is constant. A worker computes the conversion."""
     return Quote(COST)
 
 

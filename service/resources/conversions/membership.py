@@ -1,4 +1,4 @@
-"""`POST /v1/conversions/membership`: closed forms, solved for epsilon, a prior or a sampling rate."""
+"""Resource `POST /v1/conversions/membership`: membership bounds solved for epsilon, a prior or a sampling rate."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from service.resources.estimates import INLINE_LIMIT
 from service.resources.numbers import enclosed_number, tightness
 
 CONVERSION_COST: Final = 100
-NO_EPSILON: Final = "No epsilon keeps it: without any release the prior alone is too large."
+NO_EPSILON: Final = "No epsilon satisfies the condition, because the prior alone is too large without any release."
 NO_CERTAIN_EPSILON: Final = (
-    "No epsilon keeps it, or epsilon 0 does within rounding: (1 - prior)^deletions < confidence."
+    "No epsilon above 0 satisfies the condition within rounding: (1 - prior)^deletions < confidence."
 )
 
 
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Return the answers to all conversions."""
+    """Return the answers to all conversions of a request."""
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )
 
 
 def membership_conversions_quote(request: MembershipConversionsRequest) -> Quote:
-    """Return the quote: each conversion is a closed form of constant cost."""
+    """Return the estimated cost: each conversion is a closed form of constant cost."""
     cost = CONVERSION_COST * len(request.conversions)
     return Quote(cost, inline=cost <= INLINE_LIMIT)
 
@@ -88,7 +88,10 @@ def _epsilon(
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """Return the answer for epsilon. `source` and `reason` explain the case that no epsilon keeps the promise."""
+    """Return the answer of a conversion to epsilon.
+
+    `source` and `reason` explain the case that no epsilon keeps the promise.
+    """
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)
         return EpsilonConversionAnswer(

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/exponential`: losses and logits on the parent set, the PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ SOURCE: Final = (
 )
 WORST_CASE_SOURCE: Final = "McSherry, Talwar 2007 (exponential mechanism); Lowy et al. 2023, Definition 7 and Lemma 8"
 WORST_CASE_BRACKET: Final = (
-    "worst_case: the lower end is attained by halves of this parent set (Lowy et al. 2023, Definition 7), the upper "
-    "end holds for any data (McSherry, Talwar 2007, by the sensitivity)."
+    "worst_case: halves of this parent set attain the lower bound (Lowy et al. 2023, Definition 7). The upper "
+    "bound holds for all data (McSherry, Talwar 2007, by the sensitivity)."
 )
 ADJACENT_NUMBERS, ADJACENT_NUMBERS_ON_REQUEST = 3e7, 1e9
 """Limits of the numbers that are compared for the exact epsilon of adjacent subsets."""
@@ -57,24 +57,24 @@ log space."""
 
 WEIGHTS: Final = Assumption(
     code="weights_are_exponential",
-    text="The mechanism draws one object with weights exp(-epsilon loss/(2 sensitivity)) of the aggregated losses that "
-    "the request describes; its random numbers are secret and not predictable.",
+    text="The mechanism draws one object with weights exp(-epsilon loss/(2 sensitivity)) of the aggregated losses "
+    "in the request. The random numbers are secret and not predictable.",
     holds="unknown",
 )
 SENSITIVITY: Final = Assumption(
     code="loss_sensitivity_bounded",
-    text="Replacing one record of any data changes the aggregated loss of no object by more than sensitivity.",
+    text="Replacing one record of any data set changes the aggregated loss of every object by at most sensitivity.",
     holds="unknown",
 )
 CLIPPED: Final = Assumption(
     code="points_are_clipped",
-    text="Every point of any data is clipped to clip_radius before its loss is computed.",
+    text="Every point of any data set is clipped to clip_radius before its loss is computed.",
     holds="unknown",
 )
 
 
 class _Scaled(NamedTuple):
-    """Population with the quantities that scale its logits."""
+    """Population of an exponential mechanism with the quantities that scale its logits."""
 
     losses: Losses
     population: Population
@@ -86,7 +86,7 @@ class _Scaled(NamedTuple):
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Return the PMP parameter of a request. Raises OutOfDomain for a sensitivity that the losses exceed."""
+    """Return the PMP parameter of an exponential mechanism. Raises OutOfDomain if the losses exceed the sensitivity."""
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
@@ -140,7 +140,7 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
@@ -194,7 +194,7 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Return epsilon (sensitivity on X)/(sensitivity). The sensitivity on X is at most that on all clipped points."""
+    """Return an enclosure of epsilon (sensitivity on the parent set)/(sensitivity on all data)."""
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF
@@ -225,24 +225,27 @@ def _notes(request: PmpExponentialRequest, found: ExponentialPmp, worst_case: En
     notes = [NO_COMPOSITION, NO_CONVERSE]
     if found.method == "sampling":
         notes.append(
-            f"sampling: {request.samples} subsets for each object, seed {request.seed}; the enclosure holds with "
-            f"probability {request.confidence:g}. swap_bound is certified."
+            f"sampling: {request.samples} subsets for each object, with seed {request.seed}. The enclosure holds with "
+            f"probability {request.confidence:g}, and swap_bound is certified."
         )
     if found.method == "swap_bound":
-        notes.append("swap_bound: a certified upper end; no subset was summed or drawn, so the lower end is 0.")
+        notes.append("swap_bound: a certified upper bound. No subset was summed or drawn, so the lower bound is 0.")
     if found.bracket is not None:
         notes.append(found.bracket)
     if found.method == "swap_bound" and request.samples:
         notes.append(
-            "sampling: not done, since the weights of the objects at some point are too far apart, or all equal."
+            "sampling: not used, because the weights of the objects at some point are too far apart, or all equal."
         )
     notes.append(WORST_CASE_BRACKET)
     if not _enumerates_adjacent(request):
         notes.append(
-            "epsilon_on_population.exact: an attained lower and a proved upper end; not all subsets were compared."
+            "epsilon_on_population.exact: an attained lower bound and a proved upper bound. Not all subsets were "
+            "compared."
         )
     if worst_case.upper < request.epsilon:
-        notes.append("worst_case: below epsilon, since what a record adds to the losses of all objects alike cancels.")
+        notes.append(
+            "worst_case: below epsilon, because the contribution of a record that is equal for all objects cancels."
+        )
     rows = request.points or tuple(zip(*(request.losses or ()), strict=True))
     if len(set(rows)) < len(rows):
         notes.append(DISTINCT_RECORDS)

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
+"""Resource `POST /v1/pmp/finite`: table of output probabilities, its PMP parameter, and comparisons."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from service.resources.pmp.definition import DATA_ARE_A_RANDOM_HALF, DISTINCT_RE
 SOURCE: Final = "Lowy et al. 2023 (practical membership privacy), Definition 2, by sums over all subsets"
 TABLE_IS_RIGHT: Final = Assumption(
     code="table_is_right",
-    text="The rows are the exact probabilities of the outputs on the halves of the parent set, and nothing else is "
+    text="The rows are the exact probabilities of the outputs on the halves of the parent set. Nothing else is "
     "released.",
     holds="unknown",
 )
 DIVIDED: Final = (
-    "normalised: {divided} of {rows} rows do not sum to 1 (off by at most {off:.1e}). Each was divided by its sum, and "
-    "all numbers are those of the table that this makes, good to a few units of 1e-16."
+    "normalised: {divided} of {rows} rows do not sum to 1 (off by at most {off:.1e}). Each of these rows was "
+    "divided by its sum. All numbers are for the resulting table, with an accuracy of a few units of 1e-16."
 )
 
 FIXED_COST, SUM_COST, PAIR_COST = 300, 0.3, 0.03
@@ -32,7 +32,7 @@ subsets."""
 
 
 def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """Return the PMP parameter of a table."""
+    """Return the PMP parameter of a table of output probabilities."""
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
@@ -68,7 +68,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
+"""Resource `POST /v1/pmp/gaussian`: points, a noisy sum or mean of a random half of them, and the PMP parameter."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ from service.resources.pmp.gaussian_upload import PmpGaussianUpload, read_pmp_ga
 AnyPmpGaussianRequest = PmpGaussianRequest | PmpGaussianUpload
 
 SOURCE: Final = (
-    "Upper end: Lowy et al. 2023, Proposition 12, over every point. Lower end: sets of outcomes on a line; Hoeffding "
-    "1963, Theorem 4, for many points. Profile: Balle and Wang 2018, Theorem 8"
+    "Upper bound: Lowy et al. 2023, Proposition 12, over every point. Lower bound: sets of outcomes on a line; "
+    "Hoeffding 1963, Theorem 4, for many points. Profile: Balle and Wang 2018, Theorem 8"
 )
-WORST_CASE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, sensitivity 2 C (sum) or 2 C/n (mean) for a replaced record"
+WORST_CASE_SOURCE: Final = (
+    "Balle and Wang 2018, Theorem 8, with sensitivity 2 C (sum) or 2 C/n (mean) for a replaced record"
+)
 
 BASE_COST: Final = 3_000
 LARGEST_LINE_COST, SUM_COST = 2_500_000, 80
@@ -47,7 +49,7 @@ READ_COST: Final = 0.1
 
 
 def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_version: str) -> PmpGaussianResponse:
-    """Enclose the parameter. Raises ArchiveError for points that are not finite."""
+    """Enclose the PMP parameter of the Gaussian mechanism. Raises ArchiveError for points that are not finite."""
     points = _points(request)
     count, dimension = points.shape
     size = request.data_size_of(count)
@@ -83,7 +85,7 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the cost. A worker computes the parameter."""
+    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:
@@ -114,13 +116,13 @@ def _assumptions() -> tuple[Assumption, ...]:
     return (
         Assumption(
             code="data_are_a_random_subset",
-            text="The data are a uniformly random subset, of the stated size, of the parent set, and the attacker "
-            "knows nothing more about them.",
+            text="The data are a uniformly random subset of the stated size from the parent set. The attacker knows "
+            "nothing else about the subset.",
             holds="unknown",
         ),
         Assumption(
             code="one_noisy_release",
-            text="Nothing but this one release depends on the data, and its noise is fresh, secret and normal on every "
+            text="Only this one release depends on the data. Its noise is fresh, secret and normal on every "
             "coordinate.",
             holds="unknown",
         ),
@@ -129,23 +131,26 @@ def _assumptions() -> tuple[Assumption, ...]:
 
 def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: int, dimension: int) -> tuple[str, ...]:
     notes = [
-        "Practical membership privacy does not compose: parameters of several releases must not be added.",
-        "It holds for this parent set alone; the worst case holds for all data.",
+        "Practical membership privacy does not compose. Do not add the parameters of several releases.",
+        "The result holds only for this parent set. The worst case holds for all data.",
     ]
     if delta == 0:
-        notes.append("With delta = 0 the Gaussian mechanism has no finite epsilon: its log ratios are unbounded.")
+        notes.append(
+            "With delta = 0 the Gaussian mechanism has no finite epsilon, because its log-likelihood ratios are "
+            "unbounded."
+        )
     elif found.epsilon.upper == 0:
-        notes.append("delta alone covers what the release tells: epsilon is at its floor, 0.")
+        notes.append("delta alone covers the release, and epsilon has its minimum 0.")
     elif found.known is not None:
         notes.append(_lower_end(found.known, count, dimension))
     if found.bracket is not None:
         notes.append(found.bracket)
     if release.clip_radius is None:
-        notes.append("Records are not clipped, so that the worst case has no finite sensitivity and no finite epsilon.")
+        notes.append("Records are not clipped, so the worst case has no finite sensitivity and no finite epsilon.")
     if 2 * release.data_size != count:
         notes.append(
-            f"A point is in the data with probability {release.data_size}/{count}: success_bound is for this prior, "
-            "and counts who always gives the likelier answer."
+            f"A point is in the data with probability {release.data_size}/{count}. success_bound is for this prior, "
+            "and includes the constant answer that is more likely."
         )
     return tuple(notes)
 
@@ -153,18 +158,18 @@ def _notes(found: GaussianPmp, release: GaussianRelease, delta: float, count: in
 def _lower_end(known: ExposureLowerBound, count: int, dimension: int) -> str:
     line = "" if dimension == 1 else ", projected on the direction of the most exposed point"
     if known.method == "moments":
-        return "Lower end: half-lines of outcomes bounded by exponential moments; it may be far below the truth."
+        return "Lower bound: half-lines of outcomes with exponential moments. The bound may be far below the truth."
     if known.method == "half_lines":
-        return f"Lower end: the best half-line of outcomes for the most exposed point{line}."
+        return f"Lower bound: the best half-line of outcomes for the most exposed point{line}."
     which = "all points" if known.points == count else f"the {known.points} outermost points"
-    return f"Lower end: the truth for {which}{line}, by the best sets of outcomes."
+    return f"Lower bound: the exact value for {which}{line}, by the best sets of outcomes."
 
 
 PMP_GAUSSIAN: Final = Computation(
     name="pmp_gaussian",
     path="/v1/pmp/gaussian",
-    description="Compute practical membership privacy of a noisy sum or mean of a random half of given points. "
-    "Many points may be sent as an .npz archive with the arrays `points`, `target.epsilon` and "
+    description="Compute practical membership privacy of a noisy sum or mean of a random half of given points. Many "
+    "points may be sent as an .npz archive with the arrays `points`, `target.epsilon` and "
     "`target.delta`. Other fields are arrays without dimensions. The digest covers the bytes of the "
     "archive and its fields.",
     examples=PMP_GAUSSIAN_EXAMPLES,

@@ -23,13 +23,13 @@ LARGEST_ARRAY_BYTES: Final = 2**27
 POINTS: Final = "points"
 TARGET: Final = "target."
 NAMES: Final = (
-    "Not an array here. The arrays are points, target.epsilon and target.delta, and the other parameters of the "
+    "Unknown array. Send the arrays points, target.epsilon and target.delta. Send the other parameters of the "
     "request as arrays without dimensions."
 )
 
 
 class PmpGaussianUpload(PmpGaussianParameters):
-    """Parameters of an uploaded request, digest of its archive and shape of its points.
+    """Parameters of an uploaded PMP request, digest of its archive and shape of its points.
 
     The digest of the request covers these fields. Equal content in another archive, or as JSON, has another digest.
     """
@@ -50,10 +50,13 @@ class PmpGaussianUpload(PmpGaussianParameters):
         return self
 
     def read_points(self) -> FloatArray:
-        """Return the points, N x d. Raises ArchiveError for entries that are not finite or too large."""
+        """Return the points, shape (N, d): N records of dimension d.
+
+        Raises ArchiveError for infinite or huge entries.
+        """
         points = ArrayArchive(self._body, LARGEST_ARRAY_BYTES).read(POINTS).astype(np.float64)
         if not np.all(np.abs(points) <= LARGEST_COORDINATE):
-            sentence = f"Must hold finite numbers in [-{LARGEST_COORDINATE:g}, {LARGEST_COORDINATE:g}]."
+            sentence = f"Must contain finite numbers in [-{LARGEST_COORDINATE:g}, {LARGEST_COORDINATE:g}]."
             raise ArchiveError(pointer_to(POINTS), sentence)
         return points
 
@@ -72,13 +75,15 @@ def read_pmp_gaussian_upload(body: bytes) -> PmpGaussianUpload:
             raise ArchiveError(pointer_to(name), NAMES)
     header = archive.headers.get(POINTS)
     if header is None or header.kind == TEXT_KIND or len(header.shape) != 2:
-        raise ArchiveError(pointer_to(POINTS), "Required: numbers, of shape N x d.")
+        raise ArchiveError(pointer_to(POINTS), "Required: an array of numbers with shape N x d.")
     count, dimension = header.shape
     if not 2 <= count <= LARGEST_POINT_COUNT or not 1 <= dimension <= LARGEST_POINT_DIMENSION:
         sentence = f"N must be in [2, {LARGEST_POINT_COUNT}] and d in [1, {LARGEST_POINT_DIMENSION}]."
         raise ArchiveError(pointer_to(POINTS), sentence)
     if count * dimension > LARGEST_POINT_NUMBERS:
-        raise ArchiveError(pointer_to(POINTS), f"All points together may have {LARGEST_POINT_NUMBERS} coordinates.")
+        raise ArchiveError(
+            pointer_to(POINTS), f"All points together may have at most {LARGEST_POINT_NUMBERS} coordinates."
+        )
     if target:
         parameters["target"] = target
     return PmpGaussianUpload(

@@ -1,4 +1,4 @@
-"""`POST /v1/pmp/simulations`: law of the data and a mechanism, PMP on simulated parent sets, and its dispersion."""
+"""Resource `POST /v1/pmp/simulations`: PMP of a mechanism on simulated parent sets, and its dispersion."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from service.privacy.pmp.simulations import (
 )
 from service.resources.abstract import Computation, Quote
 
-SOURCE: Final = "Lowy et al. 2023, Propositions 9 (both directions) and 12; the set-up of Figures 1 to 6"
-SPREAD: Final = "Standard deviations are those over the drawn sets."
+SOURCE: Final = "Lowy et al. 2023, Propositions 9 (both directions) and 12; the setting of Figures 1 to 6"
+SPREAD: Final = "Standard deviations are over the simulated sets."
 UPPER_BOUND: Final = "epsilon_pmp of the Gaussian mechanism is the upper bound of Proposition 12."
 READINGS: Final = (
-    "By sensitivity, epsilon on the population ignores what a record adds to all losses alike: it may be far above the "
-    "exact one, and the ratio far below."
+    "Computed from the sensitivity, epsilon on the population ignores a contribution of a record that is equal "
+    "for all losses. It may be far above the exact value, and the ratio far below."
 )
-MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 gives the epsilon asked for on the population."
+MISSING: Final = "In some trials no epsilon of the mechanism up to 1e6 reaches the requested epsilon on the population."
 
 BASE_COST, TRIAL_COST, READING_COST, NUMBER_COST = 3_000, 1_500, 500, 0.2
 SUBSET_COST, EXCHANGE_COST = 0.02, 0.015
@@ -71,7 +71,7 @@ def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_
 
 
 def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
-    """Return the cost. A worker runs the simulation."""
+    """Return the estimated cost of a simulation. A worker runs it."""
     count = 2 * request.data_size
     each = TRIAL_COST + NUMBER_COST * count * request.dimension
     if request.experiment == "gaussian":
@@ -85,7 +85,7 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often a trial computes the exact epsilon on the population."""
+    """Return how often one trial of the simulation computes the exact epsilon on its parent set."""
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
     return int(_adds_exact(request))
@@ -151,7 +151,7 @@ def _spread(numbers: Iterable[float | None]) -> Spread:
 PMP_SIMULATIONS: Final = Computation(
     name="pmp_simulations",
     path="/v1/pmp/simulations",
-    description="Compute practical membership privacy of a mechanism on simulated parent sets. The response has "
+    description="Compute practical membership privacy of a mechanism on simulated parent sets. The response contains "
     "every trial with means and standard deviations.",
     examples=PMP_SIMULATIONS_EXAMPLES,
     request_type=PmpSimulationsRequest,

@@ -1,4 +1,4 @@
-"""Joint evaluation of the runs of many points, before each point is answered as a request of its own."""
+"""Joint evaluation of the mechanisms of many points of a sweep, before each point is answered on its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from api_schemas.bounds import BoundsRequest
 from api_schemas.questions import QuestionSpec
 from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
-from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
@@ -29,9 +29,9 @@ RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """Return the resolved requests at the indices `wanted`. Their curves hold the jointly evaluated numbers.
+    """Return the requests at the indices `wanted` with their engines, after joint evaluation of their numbers.
 
-    Contour inversion evaluates the queries of all requests together if it serves them. The result is None for other
+    Contour inversion evaluates the numbers of all requests that it serves together. The result is None for other
     requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises its error.
     """
     asked: dict[int, RunQueries] = {}
@@ -58,7 +58,7 @@ def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) ->
 
 @lru_cache(maxsize=2)  # chunks shorter than a block share its result
 def _read_together(asked: tuple[RunQueries, ...], width: float) -> tuple[Mapping[Known, Enclosure], ...]:
-    wanted = [Wanted(ContourRun.of(0.0, steps), readings) for steps, readings in asked]
+    wanted = [Wanted(RunLaw.of(0.0, steps), readings) for steps, readings in asked]
     evaluate_together(wanted, width)
     return tuple(each.known for each in wanted)
 

@@ -33,7 +33,7 @@ BLOCK_PARTS: Final = 2_048
 @final
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Answer to a point: the fields of its response, or None and an `error`."""
+    """Answer to a point of a sweep: the fields of its response, or None and an `error`."""
 
     fields: ResponseFields | None
     error: ValidationError | PrivacyComputationError | None = None
@@ -43,7 +43,7 @@ _LATE: Final = Point(None, DeadlinePassed())
 
 
 def block_points(request: SweepsRequest) -> int:
-    """Return the number of points of a block. It depends only on the description, shared by a sweep and its chunks."""
+    """Return the number of points that are evaluated together. It is the same for a sweep and its chunks."""
     if is_one_step(request.mechanism) or request.threat_model.type != "worst_case":
         return 1  # no joint evaluation
     parts = parts_of(request.mechanism, (request.threat_model,))
@@ -51,7 +51,10 @@ def block_points(request: SweepsRequest) -> int:
 
 
 def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...], Point]]:
-    """Yield the numbers and the answer of every requested point, in order. One block is in memory at a time."""
+    """Yield the varied numbers and the answer of every requested point of a sweep, in order.
+
+    One block is in memory at a time.
+    """
     places, numbers, asked = request.places, list(request.points()), request.asked_points
     size = block_points(request)
     for start in range(asked.start - asked.start % size, asked.stop, size):
@@ -63,7 +66,7 @@ def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...],
 def _read(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
-    """Yield the answers to the points `wanted` of a block. Points after the deadline have problems."""
+    """Yield the answers to the points at the indices `wanted` of a block. Points after the deadline have problems."""
     if is_late():
         yield from repeat(_LATE, len(wanted))
         return
@@ -82,7 +85,10 @@ def _read(
 
 
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
-    """Return the answer to one point, or a problem if the deadline passed: the answer may then be needlessly wide."""
+    """Return the answer to one point of a sweep, or a problem if the deadline passed.
+
+    After the deadline an answer could be needlessly wide.
+    """
     try:
         point = Point(read_bounds(asked, resolved)[0])
     except PrivacyComputationError as error:

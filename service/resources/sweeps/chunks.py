@@ -1,4 +1,7 @@
-"""Chunks of a sweep. A chunk is a sweep of its own that lists the numbers of its points."""
+"""Chunks of a sweep, ranges of its points that a job computes in one piece.
+
+A chunk is itself a sweep of listed points.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from service.resources.sweeps.estimates import sweeps_quote
 
 
 def points_of(request: LongSweepsRequest) -> int:
-    """Return the number of points."""
+    """Return the number of points of a sweep."""
     return request.point_count
 
 
@@ -23,7 +26,7 @@ def max_chunk_points(request: LongSweepsRequest) -> int:
 
 
 def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
-    """Return the points `start` to `stop - 1` and the others of their blocks as a zipped sweep."""
+    """Return the points `start` to `stop - 1` of a sweep as a sweep of its own, with the rest of their blocks."""
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
     size = block_points(request)
@@ -35,7 +38,7 @@ def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRe
 
 
 def lines_of(body: bytes, start: int) -> bytes:
-    """Return the response to a chunk as JSON lines."""
+    """Return the response to a chunk as JSON lines, one for each point. `start` is the index of its first point."""
     return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 

@@ -25,7 +25,10 @@ Answers = Sequence[ResponseFields] | None
 
 @final
 class Quantity(NamedTuple):
-    """Number of every point, with its label. `point` and `reads` select a number of a question of type trade_off."""
+    """Number that every point of a sweep has, with its label.
+
+    `point` and `reads` select a number of a question of type trade_off.
+    """
 
     place: int
     label: str
@@ -33,12 +36,15 @@ class Quantity(NamedTuple):
     reads: str | None = None
 
     def of(self, answer: ResponseFields) -> Mapping[str, Any]:
-        """Return the number in an answer to the question."""
+        """Return the number of this column from the answer to its question."""
         return answer if self.point is None else answer["points"][self.point][self.reads]
 
 
 def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> Iterator[Quantity]:
-    """Yield the quantities of the questions, in order. `varied` are the places of varying numbers."""
+    """Yield the numbers that the questions give at every point, in order.
+
+    `varied` are the pointers of the varied numbers.
+    """
     for index, question in enumerate(questions):
         inside = [place for place in varied if place.steps[:2] == ("questions", index)]
         fields = {place.name for place in inside}
@@ -53,7 +59,7 @@ def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> 
 
 @final
 class Column:
-    """One number of all points. The rest of their answers is not stored."""
+    """Column with one number of all points of a sweep. The rest of their answers is not stored."""
 
     def __init__(self, quantity: Quantity) -> None:
         self._quantity = quantity
@@ -64,7 +70,7 @@ class Column:
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
     def add(self, answers: Answers) -> None:
-        """Append the number of the next point."""
+        """Append the number of the next point, from its answers."""
         if answers is None:
             self._numbers.append(_NO_NUMBERS)
             self._beside.append(_NOTHING_BESIDE)

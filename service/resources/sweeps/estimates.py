@@ -1,4 +1,4 @@
-"""Cost of a sweep."""
+"""Estimated cost of a sweep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from api_schemas.sweeps import SweepsRequest
-from service.privacy.composition.inversion.run import MOST_KINDS, ContourRun
+from service.privacy.composition.inversion.run_law import MOST_PARTS, RunLaw
 from service.privacy.composition.planning.choose import steps_of
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.planning.parts import contour_parts
@@ -34,7 +34,7 @@ mixtures. The first run of a batch has its whole cost."""
 
 
 def sweeps_quote(request: SweepsRequest) -> Quote:
-    """Return the cost of a sweep from the quotes of some points. A sweep never runs in the event loop.
+    """Return the estimated cost of a sweep from the estimates of some points. A sweep never runs in the event loop.
 
     The points are spread over the whole sweep. The first run of a batch has its whole cost, and each further run a
     share of it.
@@ -53,7 +53,7 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
-    """Return the quote of a point, or no cost if the point has a problem."""
+    """Return the estimated cost of a point of a sweep, or no cost if the point has a problem."""
     try:
         return bounds_quote(request.asked(places, numbers))
     except (ValidationError, PrivacyComputationError):
@@ -61,17 +61,17 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 
 def _share(quote: Quote) -> float:
-    """Return the ratio of the cost of a point in a batch to its cost alone; 1 if its run is evaluated alone."""
+    """Return the ratio of the cost of a point in a batch to its cost alone; 1 if it cannot be evaluated in a batch."""
     if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0
     resolved: ResolvedRequest = quote.prepared.plans
     if not isinstance(resolved.threat_model, WorstCase) or isinstance(resolved.mechanism, Mixture):
         return 1.0
     parts = contour_parts(steps_of(resolved.mechanism, resolved.threat_model.neighbours))
-    if parts is None or len(parts) > MOST_KINDS:
+    if parts is None or len(parts) > MOST_PARTS:
         return 1.0
     run = described_run(parts)
-    if ContourRun.of(run.gaussian_mu_squared, run.summands).unit is None:
+    if RunLaw.of(run.gaussian_mu_squared, run.summands).unit is None:
         return 1.0
     each = OF_MIXTURES if isinstance(parts[0][0], GaussianMixturePart) else OF_MANY
     return each * len(parts)

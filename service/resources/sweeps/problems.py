@@ -32,10 +32,10 @@ KINDS: Final[dict[type[PrivacyComputationError], Kind]] = {
     DeadlinePassed: Kind("/problems/out-of-time", "Time limit exceeded"),
 }
 NO_TIME: Final = (
-    "The sweep met its time limit before this point was answered. Send the sweep to POST /v1/jobs, or ask for the "
-    "points without answers in another sweep."
+    "The sweep reached its time limit before this point was answered. Send the sweep to POST /v1/jobs, or send "
+    "the unanswered points in another sweep."
 )
-NO_NUMBER: Final = "A check of the computation failed, so no number is given."
+NO_NUMBER: Final = "A check of the computation failed. The response contains no number."
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:

@@ -1,4 +1,4 @@
-"""`POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
+"""Resource `POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points. The rest of each response is dropped."""
+    """Collected answers of the points of a sweep. The rest of each response is dropped."""
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
@@ -87,7 +87,7 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers of the worst case that accompany a relaxed threat model."""
+        """Answers against the strongest attacker, beside those against a weaker one; None without a weaker one."""
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None
@@ -97,8 +97,8 @@ class _SweepRows:
 SWEEPS: Final = Computation(
     name="sweeps",
     path="/v1/sweeps",
-    description="Answer the same questions about up to 10 000 runs with varied numbers. The response has one "
-    "column for each answer.",
+    description="Answer the same questions about up to 10 000 runs with varied numbers. The response has one column "
+    "for each answer.",
     examples=SWEEPS_EXAMPLES,
     request_type=SweepsRequest,
     response_type=SweepsResponse,

@@ -48,7 +48,7 @@ export async function postWithJobFallback(path, body, { signal, onProgress }) {
       job = await read(await sent(place, { signal }), true);
       onProgress(Math.round((performance.now() - since) / 1000));
     }
-    if (job.state === "cancelled") throw new ApiError("The job for this was ended before it had an answer.", { retry: 1 });
+    if (job.state === "cancelled") throw new ApiError("The job was cancelled before it had an answer.", { retry: 1 });
     const results = await read(await sent(`${place}/results`, { signal }), true);
     const [point] = results.points;
     if (!point?.response) throw errorIn(point?.problem ?? job.problem ?? {});
@@ -70,7 +70,7 @@ function pause(milliseconds, signal) {
 async function sent(path, { headers = {}, ...rest }) {
   const given = { ...headers };
   if (key) {
-    if (!/^[\x21-\x7e]+$/.test(key)) throw new ApiError("The API key has characters that no key can have, such as spaces or accents. Please look at it again.");
+    if (!/^[\x21-\x7e]+$/.test(key)) throw new ApiError("The API key contains characters that no key can have, such as spaces or accents. Check the key.");
     given.Authorization = `Bearer ${key}`;
   }
   let response;
@@ -78,7 +78,7 @@ async function sent(path, { headers = {}, ...rest }) {
     response = await fetch(path, { headers: given, credentials: "same-origin", ...rest });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The server cannot be reached. Perhaps it was stopped, or the connection is gone. Nothing you typed is lost: try again when it is back.", { retry: 5 });
+    throw new ApiError("The server cannot be reached. It may have stopped, or the connection may be lost. Your input is kept: try again later.", { retry: 5 });
   }
   if (!response.ok) throw await errorOf(response);
   return response;
@@ -89,7 +89,7 @@ async function read(response, isJson) {
     return isJson ? await response.json() : await response.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The answer of the server broke off, or is not what this page expects. Nothing you typed is lost: try again.", { retry: 5 });
+    throw new ApiError("The answer of the server was incomplete or unexpected. Your input is kept: try again.", { retry: 5 });
   }
 }
 
@@ -116,18 +116,18 @@ function errorIn(problem, { status = Number(problem.status) || 500, retry = null
 function inWords(status, title, retry) {
   const later = retry ? `Try again in ${retry} second${retry === 1 ? "" : "s"}.` : "Try again in a moment.";
   switch (status) {
-    case 401: return "The server asks for an API key, or does not accept the one that was sent. The field for it is under Connection.";
-    case 403: return "The server knows who asks, and does not allow it. A key with more rights, under Connection, may help.";
-    case 404: return "The server has nothing at this address: it may be an older version that does not know this question.";
-    case 406: case 415: return "The server does not offer this form of an answer.";
-    case 413: return "What was sent is longer than the server takes.";
-    case 422: return "The server cannot answer this as it is. What to change stands beside the field.";
+    case 401: return "The server requires a valid API key. Enter a key under Connection.";
+    case 403: return "The API key does not allow this request. Enter a key with more rights under Connection.";
+    case 404: return "The server does not support this request. It may be an older version.";
+    case 406: case 415: return "The server does not support this format.";
+    case 413: return "The request is longer than the server allows.";
+    case 422: return "The server cannot answer this request. The fields to change are marked.";
     case 429: return `Too many requests were sent in a short time. ${later}`;
-    case 502: return `A gateway in front of the service got no answer from it. ${later}`;
+    case 502: return `The gateway received no answer from the service. ${later}`;
     case 503: return `The server is busy, or not ready yet. ${later}`;
-    case 504: return "The computation took longer than the server allows. A run with fewer phases, or a question less, may be answered.";
+    case 504: return "The computation exceeded the time limit of the server. Try a run with fewer phases, or fewer attackers.";
     default:
-      if (status >= 500) return `The server failed at this (${status}${title ? `: ${title}` : ""}). Nothing you typed is lost.`;
-      return `The server refused this (${status}${title ? `: ${title}` : ""}).`;
+      if (status >= 500) return `The server failed (${status}${title ? `: ${title}` : ""}). Your input is kept.`;
+      return `The server rejected the request (${status}${title ? `: ${title}` : ""}).`;
   }
 }

@@ -15,13 +15,13 @@ import { claimInWords, showCalibration, showLimit, showShort } from "./verdict.j
 
 const COMPARED = "compared-charts";
 const GAPS = {
-  paste: "Paste what the library printed, and the answer follows.",
-  "stated-epsilon": "Put in the epsilon that is known, and the answer follows.",
-  claim: "Put in the number that is claimed, and the answer follows.",
-  "stated-mu": "Put in the mu that is known, and the answer follows.",
+  paste: "Paste the output of the library to get an answer.",
+  "stated-epsilon": "Enter the known epsilon to get an answer.",
+  claim: "Enter the claimed number to get an answer.",
+  "stated-mu": "Enter the known mu to get an answer.",
 };
 const LIBRARIES = { opacus: "Opacus", dp_accounting: "dp-accounting", tf_privacy: "TensorFlow Privacy", jax_privacy: "JAX Privacy", riskcal: "riskcal", privacy_bounds: "this service" };
-const AS_A_JOB = "This run takes longer to compute than the server lets anybody wait. It goes on as a job, and the answer comes here.";
+const AS_A_JOB = "This run takes longer than the server allows for one request. It continues as a job, and the answer will appear here.";
 
 const bare = (id, body = id) => new Panel(byId(id), () => fill(byId(body)));
 const panels = {
@@ -40,11 +40,11 @@ onPhase((phase) => {
   if (phase === "stale" || phase === "asking") Object.assign(root.dataset, { state: "asking", rest: "asking" });
   byId("results").setAttribute("aria-busy", String(phase === "asking"));
   byId("status").textContent = {
-    empty: why || "Nothing was asked yet.",
-    asking: holdsOld() ? "The form has changed. Asking …" : "Asking …",
-    stale: holdsOld() ? "The form has changed. Asking …" : "Asking …",
+    empty: why || "There is no answer yet.",
+    asking: holdsOld() ? "The form has changed. Computing …" : "Computing …",
+    stale: holdsOld() ? "The form has changed. Computing …" : "Computing …",
     answered: "",
-    failed: `There is no answer to this form. ${why}`,
+    failed: `There is no answer for this form. ${why}`,
   }[phase];
 });
 
@@ -94,9 +94,9 @@ export async function askAll(state, act, notices = []) {
 function failed(error, notices, state, act, asked) {
   if (error instanceof requests.Unreadable) {
     clearErrors();
-    showMessages([...notices, "What was pasted cannot be read. What to change stands beside it."]);
+    showMessages([...notices, "The pasted text cannot be read. The field to change is marked."]);
     if (isOffered("paste")) showError("paste", { words: error.message });
-    noAnswer("Look at what was pasted.", () => asked.fail());
+    noAnswer("Check the pasted text.", () => asked.fail());
     return;
   }
   const words = showProblem(error, notices, state, act);
@@ -131,7 +131,7 @@ async function imported(run, response, asked) {
     const found = await ask("/v1/imports", { format, content }, { signal: asked.signal });
     panels.imported.put(asked, () => fill(
       byId("imported"),
-      element("p", {}, `Read as the state of ${LIBRARIES[found.format] ?? "a library"}: ${response.summary.title}.`),
+      element("p", {}, `Recognised as the state of ${LIBRARIES[found.format] ?? "a library"}: ${response.summary.title}.`),
       found.not_carried_over.length > 0 && element("ul", {}, found.not_carried_over.map((each) => element("li", {}, inPlainWords(each)))),
     ));
   })());
@@ -145,8 +145,8 @@ async function compare(state, response, asked) {
   }
   const tellInstead = (sentences_) => panels.compare.put(asked, () => fill(byId("comparison"), sentences_.map((each) => element("p", {}, each))));
   const gap = state.runs.find(requests.missing);
-  if (claimsNothing(response)) tellInstead(["The runs are not compared: nothing is proved about the run in the form."]);
-  else if (gap) tellInstead([`The runs are compared as soon as ${gap.name} is filled in.`]);
+  if (claimsNothing(response)) tellInstead(["The runs are not compared, because nothing is proved about the run in the form."]);
+  else if (gap) tellInstead([`Fill in ${gap.name} to compare the runs.`]);
   else {
     try {
       const body = requests.comparison(state);
@@ -185,8 +185,8 @@ async function calibrate(judged, asked, state, act) {
   if (!body) return null;
   const host = byId("calibration");
   const say = (words) => panels.calibration.put(asked, () => fill(host, element("p", { class: "help" }, words)));
-  const waiting = (seconds) => say(`The least noise is looked for, as a job that nobody has to wait for. ${seconds ? `${seconds} s so far.` : ""}`);
-  say("Looking for the least noise that keeps the limit …");
+  const waiting = (seconds) => say(`The search for the least noise continues as a job. ${seconds ? `${seconds} s so far.` : ""}`);
+  say("Searching for the least noise that keeps the limit …");
   try {
     const response = await postWithJobFallback("/v1/calibrations", body, { signal: asked.signal, onProgress: waiting });
     const take = requests.isTyped(activeRun(state)) && !judged.change ? act.takeNoise : null;

@@ -12,8 +12,8 @@ const SAID = {
   paragraph: "Copied: one paragraph about this run.",
   card: "Copied: a section for a model card, in Markdown.",
   mlflow: "Copied: parameters, metrics and tags for MLflow, as JSON.",
-  curl: "Copied: a command that asks the same.",
-  python: "Copied: a script that asks the same.",
+  curl: "Copied: a command that sends this request.",
+  python: "Copied: a script that sends this request.",
   link: "Copied: a link that opens this page as it is.",
 };
 
@@ -21,7 +21,7 @@ const SAID = {
 async function textOf(kind, answered, state) {
   if (kind === "link") {
     const link = linkOf(state);
-    if (!link) throw new Error("What was pasted is too long for a link. Copy the command instead.");
+    if (!link) throw new Error("The pasted text is too long for a link. Copy the command instead.");
     return [new URL(link, location.href).href, SAID.link];
   }
   const { body, response } = answered;
@@ -35,7 +35,7 @@ async function textOf(kind, answered, state) {
 // The report as a file: {name, html}.
 async function reportOf({ body }) {
   const html = await ask("/v1/assessments", body, { accept: "text/html" });
-  if (!/^\s*<!doctype html/i.test(html)) throw new Error("This server does not make reports.");
+  if (!/^\s*<!doctype html/i.test(html)) throw new Error("This server does not create reports.");
   return { name: fileName(body.context), html };
 }
 
@@ -92,7 +92,7 @@ export async function take(kind, answered, state) {
     const [text, said] = made;
     const isCopied = await toClipboard(text);
     if (mine !== copies) return;
-    byId("copied").textContent = isCopied ? said : "The browser does not allow copying here: the text stands below the answer.";
+    byId("copied").textContent = isCopied ? said : "The browser does not allow copying. The text is below the answer.";
     if (!isCopied) offer(text);
   } catch (error) {
     if (mine === copies) byId("copied").textContent = error.message;

@@ -54,7 +54,7 @@ export async function pictures({ body, response }, asked, state) {
   if (asked.isCurrent) note.clear();
   if (claimsNothing(response)) {
     clearOld(asked, "charts");
-    showNote("No pictures: nothing is known about this run that could be drawn.");
+    showNote("No charts, because nothing is proved about this run.");
     return;
   }
   try {
@@ -63,8 +63,8 @@ export async function pictures({ body, response }, asked, state) {
     if (roc && asked.isCurrent) figures.get("chart-roc").drawn.note(leftOut(response, seriesOf(roc), openField));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    const why = error.isTooLong ? "They take longer to compute than the server lets anybody wait." : error.message;
-    showNote(`Some pictures of this run are missing. ${why}`);
+    const why = error.isTooLong ? "They take longer than the server allows for one request." : error.message;
+    showNote(`Some charts of this run are missing. ${why}`);
     if (!response.judged_as && !response.threat_model.records) await ignoreFailures(show("/v1/curves", requests.curves(state), asked, { most: 1 }));
   }
   clearOld(asked, "charts");
@@ -87,7 +87,7 @@ export async function whatIf(run, calibrated, asked, state, isDecidable) {
   const body = run && requests.sweep(state, run, axis);
   if (!body) {
     if (axis === "noise" || !run) { if (asked.isCurrent) whatIfPanel.clear(); return; }
-    whatIfPanel.put(asked, () => fill(byId("sweeps"), element("p", { class: "help" }, "This run has no length that could change.")));
+    whatIfPanel.put(asked, () => fill(byId("sweeps"), element("p", { class: "help" }, "This run has no length that can vary.")));
     return;
   }
   let spec = null;
@@ -109,9 +109,9 @@ export async function whatIf(run, calibrated, asked, state, isDecidable) {
 // What can be seen in the pictures, and of which run they are.
 function explained({ change }, limit, least) {
   return [
-    "Everything else stays as it is.",
-    limit && "Shaded is where the limit is kept.",
-    least !== null && "The dotted upright line is the least noise that keeps it.",
+    "All other numbers stay fixed.",
+    limit && "The limit is kept in the shaded region.",
+    least !== null && "The dotted vertical line is the least noise that keeps the limit.",
     change && inPlainWords(change),
   ].filter(Boolean).join(" ");
 }
@@ -130,9 +130,9 @@ async function drawSweeps(spec, host, limit, calibrated, asked, state) {
 }
 
 function missing(error) {
-  if (!error.isTooLong) return element("p", { class: "help" }, `These pictures could not be made. ${error.message}`);
-  return element("p", { class: "help" }, "These pictures take longer to compute than the server lets anybody wait. ",
-    element("a", { href: "/guide/jobs.html" }, "As a job"), " their numbers can be computed.");
+  if (!error.isTooLong) return element("p", { class: "help" }, `These charts could not be computed. ${error.message}`);
+  return element("p", { class: "help" }, "These charts take longer than the server allows for one request. ",
+    element("a", { href: "/guide/jobs.html" }, "A job"), " can compute their numbers.");
 }
 
 // Empty the pictures of what would be if: another axis was chosen.

@@ -6,18 +6,18 @@ import { activeRun, anotherRun, MOST_RUNS } from "./state.js";
 import { hasOwnDelta, hasSizes, isMean, isRelease, isTyped } from "./requests.js";
 
 const SAMPLERS = {
-  poisson: "Every record enters every batch independently. Opacus does that after make_private. Most other training code does not.",
-  shuffled: "What a data loader with shuffle=True does. The exact answer is not known: it lies between an attack and a theorem.",
-  fixed_without_replacement: "Every batch is a fresh random set of one size, as random.sample draws it. A record then stands in the place of another.",
-  fixed_with_replacement: "Every place in a batch is drawn among all records, as random.choices does it. Needs both sizes.",
-  noisy_sgd: "Every step shows the mean gradient of a fresh batch of one size, each gradient clipped, with noise on the mean. A record then stands in the place of another.",
+  poisson: "Every record enters every batch independently. Opacus samples like this after make_private. Most other training code does not.",
+  shuffled: "A data loader with shuffle=True does this. The exact answer is not known: an attack gives the lower bound, and a theorem the upper bound.",
+  fixed_without_replacement: "Every batch is a fresh random set of one size, as drawn by random.sample. Each record replaces another record.",
+  fixed_with_replacement: "Every position of a batch is drawn among all records, as random.choices does. This needs both sizes.",
+  noisy_sgd: "Every step shows the mean gradient of a fresh batch of one size, each gradient clipped, with noise on the mean. Each record replaces another record.",
   gaussian: "One query of sensitivity 1, with Gaussian noise of this standard deviation.",
   laplace: "One query of sensitivity 1, with Laplace noise of this scale.",
 };
 const LIMITS = {
-  epsilon: "The largest epsilon that you allow. Decides the verdict.",
-  trade_off: "The largest share of members that an attacker may find: 0.05 for 5 %. Decides the verdict.",
-  reconstruction: "The largest chance of a reconstruction that you allow: 0.05 for 5 %. Decides the verdict.",
+  epsilon: "The largest epsilon that you allow. It decides the verdict.",
+  trade_off: "The largest share of members that an attacker may find: 0.05 for 5 %. It decides the verdict.",
+  reconstruction: "The largest chance of a reconstruction that you allow: 0.05 for 5 %. It decides the verdict.",
 };
 // A number of one kind means nothing as a number of another: a new kind clears it.
 const CLEARED = { "limit-kind": "limit", "claim-kind": "claim" };

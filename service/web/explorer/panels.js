@@ -29,14 +29,14 @@ export function leftOut(response, lines, open) {
 // What is missing in the form, and the field for it; null where nothing there helps.
 function helped(attacker, reason, { mechanism, context, threat_model: worst }) {
   if ((worst.records ?? 1) > 1) return null;
-  if (attacker === "glrt" && (context.dimension ?? mechanism.dimension) === undefined) return ["say how many coordinates the model has.", "dimension"];
-  if (attacker === "glrt" && reason.includes("fresh_each_step")) return ["batches are sampled, so that it is known only where the direction is a new one in every step.", "direction"];
-  if (attacker === "membership" && mechanism.type !== "noisy_sgd") return ["its curve is known for mean gradients with noise alone.", "sampling"];
-  if (attacker === "practical" && context.epsilon_pmp === undefined) return ["its epsilon has to be computed from the data.", "epsilon-pmp"];
+  if (attacker === "glrt" && (context.dimension ?? mechanism.dimension) === undefined) return ["enter the number of coordinates of the model.", "dimension"];
+  if (attacker === "glrt" && reason.includes("fresh_each_step")) return ["batches are sampled, and its curve is known only if every step has a new direction.", "direction"];
+  if (attacker === "membership" && mechanism.type !== "noisy_sgd") return ["its curve is known only for mean gradients with noise.", "sampling"];
+  if (attacker === "practical" && context.epsilon_pmp === undefined) return ["its epsilon must be computed from the data.", "epsilon-pmp"];
   return null;
 }
 
-const HOLDS = { yes: "Vouched for", given: "Follows from the numbers of the run", no: "Does not hold", unknown: "Nobody vouches for it yet" };
+const HOLDS = { yes: "Attested", given: "Follows from the numbers of the run", no: "Does not hold", unknown: "Not attested yet" };
 
 const typing = new Map();  // names that are being typed, by code: an answer that comes meanwhile takes none of it away
 
@@ -47,7 +47,7 @@ export function showAssumptions(host, response, attested, change) {
   const caret = focused ? document.activeElement.selectionStart ?? null : null;
   fill(
     host,
-    element("p", { class: "help" }, "The numbers say nothing where one of these does not hold. Tick what you vouch for; it is written into the card, and not checked."),
+    element("p", { class: "help" }, "The numbers are no bounds if one of these assumptions does not hold. Tick the assumptions that you attest. Attestations appear in the model card, and are not checked."),
     all.map((each) => {
       const id = `attest-${each.code}`;
       const box = element("input", { type: "checkbox", id });
@@ -63,9 +63,9 @@ export function showAssumptions(host, response, attested, change) {
         { "data-code": each.code },
         element("summary", {}, HOLDS[each.holds === "yes" && !attested[each.code] ? "given" : each.holds]),
         element("p", {}, element("strong", {}, "Otherwise: "), inPlainWords(each.if_not)),
-        element("label", { for: `${id}-by` }, "Vouched for by "),
+        element("label", { for: `${id}-by` }, "Attested by "),
         by,
-        element("button", { type: "button", onclick: () => change(each.code, denied ? null : { holds: "no", by: by.value.trim() }) }, denied ? "Take that back" : "It does not hold"),
+        element("button", { type: "button", onclick: () => change(each.code, denied ? null : { holds: "no", by: by.value.trim() }) }, denied ? "Withdraw" : "It does not hold"),
       );
       more.open = open.has(each.code);
       return element("div", { class: `assumption ${each.holds}` }, element("div", { class: "tick" }, box, element("label", { for: id }, inPlainWords(each.text))), more);
@@ -83,7 +83,7 @@ export function showHazards(host, response, open) {
   const numbers = !claimsNothing(response);
   const left = response.hazards.filter((each) => numbers || !OF_NUMBERS.has(each.code));
   const all = left.map((each) => ({ ...each, ...hazardInWords(each) }));
-  fill(host, all.length ? all.map((each) => hazard(each, numbers, open)) : element("p", {}, "None that this service knows of."));
+  fill(host, all.length ? all.map((each) => hazard(each, numbers, open)) : element("p", {}, "No hazard is known for this run."));
 }
 
 function hazard(each, numbers, open) {
@@ -95,7 +95,7 @@ function hazard(each, numbers, open) {
     element("p", {}, each.effect),
     numbers && each.consequences.map((one) => element("p", {}, `${inPlainWords(one.text).replace(/\.$/, "")}: ${consequence(one.answer)}`)),
     element("p", {}, element("strong", {}, "What to do: "), each.remedy, " ",
-      each.field && element("button", { type: "button", class: "link", onclick: () => open(each.field) }, "To the field")),
+      each.field && element("button", { type: "button", class: "link", onclick: () => open(each.field) }, "Go to the field")),
   );
 }
 
@@ -109,8 +109,8 @@ const CURVES = {
   equal: (first, second) => `${first} and ${second} are equally hard to attack.`,
   first_is_harder: (first, second) => `${first} is at least as hard to attack as ${second}.`,
   second_is_harder: (first, second) => `${second} is at least as hard to attack as ${first}.`,
-  crossing: (first, second) => `Neither is safer throughout: which of ${first} and ${second} is harder to attack depends on how many people are accused falsely.`,
-  undecided: (first, second) => `Which of ${first} and ${second} is harder to attack is not decided by what is known.`,
+  crossing: (first, second) => `Neither run is safer at every rate. Whether ${first} or ${second} is harder to attack depends on the rate of false accusations.`,
+  undecided: (first, second) => `The bounds do not decide whether ${first} or ${second} is harder to attack.`,
 };
 
 export function showComparison(host, response) {
@@ -124,8 +124,8 @@ export function showComparison(host, response) {
   fill(
     host,
     element("ul", {}, response.pairs.map((pair) => element("li", {}, CURVES[pair.curves.verdict](pair.first, pair.second),
-      pair.theorem ? element("abbr", { title: pair.theorem, tabindex: "0" }, " At every rate.") : ` This holds at the ${response.false_positive_rates.length} rates that were looked at.`))),
+      pair.theorem ? element("abbr", { title: pair.theorem, tabindex: "0" }, " At every rate.") : ` This holds at the ${response.false_positive_rates.length} evaluated rates.`))),
     table("The numbers of every run", ["at most", ...names], response.quantities.map((quantity) => [QUANTITIES[response.questions[quantity.question].type] ?? inPlainWords(quantity.label), ...response.runs.map((run) => cell(run, quantity))])),
-    element("p", { class: "help" }, "“Least”: provably the smallest. The runs are compared as they were described: hazards and what one person has in the data are not part of it."),
+    element("p", { class: "help" }, "“Least”: provably the smallest. The comparison uses the runs as described, without hazards and without the number of records of a person."),
   );
 }

@@ -14,30 +14,30 @@ const NAMES = [
 
 // A sentence of the server, without the names of its fields.
 export function inPlainWords(text) {
-  let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/, which \/v1\/pmp computes from data/g, "").replace(/\bask \/v1\/bounds for them\b/g, "the API has them");
+  let said = String(text ?? "").replace(/(?<![Aa] )(?:\bthe )?`?\bnoise_multiplier\b`?/g, "the noise multiplier").replace(/ Compute it from the data with \/v1\/pmp\./g, "").replace(/\bSend a request to \/v1\/bounds for them\./g, "The API has them.");
   for (const [pattern, words] of NAMES) said = said.replace(pattern, words);
   return said.replaceAll("`", "").replace(/\b[a-z]+(_[a-z]+)+\b/g, (name) => name.replaceAll("_", " ")).replace(/\bJSON\b/g, "text").replace(/(\de-)0+(?=\d)/g, "$1");
 }
 
 // What a hazard says and what to do about it, in words of the form, with the field that helps. Absent: what the server says.
 const HAZARDS = {
-  columns_may_be_exchanged: { remedy: "Exchange noise multiplier and sampling rate if they were mixed up. Otherwise take more noise.", field: "noise" },
-  delta_not_small: { remedy: "Take a delta well below one in the number of records.", field: "delta", possible: ["Say how many records the data hold.", "records-in-data"] },
-  epsilon_says_little: { remedy: "Take more noise.", field: "noise" },
+  columns_may_be_exchanged: { remedy: "Exchange noise multiplier and sampling rate if their order was wrong. Otherwise add more noise.", field: "noise" },
+  delta_not_small: { remedy: "Choose a delta well below 1 divided by the number of records.", field: "delta", possible: ["Enter the number of records in the data.", "records-in-data"] },
+  epsilon_says_little: { remedy: "Add more noise.", field: "noise" },
   fixed_batches_are_not_poisson: { remedy: "Quote these numbers, not those of Poisson sampling." },
-  gradient_accumulation_counted: { remedy: "Count a step from one update of the model to the next, with the records of all its backward passes.", field: "accumulation", possible: ["Say how many backward passes there are per update.", "accumulation"] },
-  large_sample_rate: { remedy: "Check that a batch is divided by all records of the data. Smaller batches hide more.", field: "rate" },
+  gradient_accumulation_counted: { remedy: "Count a step from one update of the model to the next, with the records of all its backward passes.", field: "accumulation", possible: ["Enter the number of backward passes per update.", "accumulation"] },
+  large_sample_rate: { remedy: "Check that the rate is the batch size divided by all records. Smaller batches protect better.", field: "rate" },
   microbatches_double_sensitivity: { remedy: "Write 1 if every gradient is clipped on its own.", field: "microbatch" },
-  one_point_hides_the_curve: { remedy: "Quote mu, or the share of members that an attack identifies, beside epsilon." },
-  one_record_is_protected: { remedy: "Choose whose data are protected together, and say how many records that are.", field: "unit" },
-  poisson_sampling_assumed: { text: "Batches from shuffled epochs or of a fixed size are not covered, and the attack on them can be far stronger than answered here.", remedy: "Vouch for Poisson sampling under “What it rests on”, or choose how batches were drawn.", field: "sampling" },
-  records_not_capped: { remedy: "Cap them before training, and write the cap into the form.", field: "records" },
-  relaxed_number_alone: { remedy: "Quote these numbers beside the worst case, with their assumptions." },
+  one_point_hides_the_curve: { remedy: "Quote mu, or the share of members that an attack identifies, together with epsilon." },
+  one_record_is_protected: { remedy: "Choose the unit that is protected, and enter its number of records.", field: "unit" },
+  poisson_sampling_assumed: { text: "These answers do not cover batches from shuffled epochs or of a fixed size, which can be much easier to attack.", remedy: "Attest Poisson sampling under “What it rests on”, or choose how batches were drawn.", field: "sampling" },
+  records_not_capped: { remedy: "Limit the records of each unit before training, and enter the limit.", field: "records" },
+  relaxed_number_alone: { remedy: "Quote these numbers together with the worst case and their assumptions." },
   sample_rate_inconsistent: { remedy: "Describe the batches by records instead of a share.", field: "rate-by" },
-  sampler_not_recorded: { text: "The library did not record how batches were drawn. They are taken for Poisson samples. Most training code shuffles, and is less private than answered here.", remedy: "Vouch for Poisson sampling under “What it rests on”, or type the numbers of the run and choose how batches were drawn.", field: "source" },
+  sampler_not_recorded: { text: "The library did not record how batches were drawn. These answers assume Poisson samples. Most training code shuffles, and is less private.", remedy: "Attest Poisson sampling under “What it rests on”, or enter the numbers of the run and choose how batches were drawn.", field: "source" },
   shuffled_epochs_are_not_poisson: { remedy: "Quote these numbers, not those of Poisson sampling." },
-  stated_parameters_alone: { text: "A stated epsilon says the least about a release: every answer is for the worst mechanism that has it.", remedy: "Choose “Numbers of a run”, and describe the run itself.", field: "source" },
-  tuning_not_accounted: { remedy: "Count all runs, or tune on other data.", field: "tuning", possible: ["Say how many runs were tried. Write 1 if the settings came from elsewhere.", "tuning"] },
+  stated_parameters_alone: { text: "Every answer is for the worst mechanism with the stated epsilon.", remedy: "Choose “Numbers of a run”, and describe the run itself.", field: "source" },
+  tuning_not_accounted: { remedy: "Count all runs, or tune on other data.", field: "tuning", possible: ["Enter the number of runs. Enter 1 if the settings do not depend on these data.", "tuning"] },
 };
 
 // A hazard in words of the form: {title, text, remedy, field, effect}.

@@ -16,8 +16,8 @@ export function showMessages(sentences, again = null) {
 export function showProblem(error, notices, state, { take, again }) {
   if (!(error instanceof ApiError)) {
     console.error(error);
-    showMessages([...notices, "This page failed at showing the answer. Nothing you typed is lost."], again);
-    return "This page failed at showing the answer.";
+    showMessages([...notices, "This page failed to show the answer. Your input is kept."], again);
+    return "This page failed to show the answer.";
   }
   clearErrors();
   const elsewhere = new Set();
@@ -32,11 +32,11 @@ export function showProblem(error, notices, state, { take, again }) {
     else elsewhere.add(wordsElsewhere(error.type));
   }
   if (error.status === 422 && !error.errors.length) elsewhere.add(wordsElsewhere(error.type));
-  if (error.requestId && error.status >= 500) elsewhere.add(`The operators find this request under ${error.requestId}.`);
+  if (error.requestId && error.status >= 500) elsewhere.add(`Report this request id to the operators: ${error.requestId}.`);
   const links = [...marked].map(([label, id]) => [" ", element("button", { type: "button", class: "link", onclick: () => openField(id) }, `Go to “${label}”`)]).flat();
   showMessages([...notices, [error.message, ...links], ...elsewhere], error.status === 422 ? null : again);
   if (error.status === 401) byId("key").closest("details").open = true;
-  return marked.size ? `Look at: ${[...marked.keys()].join(", ")}.` : error.message;
+  return marked.size ? `Check: ${[...marked.keys()].join(", ")}.` : error.message;
 }
 
 const labelOf = (id) => byId(id).getAttribute("aria-label") ?? document.querySelector(`label[for="${id}"]`)?.textContent ?? "";

@@ -60,15 +60,15 @@ function pasted(text) {
   } catch {
     throw new Unreadable(whyUnreadable(text));
   }
-  if (content === null || typeof content !== "object") throw new Unreadable("This is a single value, and no state of a library. Paste everything that json.dumps(...) printed.");
+  if (content === null || typeof content !== "object") throw new Unreadable("This is a single value, not the state of a library. Paste the whole output of json.dumps(...).");
   return content;
 }
 
 function whyUnreadable(text) {
-  if (/\bTrue\b|\bFalse\b|\bNone\b|^\s*[{[][^"]*'|\(/.test(text)) return "This looks like Python. Print it with json.dumps(...), which writes brackets and double quotes, and paste what it prints.";
-  if (/^\s*</.test(text)) return "This looks like HTML or XML. Paste what json.dumps(...) printed.";
-  if (/^\s*[\w.]+\s*[:=]/.test(text)) return "This looks like YAML or settings. Paste what json.dumps(...) printed.";
-  return "This text is cut off or damaged. Paste everything that json.dumps(...) printed, from the first bracket to the last.";
+  if (/\bTrue\b|\bFalse\b|\bNone\b|^\s*[{[][^"]*'|\(/.test(text)) return "This looks like Python. Print it with json.dumps(...), and paste the output.";
+  if (/^\s*</.test(text)) return "This looks like HTML or XML. Paste the output of json.dumps(...).";
+  if (/^\s*[\w.]+\s*[:=]/.test(text)) return "This looks like YAML or settings. Paste the output of json.dumps(...).";
+  return "This text is incomplete or damaged. Paste the whole output of json.dumps(...), from the first bracket to the last.";
 }
 
 // The delta at which epsilon is asked: an epsilon that was stated is asked at its own delta.

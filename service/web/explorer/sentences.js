@@ -39,7 +39,7 @@ function protectedBy({ context, hazards, judged_as, threat_model }) {
 
 function promised(epsilon, delta, unit) {
   if (epsilon === INFINITE) return [`No finite epsilon holds for this run at a delta of ${plain(delta)}.`];
-  if (delta >= 1) return ["A delta of 1 promises nothing, whatever epsilon is."];
+  if (delta >= 1) return ["A delta of 1 guarantees nothing, for every epsilon."];
   const numbers = delta === 0 ? rounded(epsilon) : `(${rounded(epsilon)}, ${plain(delta)})`;
   return ["The run is ", term(`${numbers}-differentially private`, EPSILON), ` for each ${unit}.`];
 }
@@ -47,7 +47,7 @@ function promised(epsilon, delta, unit) {
 // Why numbers are wider than asked for, and what helps.
 function wide(answers) {
   const advice = new Set(answers.filter((answer) => answer.limit).map((answer) => answer.limit.advice));
-  return [...advice].map((each) => [`A number is known less precisely than usual. ${each}`]);
+  return [...advice].map((each) => [`A number is less precise than usual. ${each}`]);
 }
 
 const PROVED = new Set(["exact", "certified", "proved"]);
@@ -58,10 +58,10 @@ function grounds(response, answers) {
   const proved = answers.every((answer) => PROVED.has(answer.evidence));
   const bracket = answers.some((answer) => answer.tight === false);
   const how = proved ? "These numbers are proved" : "Not all of these numbers are proved";
-  const width = bracket ? ", though some attacks may fall short of them" : "";
+  const width = bracket ? ", but attacks may not attain them" : "";
   if (!total) return [`${how}${width}.`];
-  if (!open) return [`${how}${width}, and somebody vouches for all ${total} assumptions they rest on.`];
-  const on = total === 1 ? "1 assumption, and nobody vouches for it yet" : `${total} assumptions, of which nobody vouches for ${open} yet`;
+  if (!open) return [`${how}${width}, and all ${total} assumptions behind them are attested.`];
+  const on = total === 1 ? "1 assumption, which is not attested yet" : `${total} assumptions, of which ${open} ${open === 1 ? "is" : "are"} not attested yet`;
   return [`${how}${width}. They rest on ${on}: see `,
-    element("a", { href: "#assumptions-title", class: "inside" }, "what it rests on"), "."];
+    element("a", { href: "#assumptions-title", class: "inside" }, "the assumptions"), "."];
 }

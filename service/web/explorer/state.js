@@ -53,18 +53,18 @@ export function linkOf(state) {
 export function readLink(fragment) {
   if (!fragment || fragment === "#") return { state: freshState(), notices: [] };
   const found = /^#(\d{1,6}):(.*)$/s.exec(fragment);
-  if (!found) return { state: freshState(), notices: ["The end of this address, after #, is not a link of this page. It was left aside, and the page starts afresh."] };
+  if (!found) return { state: freshState(), notices: ["The part of this address after # is not a link of this page. The page starts with an empty form."] };
   const notices = [];
   const version = Number(found[1]);
   if (version !== VERSION) {
     const age = version < VERSION ? "an older" : "a newer";
-    notices.push(`This link was made by ${age} version of the page (${version}, this is ${VERSION}). What is still known of it was filled in: please look over the form.`);
+    notices.push(`This link was made by ${age} version of the page (${version}, this is ${VERSION}). The known fields were filled in. Check the form.`);
   }
   let told;
   try {
     told = JSON.parse(decodeURIComponent(found[2]));
   } catch {
-    notices.push("The link is damaged, perhaps cut off where it was copied. The page starts afresh.");
+    notices.push("The link is damaged or incomplete. The page starts with an empty form.");
     return { state: freshState(), notices };
   }
   return { state: stateOf(told, version), notices };

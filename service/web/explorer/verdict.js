@@ -24,7 +24,7 @@ export function showShort(host, response, { isExample, checked, copy }) {
     checked && said(checked.kind, checked.symbol, checked.sentence),
     decision && said(kind, symbol, inPlainWords(decision.sentence)),
     sentence,
-    !decision && element("p", { class: "help" }, isExample ? "This is an example: put in the numbers of your run. No limit was set, so there is no verdict." : "No limit was set, so there is no verdict."),
+    !decision && element("p", { class: "help" }, isExample ? "This is an example: enter the numbers of your run. No limit was set, so there is no verdict." : "No limit was set, so there is no verdict."),
   );
 }
 
@@ -33,7 +33,7 @@ const CLAIMS = {
   unsafe: ["bad", "✗", (name, claimed, truth) => `The claim is unsafe: it says at most ${claimed}, and ${name} is proved to be at least ${truth.lower}.`],
   loose: ["good", "✓", (name, claimed, truth) => `The claim holds, and is loose: it says at most ${claimed}, and ${name} is proved to be at most ${truth.upper}.`],
   consistent: ["good", "✓", (name, claimed, truth) => `The claim agrees with what is proved: it says at most ${claimed}, and ${name} is proved to be at most ${truth.upper}.`],
-  undecided: ["open", "?", (name, claimed) => `The claim that ${name} is at most ${claimed} is undecided: what is known of this run neither proves nor refutes it.`],
+  undecided: ["open", "?", (name, claimed) => `The claim that ${name} is at most ${claimed} is undecided: the bounds of this run neither prove nor refute it.`],
 };
 const PROVING = new Set(["loose", "consistent"]);
 
@@ -43,7 +43,7 @@ const isOpen = (response) => Boolean(response.judged_as) || response.hazards.som
 // What a proof rests on that nobody vouches for, as a sentence; "" where there is nothing.
 function resting(response) {
   const open = response.assumptions.filter((each) => each.holds === "unknown").length;
-  return open ? ` This rests on ${open} ${open === 1 ? "assumption" : "assumptions"} that nobody vouches for.` : "";
+  return open ? ` This rests on ${open} ${open === 1 ? "assumption" : "assumptions"} that ${open === 1 ? "is" : "are"} not attested.` : "";
 }
 
 // A claim that was checked, in a sentence: {kind, symbol, sentence}. Rounded so that the sentence stays true.
@@ -54,7 +54,7 @@ export function claimInWords({ claims: [checked] }, response) {
   const write = (value, options) => (inShares ? percent(value, options) : rounded(value, options));
   const claimed = inShares ? givenPercent(checked.claimed) : whole(checked.claimed);
   const truth = { lower: write(of.lower, { digits: 4, down: true }), upper: write(of.upper, { digits: 4 }) };
-  if (claimsNothing(response)) return { kind: "bad", symbol: "⊘", sentence: "The claim was not checked: nothing is known about a run whose assumptions do not hold." };
+  if (claimsNothing(response)) return { kind: "bad", symbol: "⊘", sentence: "The claim was not checked, because the assumptions of the run do not hold." };
   const known = isOpen(response) && checked.verdict !== "unsafe" ? null : CLAIMS[checked.verdict];
   const [kind, symbol, words] = known ?? CLAIMS.undecided;
   const grounds = known && PROVING.has(checked.verdict) ? resting(response) : "";
@@ -65,14 +65,14 @@ export function claimInWords({ claims: [checked] }, response) {
 export function showLimit(host, response, show) {
   const { decision } = response;
   if (!decision) {
-    fill(host, element("p", {}, "No limit was set. Set one under Our limit, and the page says whether the run keeps it."));
+    fill(host, element("p", {}, "No limit was set. Set a limit under Our limit for a verdict."));
     return;
   }
   const texts = Object.fromEntries(response.assumptions.map((each) => [each.code, each.text]));
   fill(
     host,
-    decision.rulings.map((each) => [element("p", {}, `Limit: ${inPlainWords(each.meaning)}`), claimsNothing(response) ? element("p", {}, "Nothing decides whether it is kept.") : reached(each)]).flat(),
-    decision.missing.length > 0 && element("p", {}, "Nobody vouches yet for:"),
+    decision.rulings.map((each) => [element("p", {}, `Limit: ${inPlainWords(each.meaning)}`), claimsNothing(response) ? element("p", {}, "The limit is not decided.") : reached(each)]).flat(),
+    decision.missing.length > 0 && element("p", {}, "These assumptions are not attested yet:"),
     decision.missing.length > 0 && element("ul", { class: "missing" }, decision.missing.map((code) => element("li", {},
       element("a", { href: `#attest-${code}`, onclick: (event) => { event.preventDefault(); event.stopPropagation(); show(`attest-${code}`); } }, inPlainWords(texts[code] ?? code))))),
   );
@@ -85,10 +85,10 @@ function reached({ answer, reason }) {
 }
 
 const FREED = {
-  met: (value) => `The least noise that surely keeps the limit is ${rounded(value, { digits: 6 })}.`,
-  trivially_met: () => "Every noise keeps this limit.",
-  infeasible: () => "No noise is known to keep the limit.",
-  undecided: () => "Whether some noise keeps the limit is not decided.",
+  met: (value) => `The least noise that provably keeps the limit is ${rounded(value, { digits: 6 })}.`,
+  trivially_met: () => "Every noise multiplier keeps this limit.",
+  infeasible: () => "No noise multiplier is known to keep the limit.",
+  undecided: () => "No proof shows whether some noise multiplier keeps the limit.",
 };
 
 // The least noise that keeps the limit, with a button that takes it over. `judged`: a sentence about the run that the

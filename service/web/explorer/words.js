@@ -46,14 +46,14 @@ const FIELDS = [
 
 // Fields that contradict each other, by the first of them and what the server says.
 const CONTRADICTIONS = [
-  ["batch", /at most .*dataset_size/, () => "A batch cannot hold more records than the data. Lower this number, or raise “Records in the data”."],
-  ["records", /at most .*dataset_size/, () => "Nobody can have more records than the data hold. Lower this number, or raise “Records in the data”."],
-  ["records", /up to (\d+) records/, (found) => `At most ${found[1]} records of one person are served for this run.`],
-  ["records", /one record/, () => "Only one record of a person is served for batches that are drawn like this."],
+  ["batch", /at most .*dataset_size/, () => "A batch cannot have more records than the data. Lower this number, or raise “Records in the data”."],
+  ["records", /at most .*dataset_size/, () => "A person cannot have more records than the data. Lower this number, or raise “Records in the data”."],
+  ["records", /up to (\d+) records/, (found) => `At most ${found[1]} records of one person are supported for this run.`],
+  ["records", /one record/, () => "Only one record of a person is supported for this kind of batches."],
   ["rate-by", /both sizes/, () => "Records that may repeat need both sizes: choose “records” here, and fill in the records in the data."],
-  ["delta-pmp", /epsilon_pmp/, () => "Belongs to the epsilon of practical membership privacy: fill in both, or none."],
-  ["records-in-data", /mechanism says (\d+)/, (found) => `What was pasted says ${found[1]}: write the same number, or none.`],
-  ["records-in-data", /batch_size|batches/, () => "The data cannot hold fewer records than a batch."],
+  ["delta-pmp", /epsilon_pmp/, () => "Fill in this number and the epsilon of practical membership privacy, or neither."],
+  ["records-in-data", /mechanism has \w+ (\d+)/, (found) => `The pasted state has ${found[1]}. Enter the same number, or leave the field empty.`],
+  ["records-in-data", /batch_size|batches/, () => "The data cannot have fewer records than a batch."],
   ["name", /Another run/, () => "Another run has this name."],
   ["name", /./, () => "Write 1 to 64 letters, digits or signs."],
   ["date", /./, () => "Write a day of the calendar that is not in the future, as year, month, day: 2026-11-24."],
@@ -79,7 +79,7 @@ const KINDS = [
   [(text, { range }) => range && range.most === 1 && Number(text) > 1 && Number(text) < 100, (text) => [`Must be a share of at most 1. Did you mean ${shareOf(text)}?`, shareOf(text)]],
   [(text, { range }) => range && Number(text) > range.most, (text, { range }) => [`Must be at most ${at(range.most)}.`]],
 ];
-const REST = "This does not fit the rest of the form.";
+const REST = "This value contradicts the rest of the form.";
 
 // A hundredth of a decimal, by moving its exponent.
 function shareOf(text) {
@@ -131,17 +131,17 @@ const LIBRARIES = "Opacus, dp-accounting, TensorFlow Privacy, JAX Privacy, riskc
 
 function ofPasted(pointer, detail) {
   const place = placeInPasted(pointer);
-  if (/none of them|Known formats/.test(detail) || !place) return `No library that is known here prints this. Known are ${LIBRARIES}.`;
+  if (/known formats|Known formats/.test(detail) || !place) return `No supported library prints this. Supported are ${LIBRARIES}.`;
   if (/look exchanged/.test(detail)) return `At ${place}: the columns look exchanged. Their order is noise multiplier, sampling rate, number of steps.`;
-  if (/^Required/.test(detail)) return `${place} is missing in what was pasted.`;
-  if (/^Not a field/.test(detail)) return `${place} is not known in what this library prints.`;
+  if (/^Required/.test(detail)) return `${place} is missing in the pasted text.`;
+  if (/^Unknown field/.test(detail)) return `${place} is not a known field of this library.`;
   const range = rangeOf(detail);
-  if (!range) return `At ${place}, what was pasted cannot be read.`;
+  if (!range) return `The pasted text cannot be read at ${place}.`;
   return `At ${place}: must be ${/integer/.test(detail) ? "a whole number" : "a number"} ${range.above ? "above" : "of at least"} ${at(range.least)} and at most ${at(range.most)}.`;
 }
 
 // What to say where no field helps, by the type of the problem.
 export function wordsElsewhere(type) {
-  if (type === "/problems/unsupported-combination") return "No theorem that is known here covers this combination. Try another way of drawing batches, or one record of a person.";
-  return "Part of the form cannot be answered as it is. The same request in the guide's words is under “as curl”.";
+  if (type === "/problems/unsupported-combination") return "No known theorem covers this combination. Choose another kind of batches, or one record of a person.";
+  return "The server cannot answer part of the form. “as curl” shows the request in the words of the guide.";
 }

@@ -1,8 +1,10 @@
-"""Follow all recipes in a copy of the sources, with places left out: `python -m tests.contract.rehearsal FOLDER`.
+"""Follow all recipes in a copy of the sources, with some places left out:
 
-Round 0 leaves out nothing and runs every check. Each later round leaves out one place of every recipe, no two in one
-file, and runs the checks of these. Each round is a process of its own that imports the copy. Printed is a JSON list of
-[round, what is added, file, message of the failed check]; the message is "" for a check that passes.
+`python -m tests.contract.rehearsal FOLDER`.
+
+Round 0 leaves out nothing and runs every check. Each later round leaves out one place of every recipe, no two in the
+same file, and runs the checks of these places. Each round is a process of its own that imports the copy. The output is
+a JSON list of [round, addition, file, message of the failed check]; the message is "" for a check that passes.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ ROOMS: Final = ("api_schemas", "service", "privacy_bounds", "tests", "docs")
 TEXTS: Final = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
 UNCHANGED: Final = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "mpmath", "pydantic", "pytest")
 UNCHANGED_TOO: Final = ("fastapi", "starlette.testclient", "prometheus_client", "hypothesis")
-"""Libraries that every round needs, loaded before the rounds part."""
+"""Libraries that every round needs, loaded before the processes fork."""
 Named = tuple[str, Place]
 
 
 def rounds() -> list[list[Named]]:
-    """Return what each round leaves out."""
+    """Return the places that each round leaves out."""
     found: list[list[Named]] = [[]]
     for recipe in RECIPES:
         for place in recipe.places:
@@ -47,8 +49,9 @@ def rounds() -> list[list[Named]]:
 
 
 def write(folder: Path, left_out: Sequence[Place], moment: int) -> None:
-    """Write all files of the recipes anew, without the places that are left out. `moment`: their time, so that what was
-    compiled of them before is not taken for them.
+    """Write all files of the recipes again, without the places that are left out.
+
+    `moment` becomes the modification time of the files, so that older bytecode is not used for them.
     """
     texts: dict[str, str] = {}
     for recipe in RECIPES:
@@ -66,7 +69,7 @@ def write(folder: Path, left_out: Sequence[Place], moment: int) -> None:
 
 
 def check(place: Place) -> str:
-    """Return the message with which the check of a place fails; "" where it passes."""
+    """Return the message with which the check of a place fails, or "" if it passes."""
     try:
         resolve_name(place.check)(*place.arguments)
     except BaseException as error:  # noqa: BLE001 - failures of tests are no exceptions
@@ -97,7 +100,7 @@ def run(folder: Path, number: int, left_out: Sequence[Named]) -> list[list[Any]]
 
 
 def main(folder: Path) -> None:
-    """Run all rounds, and print what came of them."""
+    """Run all rounds and print their results."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("guide" if room == "service" else ""))
     for text in TEXTS:

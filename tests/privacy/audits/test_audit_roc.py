@@ -1,4 +1,4 @@
-"""Empirical ROC curves and their bands; p-values against the uniform law."""
+"""Empirical ROC curves and their confidence bands; p-values against the uniform distribution."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from scipy.stats import kstest
 from service.privacy.audits.roc import distance_from_uniform, empirical_roc
 
 
-def test_shares_are_counts() -> None:
+def test_roc_rates_are_shares_of_counts() -> None:
     roc = empirical_roc(np.array([3.0, 2.0, 2.0, 0.0]), np.array([1.0, 2.0, 0.5, 2.5]), 0.95, 100)
     assert roc.thresholds.tolist() == [2.5, 2.0, 1.0, 0.5]
     assert roc.false_positive_rate.tolist() == [0.25, 0.5, 0.75, 1.0]
     assert roc.true_positive_rate.tolist() == [0.25, 0.75, 0.75, 0.75]
 
 
-def test_ties_are_called_together() -> None:
+def test_tied_scores_share_one_threshold() -> None:
     roc = empirical_roc(np.zeros(3), np.zeros(5), 0.9, 10)
     assert (roc.false_positive_rate.tolist(), roc.true_positive_rate.tolist()) == ([1.0], [1.0])
 
 
-def test_half_widths_are_those_of_massart() -> None:
+def test_band_half_widths_match_massart() -> None:
     roc = empirical_roc(np.zeros(200), np.zeros(50), 0.95, 2)
     for width, count in ((roc.true_positive_half_width, 200), (roc.false_positive_half_width, 50)):
         assert 2 * math.exp(-2 * count * width**2) == pytest.approx(0.025)
 
 
-def test_bands_hold_at_all_thresholds_together() -> None:
-    """At most the promised share of 400 uniform samples leaves its band; with a margin of four deviations."""
+def test_bands_hold_simultaneously() -> None:
+    """At most the promised share of 400 uniform samples leaves its band, with a margin of four standard deviations."""
     generator = np.random.Generator(np.random.PCG64(0))
     missed = 0
     for _ in range(400):
@@ -43,7 +43,7 @@ def test_bands_hold_at_all_thresholds_together() -> None:
     assert missed <= 400 * 0.2 + 4 * math.sqrt(400 * 0.2 * 0.8)
 
 
-def test_cutoffs_are_at_most_as_many_and_resolve_small_rates() -> None:
+def test_thresholds_are_limited_and_resolve_small_rates() -> None:
     generator = np.random.Generator(np.random.PCG64(1))
     roc = empirical_roc(generator.random(10_000), generator.random(10_000), 0.95, 100)
     assert 60 <= roc.thresholds.size <= 100
@@ -52,7 +52,7 @@ def test_cutoffs_are_at_most_as_many_and_resolve_small_rates() -> None:
     assert np.all(np.diff(roc.thresholds) < 0)
 
 
-def test_the_distance_is_that_of_kolmogorov() -> None:
+def test_distance_matches_kolmogorov_smirnov() -> None:
     values = np.random.Generator(np.random.PCG64(2)).random(500) ** 1.2
     distance, critical = distance_from_uniform(values)
     assert distance == pytest.approx(kstest(values, "uniform").statistic, rel=1e-12)

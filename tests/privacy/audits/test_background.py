@@ -1,6 +1,6 @@
-"""The attack against background gradients: exact p-values, valid likelihood ratios, bounds of what is estimated.
+"""Attack with background gradients: exact p-values, valid likelihood ratios, bounds of estimated quantities.
 
-Data are simulated with numpy alone. No function of the service draws a gradient or computes an expected value.
+Data are simulated with NumPy alone. No function of the service draws a gradient or computes an expected value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rows_for(dimension: int, ratio: float) -> int:
 
 
 class Population:
-    """Normal gradients with correlated coordinates of very different variances, and a mean that is not 0."""
+    """Normal gradients with correlated coordinates of very different variances, and a nonzero mean."""
 
     def __init__(self, dimension: int, seed: int) -> None:
         self.source = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, dimension])))
@@ -56,7 +56,7 @@ class Population:
 def step(
     population: Population, rows: int, noise: glir.ReleaseNoise, batch_size: int = 12, members: int = 0, others: int = 1
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A release, gradients of queries with the members first, and a background."""
+    """Simulate a release, query gradients with the members first, and a background."""
     batch = population.gradients(batch_size)
     queries = np.vstack((batch[:members], population.gradients(others)))
     return population.release(batch, noise), queries, population.gradients(rows)
@@ -75,7 +75,7 @@ def audited(
 
 
 def audits(dimension: int, rows: int, trials: int, shrinkages: tuple[float | None, ...]) -> list[glir.StepAudit]:
-    """One non-member in each trial, the noises and shrinkages in turn: independent p-values."""
+    """Audit one non-member per trial, alternating noises and shrinkages, so that p-values are independent."""
     population = Population(dimension, rows)
     found: list[glir.StepAudit] = []
     for trial in range(trials):
@@ -87,7 +87,7 @@ def audits(dimension: int, rows: int, trials: int, shrinkages: tuple[float | Non
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 @pytest.mark.parametrize("ratio", [*RATIOS[:-1], thorough(RATIOS[-1])])
 def test_p_values_of_non_members_are_uniform(dimension: int, ratio: float) -> None:
-    """Neither too small, which makes false accusations, nor too large, which loses members."""
+    """Smaller p-values would accuse non-members falsely; larger ones would miss members."""
     found = audits(dimension, rows_for(dimension, ratio), TRIALS, (None, 0.0, 0.5))
     p_values = glir.p_values(np.concatenate([audit.log_p_value for audit in found]))
     distance, critical = distance_from_uniform(p_values)
@@ -105,8 +105,8 @@ def plugged_in(release: FloatArray, queries: FloatArray, background: FloatArray,
     return ncx2.cdf(statistic, len(release), batch_size * np.einsum("qi,ij,qj->q", centred, inverse, centred))
 
 
-def test_the_printed_plug_in_makes_p_values_too_small() -> None:
-    """The numbers of the erratum: 100 background gradients in 20 dimensions and batches of 100; 30 of them."""
+def test_printed_plug_in_gives_too_small_p_values() -> None:
+    """The numbers of the erratum: 100 and 30 background gradients in 20 dimensions, batches of 100."""
     for rows, published in ((100, 0.11), (30, 0.41)):
         population = Population(20, rows)
         printed: list[float] = []
@@ -121,7 +121,7 @@ def test_the_printed_plug_in_makes_p_values_too_small() -> None:
 
 @pytest.mark.parametrize("noise", [NOISELESS, PROPORTIONAL])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.3, 1.0])
-def test_the_statistic_is_a_t_test_on_the_direction(noise: glir.ReleaseNoise, shrinkage: float) -> None:
+def test_statistic_is_t_test_along_direction(noise: glir.ReleaseNoise, shrinkage: float) -> None:
     release, queries, background = step(Population(5, 3), 11, noise, members=2, others=3)
     found = audited(release, queries, background, noise, shrinkage)
     v, rows = 1 / 12 + noise.std**2, len(background)
@@ -137,8 +137,8 @@ def test_the_statistic_is_a_t_test_on_the_direction(noise: glir.ReleaseNoise, sh
         assert found.log_p_value[place] >= student.logsf(expected, rows - 1)
 
 
-def test_nothing_depends_on_coordinates() -> None:
-    """Without shrinkage, shifted and linearly transformed gradients carry the same evidence."""
+def test_evidence_is_invariant_under_affine_maps() -> None:
+    """Without shrinkage, shifted and linearly transformed gradients give the same evidence."""
     sent = step(Population(4, 8), 9, PROPORTIONAL, members=3, others=3)
     change = np.random.Generator(np.random.PCG64(1)).standard_normal((4, 4))
     release, queries, background = (array @ change + 7 for array in sent)
@@ -164,8 +164,8 @@ def test_likelihood_ratios_of_non_members_are_at_most_one_on_average(dimension: 
     assert ratios.mean() <= 1 + 4 * ratios.std() / math.sqrt(ratios.size)
 
 
-def test_the_normaliser_is_an_upper_bound_and_close() -> None:
-    """ln E exp(kappa r) of a uniform unit vector in b dimensions, by Bessel functions."""
+def test_normaliser_is_tight_upper_bound() -> None:
+    """The oracle is ln E exp(kappa r) for a uniform unit vector in b dimensions, by Bessel functions."""
     for count in (4, 10, 60):
         for kappa in (0.01, 0.5, 3.0, 20.0, 200.0):
             order = count / 2 - 1
@@ -183,13 +183,13 @@ def test_susceptibilities_are_estimated_and_bounded(dimension: int, rows: int) -
     found = [audited(release, queries, population.gradients(rows)) for _ in range(3_000)]
     estimates = np.array([audit.susceptibility[0] for audit in found])
     bounds = np.array([audit.largest_susceptibility[0] for audit in found])
-    cut = truth < 3  # estimates below 0 are cut off
+    cut = truth < 3  # Estimates below 0 are clipped.
     error = 4 * estimates.std() / math.sqrt(estimates.size)
     assert truth - error <= estimates.mean() <= truth + error + (0.5 if cut else 0)
     assert np.mean(bounds < truth) <= 0.01
 
 
-def test_the_largest_variance_is_bounded() -> None:
+def test_largest_variance_is_bounded() -> None:
     population = Population(6, 9)
     truth = np.linalg.eigvalsh(population.root.T @ population.root)[-1]
     release, queries, _ = step(population, 9, ISOTROPIC)
@@ -198,8 +198,8 @@ def test_the_largest_variance_is_bounded() -> None:
     assert np.median(found) < truth * 19 / chi2.ppf(0.001, 19) * 1.6
 
 
-def test_the_default_shrinkage_depends_on_the_scatter_alone() -> None:
-    """It falls as the background grows, and is 1 when nothing speaks against equal variances."""
+def test_default_shrinkage_depends_only_on_scatter() -> None:
+    """Shrinkage falls as the background grows. It is 1 if the scatter is compatible with equal variances."""
     assert shrinkage_of(np.eye(4), 10) == 1.0
     release, queries, background = step(Population(6, 4), 400, NOISELESS)
     few, many = (audited(release, queries, background[:rows]).shrinkage for rows in (12, 400))
@@ -211,7 +211,7 @@ def test_the_default_shrinkage_depends_on_the_scatter_alone() -> None:
 
 
 def test_extreme_releases_keep_finite_evidence() -> None:
-    """A release that equals the background mean, a query that equals the pooled mean, and a certain member."""
+    """A release equal to the background mean, a query equal to the pooled mean, and a certain member."""
     _, queries, background = step(Population(3, 1), 8, NOISELESS)
     center = background.mean(axis=0)
     at_mean = audited(center, np.vstack((queries, center)), background)
@@ -222,7 +222,7 @@ def test_extreme_releases_keep_finite_evidence() -> None:
     assert np.all(np.isfinite(certain.log_likelihood_ratio))
 
 
-def test_what_no_background_supports_is_refused() -> None:
+def test_unusable_background_is_rejected() -> None:
     release, queries, background = step(Population(3, 7), 9, NOISELESS, others=4)
     constant = background.copy()
     constant[:, 1] = 5.0

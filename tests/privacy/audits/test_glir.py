@@ -1,4 +1,4 @@
-"""The gradient likelihood ratio attack: its statistic, its p-values under the null hypothesis, its theory."""
+"""Gradient likelihood ratio attack: its statistic, its p-values under the null hypothesis, and its theory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 
 def drawn(dimension: int, queries: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """A mean, a covariance, a released mean gradient and the gradients of queries."""
+    """Draw a mean, a covariance, a released mean gradient and query gradients."""
     source = generator(dimension)
     root = source.standard_normal((dimension, dimension))
     mean, queried = source.standard_normal(dimension), source.standard_normal((queries, dimension))
@@ -38,7 +38,7 @@ def drawn(dimension: int, queries: int) -> tuple[FloatArray, FloatArray, FloatAr
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("batch_size", [2, 7, 1000])
-def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.ReleaseNoise, batch_size: int) -> None:
+def test_likelihood_ratios_match_two_normal_densities(noise: glir.ReleaseNoise, batch_size: int) -> None:
     mean, covariance, released, queries = drawn(4, 6)
     law = from_moments(mean, covariance)
     audit = glir.audit_step(released, queries, law, batch_size, noise, generator())
@@ -52,7 +52,7 @@ def test_likelihood_ratios_are_those_of_the_two_normal_laws(noise: glir.ReleaseN
         assert audit.log_likelihood_ratio[place] == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
 
-def test_the_statistic_without_noise_has_the_factor_n() -> None:
+def test_statistic_without_noise_has_factor_n() -> None:
     mean, covariance, released, queries = drawn(5, 3)
     audit = glir.audit_step(released, queries, from_moments(mean, covariance), 11, NOISELESS, generator())
     for place, theta in enumerate(queries):
@@ -65,7 +65,7 @@ def test_the_statistic_without_noise_has_the_factor_n() -> None:
         assert audit.log_p_value[place] == pytest.approx(expected, abs=1e-8)
 
 
-def test_the_statistic_with_noise_in_the_shape_of_the_gradients() -> None:
+def test_statistic_with_proportional_noise_matches_definition() -> None:
     mean, covariance, released, queries = drawn(5, 3)
     audit = glir.audit_step(released, queries, from_moments(mean, covariance), 11, PROPORTIONAL, generator())
     effective = 11 + 11**2 * 0.2**2
@@ -76,8 +76,8 @@ def test_the_statistic_with_noise_in_the_shape_of_the_gradients() -> None:
 
 
 @pytest.mark.parametrize("noise", [NOISELESS, PROPORTIONAL])
-def test_nothing_depends_on_coordinates(noise: glir.ReleaseNoise) -> None:
-    """Shifted and linearly transformed gradients carry the same evidence: K is centred."""
+def test_evidence_is_invariant_under_affine_maps(noise: glir.ReleaseNoise) -> None:
+    """Shifted and linearly transformed gradients give the same evidence, because K is centred."""
     mean, covariance, released, queries = drawn(4, 5)
     change, shift = generator(5).standard_normal((4, 4)), np.array([10.0, -20.0, 30.0, 5.0])
     one = glir.audit_step(released, queries, from_moments(mean, covariance), 9, noise, generator())
@@ -88,7 +88,7 @@ def test_nothing_depends_on_coordinates(noise: glir.ReleaseNoise) -> None:
 
 
 def non_members(queries: int, noise: glir.ReleaseNoise, steps: int = 1) -> FloatArray:
-    """Combined p-values of simulated non-members at d = n = 50."""
+    """Return combined p-values of simulated non-members at d = n = 50."""
     audits: list[glir.StepAudit] = []
     for step in range(steps):
         source = generator(100 + step)
@@ -106,7 +106,7 @@ def test_p_values_of_non_members_are_uniform(noise: glir.ReleaseNoise, queries: 
     assert distance < critical
 
 
-def test_the_printed_factor_makes_p_values_too_small() -> None:
+def test_printed_factor_gives_too_small_p_values() -> None:
     """With n - 1 in place of n, nominal 1, 5, 10 and 50 % become 3.3, 12.4, 21.7 and 69.6 % at d = n = 50."""
     means, gradients = glir.simulated_step(0, 20_000, 50, 50, NOISELESS, generator(7))
     audit = glir.audit_step(means, gradients, glir.identity_law(50), 50, NOISELESS, generator())
@@ -116,8 +116,8 @@ def test_the_printed_factor_makes_p_values_too_small() -> None:
         assert share == pytest.approx(published, abs=5 * math.sqrt(published * (1 - published) / 20_000) + 0.0005)
 
 
-def test_ranks_among_draws_are_uniform_over_many_releases() -> None:
-    """Queries of one step share their draws: each trial here has its own."""
+def test_rank_p_values_are_uniform_over_releases() -> None:
+    """Queries of one step share their draws, so each trial has a step of its own."""
     found: list[float] = []
     for trial in range(300):
         source = generator(trial)
@@ -137,7 +137,7 @@ def test_members_have_small_p_values() -> None:
         assert audit.log_likelihood_ratio[:500].mean() > 0 > audit.log_likelihood_ratio[500:].mean()
 
 
-def test_p_values_are_those_of_an_oracle_and_never_too_small() -> None:
+def test_p_values_match_oracle_and_are_never_too_small() -> None:
     generated = generator(3)
     for degrees, noncentrality in ((1, 3.0), (3, 0.0), (10, 1e5), (60, 20.0), (650, 3e5)):
         each = noncentrality * generated.uniform(0.5, 2, 40)
@@ -155,7 +155,7 @@ def _central(statistic: FloatArray, degrees: int) -> Any:
     return chi2.logcdf(statistic, degrees)
 
 
-def test_far_tails_are_bounded_by_chernoff() -> None:
+def test_far_tails_respect_chernoff_bound() -> None:
     for degrees, noncentrality in ((3, 1e4), (650, 3e5), (2, 40.0)):
         statistic = np.array([0.0, 0.01, 0.3]) * noncentrality
         logs = log_p_values(statistic, degrees, np.full(3, noncentrality))
@@ -163,7 +163,7 @@ def test_far_tails_are_bounded_by_chernoff() -> None:
         assert np.all((logs >= -690) & (logs <= 0))
 
 
-def test_p_values_combine_as_fisher_says() -> None:
+def test_p_values_are_combined_by_fisher() -> None:
     logs = np.log(generator().random((4, 30)))
     filler = np.zeros(30)
     steps = [
@@ -188,7 +188,7 @@ def test_p_values_combine_as_fisher_says() -> None:
 @pytest.mark.parametrize(
     "row", [row for row in rows("gmip") if row["id"].startswith("thm51")], ids=lambda row: row["id"]
 )
-def test_the_theory_is_theorem_5_1(row: dict[str, Any]) -> None:
+def test_theory_curve_matches_theorem_5_1(row: dict[str, Any]) -> None:
     given = row["inputs"]
     curve = theory_curve(int(given["d"]), number(given["n_effective"]), np.array([number(given["K"])]))
     lower, upper = (end[0] for end in curve.power(np.array([number(given["alpha"])])))
@@ -200,7 +200,7 @@ def test_the_theory_is_theorem_5_1(row: dict[str, Any]) -> None:
         assert upper - lower < 5e-3 * upper
 
 
-def test_theory_of_many_records_bounds_each_and_rises_with_k() -> None:
+def test_theory_curve_of_many_records_bounds_each_and_rises_with_k() -> None:
     rates = np.geomspace(1e-8, 0.9, 30)
     spread = np.linspace(20, 80, 500)
     mixed = theory_curve(50, 50, spread).power(rates)[1]
@@ -211,8 +211,8 @@ def test_theory_of_many_records_bounds_each_and_rises_with_k() -> None:
 @pytest.mark.parametrize(
     ("noise", "steps", "count"), [(NOISELESS, 1, 20_000), (PROPORTIONAL, 3, 10_000), (ISOTROPIC, 2, 4_000)]
 )
-def test_the_attack_reaches_its_theory_and_no_more(noise: glir.ReleaseNoise, steps: int, count: int) -> None:
-    """Figure 2a: the curve of all steps together lies in the empirical band."""
+def test_attack_attains_theory_curve(noise: glir.ReleaseNoise, steps: int, count: int) -> None:
+    """As in Figure 2a, the curve of all steps together lies in the empirical band."""
     dimension, batch_size = 30, 40
     audits: list[glir.StepAudit] = []
     for step in range(steps):
@@ -230,7 +230,7 @@ def test_the_attack_reaches_its_theory_and_no_more(noise: glir.ReleaseNoise, ste
     assert np.all(most >= curve.power(first)[0])
 
 
-def test_the_effective_batch_size() -> None:
+def test_effective_batch_size_matches_reference() -> None:
     for row in rows("gmip"):
         if row["quantity"] == "n_effective":
             given = row["inputs"]
@@ -239,14 +239,14 @@ def test_the_effective_batch_size() -> None:
             assert found == pytest.approx(number(row["value"]), rel=1e-14)
 
 
-def test_clipping_shortens_and_never_lengthens() -> None:
+def test_clipping_never_lengthens_gradients() -> None:
     gradients = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [3e200, 4e200]])
     found = clipped(gradients, 1.0)
     assert found == pytest.approx(np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0], [0.6, 0.8]]))
     assert clipped(gradients, None) is gradients
 
 
-def test_a_singular_covariance_is_refused() -> None:
+def test_singular_covariance_is_rejected() -> None:
     for covariance in (np.zeros(3), np.array([1.0, 0.0, 1.0]), np.ones((3, 3))):
         with pytest.raises(OutOfDomain, match="singular"):
             from_moments(np.zeros(3), covariance)
@@ -254,7 +254,7 @@ def test_a_singular_covariance_is_refused() -> None:
         from_moments(np.zeros(2), np.array([[1.0, 0.5], [0.0, 1.0]]))
 
 
-def test_gradients_beyond_everything_plausible_are_refused() -> None:
+def test_implausible_gradients_are_rejected() -> None:
     law = from_moments(np.zeros(2), np.ones(2))
     with pytest.raises(OutOfDomain) as caught:
         glir.audit_step(np.zeros(2), np.array([[1e5, 0.0]]), law, 10, NOISELESS, generator())

@@ -1,4 +1,4 @@
-"""The search for a crossing: both sides of it are found, as neighbours, whatever the heights are like, in few looks."""
+"""Search for a crossing: it finds neighbouring numbers on both sides for any objective, with few evaluations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.calibration.crossing import Crossing, Evaluation
 from service.privacy.calibration.scale import TINY, Scale
 
 Height = Callable[[float], float]
-"""Of log(number/root): above 0 left of it, where the condition does not hold."""
+"""Objectives of log(number/root): above 0 left of the root, where the condition does not hold."""
 SHAPES: dict[str, Height] = {
     "power": lambda away: -1.3 * away,
     "steep": lambda away: -16 * away,
@@ -34,8 +34,11 @@ SMOOTH = ("power", "steep", "flat", "curved", "saturating")
 FEW_LOOKS = 16
 
 
-class Counted:
-    """A condition that holds from a root on (in the coordinate), its heights, and where it may be looked at."""
+class CountingCondition:
+    """A condition that holds from a root on (in the coordinate), with its objective and its domain.
+
+    It counts its evaluations.
+    """
 
     def __init__(self, shape: str, root: float, scale: Scale, served: tuple[float, float] = (0, math.inf)) -> None:
         self.shape, self.root, self.scale, self.served, self.looks = SHAPES[shape], root, scale, served, 0
@@ -50,11 +53,11 @@ class Counted:
             return None
         away = self.scale.coordinate(number) - self.scale.coordinate(self.root)
         height = self.shape(away)
-        # What rounding makes of heights near the root does not decide.
+        # Rounding of the objective near the root does not decide.
         return Evaluation(number, self.holds(number), height)
 
 
-def searched(condition: Counted, start: float) -> Crossing:
+def searched(condition: CountingCondition, start: float) -> Crossing:
     crossing = Crossing(condition, condition.scale, [])
     crossing.run(start)
     return crossing
@@ -67,9 +70,11 @@ def searched(condition: Counted, start: float) -> Crossing:
     side=st.sampled_from([-1, 1]),
     tolerance=st.sampled_from([1e-2, 1e-6, 1e-9]),
 )
-def test_both_sides_are_found_as_neighbours(shape: str, root: float, start: float, side: int, tolerance: float) -> None:
+def test_search_returns_neighbours_on_both_sides(
+    shape: str, root: float, start: float, side: int, tolerance: float
+) -> None:
     scale = Scale(low=1e-6, high=1e6, whole=False, side=side, tolerance=tolerance)
-    condition = Counted(shape, math.exp(root), scale)
+    condition = CountingCondition(shape, math.exp(root), scale)
     found = searched(condition, math.exp(start))
     assert found.inside is not None
     assert found.outside is not None
@@ -87,9 +92,9 @@ def test_both_sides_are_found_as_neighbours(shape: str, root: float, start: floa
     start=st.integers(1, 10**12),
     side=st.sampled_from([-1, 1]),
 )
-def test_whole_numbers_are_found_exactly(shape: str, root: int, start: int, side: int) -> None:
+def test_search_over_integers_is_exact(shape: str, root: int, start: int, side: int) -> None:
     scale = Scale(low=1, high=10**12, whole=True, side=side, tolerance=1e-6)
-    condition = Counted(shape, root, scale)
+    condition = CountingCondition(shape, root, scale)
     found = searched(condition, start)
     assert found.inside is not None
     assert found.inside.at == root
@@ -103,7 +108,7 @@ def test_whole_numbers_are_found_exactly(shape: str, root: int, start: int, side
 
 @pytest.mark.parametrize("root", [2.0, -1.0])
 @pytest.mark.parametrize("side", [-1, 1])
-def test_the_ends_are_looked_at(side: int, root: float) -> None:
+def test_search_evaluates_range_endpoints(side: int, root: float) -> None:
     scale = Scale(low=0.0, high=1.0, whole=False, side=side, tolerance=1e-6)
     crossing = Crossing(lambda number: Evaluation(number, side * (number - root) >= 0, math.nan), scale, [])
     crossing.run(0.5)
@@ -115,10 +120,10 @@ def test_the_ends_are_looked_at(side: int, root: float) -> None:
 
 
 @given(served=st.floats(0.1, 10), root=st.floats(0.001, 1000), side=st.sampled_from([-1, 1]))
-def test_what_is_not_served_ends_the_search(served: float, root: float, side: int) -> None:
-    """Check that the search returns the last served numbers, and nothing beyond them."""
+def test_search_stops_at_unsupported_numbers(served: float, root: float, side: int) -> None:
+    """The search returns the last supported numbers, and nothing beyond them."""
     scale = Scale(low=1e-4, high=1e4, whole=False, side=side, tolerance=1e-4)
-    condition = Counted("power", root, scale, (served / 3, served * 3))
+    condition = CountingCondition("power", root, scale, (served / 3, served * 3))
     found = searched(condition, served)
     seen = [each.at for each in found.evaluations]
     assert all(served / 3 <= at <= served * 3 for at in seen)
@@ -133,9 +138,9 @@ def test_what_is_not_served_ends_the_search(served: float, root: float, side: in
     assert condition.looks <= MOST_LOOKS
 
 
-def test_a_hole_between_both_sides_is_where_the_condition_does_not_hold() -> None:
+def test_unsupported_gap_counts_as_condition_not_met() -> None:
     scale = Scale(low=1e-4, high=1e4, whole=False, side=1, tolerance=1e-6)
-    condition = Counted("power", 1.0, scale)
+    condition = CountingCondition("power", 1.0, scale)
     known = [seen for seen in (condition(0.1), condition(10.0)) if seen is not None]
     crossing = Crossing(lambda number: None if 0.5 < number < 2 else condition(number), scale, known)
     crossing.run(1.0)
@@ -148,9 +153,7 @@ def test_a_hole_between_both_sides_is_where_the_condition_does_not_hold() -> Non
     whole=st.booleans(),
     tolerance=st.sampled_from([1e-12, 1e-6, 1.0]),
 )
-def test_what_is_between_two_numbers_is_between_them(
-    numbers: tuple[float, float], whole: bool, tolerance: float
-) -> None:
+def test_midpoint_lies_between_its_numbers(numbers: tuple[float, float], whole: bool, tolerance: float) -> None:
     scale = Scale(low=0.0, high=1e15, whole=whole, side=1, tolerance=tolerance)
     one, other = (float(round(number)) for number in numbers) if whole else numbers
     if scale.are_neighbours(one, other):
@@ -161,13 +164,13 @@ def test_what_is_between_two_numbers_is_between_them(
 
 
 @given(st.floats(0, 1e15), st.sampled_from([-1, 1]))
-def test_numbers_come_back_from_their_coordinates(number: float, side: int) -> None:
+def test_coordinates_round_trip(number: float, side: int) -> None:
     scale = Scale(low=0.0, high=1e15, whole=False, side=side, tolerance=1e-6)
     found = scale.number(scale.coordinate(number))
     assert found == 0 if number < TINY / 2 else found == pytest.approx(number, rel=1e-11)
 
 
-def test_numbers_are_spread_from_end_to_end() -> None:
+def test_spread_covers_whole_range() -> None:
     scale = Scale(low=1, high=10**6, whole=True, side=-1, tolerance=1e-6)
     numbers = scale.spread(9)
     assert (numbers[0], numbers[-1]) == (10**6, 1)

@@ -1,4 +1,4 @@
-"""Theorems about which way privacy moves, against the curves: no enclosure contradicts one, and its sign is theirs."""
+"""Monotonicity theorems against the curves: no enclosure contradicts a theorem, and its sign is right."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ BATCHES: dict[str, Any] = dpsgd(2.0, 0.01, 20) | {"batch_size": 400, "dataset_si
 APPROXIMATE: dict[str, Any] = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}
 
 Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
-"""The description with a smaller number, the same with a larger one, and a relation under which both are served."""
+"""Description with the smaller number, the same with the larger number, and a relation that supports both."""
 
 
 def row(
     spec: dict[str, Any], relation: NeighboringRelation = "add_or_remove_one", /, **larger: Any
 ) -> tuple[tuple[str, str], Row]:
-    """A description and the field that is larger in the other one."""
+    """Return a description and the field that is larger in the second one."""
     return (spec["type"], next(iter(larger))), (spec, spec | larger, relation)
 
 
 def batches(size: int, data: int, sampling: str) -> dict[str, Any]:
-    """A run whose rate follows from both sizes."""
+    """Return a run whose rate follows from both sizes."""
     return BATCHES | {"sampling": sampling, "batch_size": size, "dataset_size": data, "sample_rate": size / data}
 
 
@@ -80,7 +80,7 @@ def curves(spec: dict[str, Any], relation: NeighboringRelation, records: int | N
 
 
 @pytest.mark.parametrize(("what", "case"), ROWS, ids=lambda value: "-".join(value) if isinstance(value[0], str) else "")
-def test_privacy_moves_as_the_theorem_says(what: tuple[str, str], case: Row) -> None:
+def test_power_moves_in_direction_of_theorem(what: tuple[str, str], case: Row) -> None:
     smaller, larger, relation = case
     law = monotone.law_of_mechanism(*what, smaller, worst_case=True)
     assert law.theorem or law.sign == 0
@@ -101,7 +101,7 @@ def assert_moves(sign: int | None, smaller: TradeOffPair, larger: TradeOffPair) 
 
 
 @pytest.mark.parametrize("spec", [gaussian(3.0), dpsgd(2.0, 0.01, 20), {"type": "pure_dp", "epsilon": 0.3}])
-def test_more_records_are_protected_less(spec: dict[str, Any]) -> None:
+def test_more_records_have_more_power(spec: dict[str, Any]) -> None:
     law = monotone.law_of_threat_model("worst_case", "records")
     assert law.theorem
     assert_moves(law.sign, *(curves(spec, "add_or_remove_one", records) for records in (2, 3)))
@@ -112,7 +112,7 @@ def test_every_theorem_is_tested() -> None:
 
 
 @pytest.mark.parametrize("field", monotone.SIZES)
-def test_rates_are_not_compared_where_they_make_the_steps(field: str) -> None:
+def test_rate_has_no_theorem_if_it_determines_steps(field: str) -> None:
     sent = BATCHES | {"epochs": 3.0}
     assert monotone.law_of_mechanism("dpsgd", field, sent, worst_case=True).theorem == ""
     assert monotone.law_of_mechanism("dpsgd", field, sent | {"sampling": "shuffled"}, worst_case=True).theorem
@@ -120,7 +120,7 @@ def test_rates_are_not_compared_where_they_make_the_steps(field: str) -> None:
 
 
 @pytest.mark.parametrize("batches_of_an_epoch", [2, 3])
-def test_an_epoch_of_one_more_batch_is_one_with_noise_in_it(batches_of_an_epoch: int) -> None:
+def test_shuffled_epoch_with_more_batches_has_less_power(batches_of_an_epoch: int) -> None:
     """The attack on shuffled epochs loses power with more batches, and gains none by fewer epochs of them."""
     noise = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "steps": 6}
     fewer, more = (
@@ -133,8 +133,11 @@ def test_an_epoch_of_one_more_batch_is_one_with_noise_in_it(batches_of_an_epoch:
         assert (less.upper <= most.upper * (1 + 1e-9)).all()
 
 
-def test_laplace_noise_is_made_of_less_and_independent_noise() -> None:
-    """The characteristic functions of the docstring: 1/(1 + b^2 t^2) times that of the mixture."""
+def test_laplace_noise_is_sum_of_smaller_and_independent_noise() -> None:
+    """The identity of characteristic functions in the docstring of the law:
+
+    1/(1 + b^2 t^2) times that of the mixture.
+    """
     less, more, frequency = 0.7, 1.9, np.linspace(0, 50, 200)
     still = (less / more) ** 2
     added = still + (1 - still) / (1 + (more * frequency) ** 2)

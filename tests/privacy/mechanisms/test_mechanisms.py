@@ -1,4 +1,4 @@
-"""Mechanisms as values: domains, flattening, and which engine composes them."""
+"""Mechanisms as values: domains, flattening, and the engine that composes them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_mechanisms_are_hashable_equal_values(case: Any) -> None:
         setattr(case.mechanism, fields(case.mechanism)[0].name, 1.0)
 
 
-def test_the_catalogue_is_closed_and_named_by_type() -> None:
+def test_catalogue_is_read_only_and_keyed_by_type() -> None:
     assert all(kind.type == name for name, kind in MECHANISMS.items())
     with pytest.raises(TypeError):
         MECHANISMS["gaussian"] = Repeated  # type: ignore[index]
@@ -67,7 +67,7 @@ def test_the_catalogue_is_closed_and_named_by_type() -> None:
         ("dpsgd", {"noise_multiplier": 1.0, "sample_rate": 2.0, "steps": 1}, "sample_rate"),
     ],
 )
-def test_domains(kind: str, given: dict[str, Any], name: str) -> None:
+def test_value_outside_domain_raises(kind: str, given: dict[str, Any], name: str) -> None:
     with pytest.raises(OutOfDomain) as refusal:
         MECHANISMS[kind](**given)
     assert refusal.value.name == name
@@ -82,15 +82,14 @@ def test_flattening_multiplies_and_merges() -> None:
     assert built(dpsgd(2.0, 1.0, 15)).elementary_steps() == ((Gaussian(noise_multiplier=2.0), 15),)
 
 
-def test_the_total_number_of_steps_is_bounded() -> None:
+def test_total_number_of_steps_is_bounded() -> None:
     spec = repeated(repeated(gaussian(1.0), 10**12), 10**4)
     with pytest.raises(OutOfDomain) as refusal:
         built(spec).elementary_steps()
     assert refusal.value.name == "steps"
 
 
-def test_parts_together_are_the_whole() -> None:
-    """Check that equal steps in different notations give the same curve."""
+def test_equal_steps_in_different_notations_give_same_curve() -> None:
     pairs = [
         (dpsgd(2.0, 0.1, 100), repeated(sampled(0.1, gaussian(2.0)), 100)),
         (dpsgd(2.0, 0.1, 100), composed(dpsgd(2.0, 0.1, 60), dpsgd(2.0, 0.1, 40))),
@@ -108,14 +107,14 @@ def test_parts_together_are_the_whole() -> None:
                 assert (right.lower <= left.upper).all()
 
 
-def test_a_gaussian_step_beside_sampled_ones_is_sampling_at_rate_one() -> None:
-    """contour: mu^2 joins the cumulant; compare with many equal steps split by hand."""
+def test_gaussian_step_increases_power_of_sampled_run() -> None:
+    """In the contour engine, mu^2 of the Gaussian step joins the cumulant."""
     together = WorstCase().curves(built(composed(dpsgd(2.0, 0.1, 50), gaussian(2.0)))).add.power(RATES)
     alone = WorstCase().curves(built(dpsgd(2.0, 0.1, 50))).add.power(RATES)
     assert (together.upper > alone.lower).all()
 
 
-def test_engines_agree_where_both_serve() -> None:
+def test_engines_agree_if_both_support_the_run() -> None:
     for spec in (sampled(0.3, gaussian(1.0)), repeated(gaussian(10.0), 50)):
         closed = WorstCase().curves(built(spec), method="closed_form")
         contour = WorstCase().curves(built(spec), method="contour")
@@ -128,7 +127,7 @@ def test_engines_agree_where_both_serve() -> None:
             assert (b.lower <= a.upper).all()
 
 
-def test_the_reason_for_the_engine_is_noted() -> None:
+def test_engine_is_chosen_with_noted_reason() -> None:
     for spec, engine in (
         (gaussian(1.0), "closed_form"),
         (repeated(gaussian(1.0), 9), "closed_form"),
@@ -157,20 +156,20 @@ def test_the_reason_for_the_engine_is_noted() -> None:
         (gaussian(1.0), "astrology", "method"),
     ],
 )
-def test_unsupported_combinations_say_what_is(spec: dict[str, Any], method: str, field: str) -> None:
+def test_unsupported_combination_lists_supported_ones(spec: dict[str, Any], method: str, field: str) -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         WorstCase().curves(built(spec), method=method)
     assert refusal.value.field == field
     assert refusal.value.supported
 
 
-def test_sampling_needs_a_known_base() -> None:
+def test_sampling_of_unknown_base_raises() -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         built(sampled(0.1, {"type": "gdp", "mu": 1.0}))
     assert refusal.value.supported == ("gaussian", "laplace")
 
 
-def test_replacing_a_record_doubles_the_sensitivity() -> None:
+def test_replacement_doubles_sensitivity() -> None:
     replace = WorstCase(neighboring_relation="replace_one")
     for spec, twin in (
         (gaussian(2.0), gaussian(1.0)),
@@ -190,13 +189,13 @@ def test_replacing_a_record_doubles_the_sensitivity() -> None:
 
 
 @pytest.mark.parametrize("spec", [sampled(0.5, laplace(1.0)), composed(gaussian(1.0), sampled(0.5, laplace(1.0)))])
-def test_replacing_a_record_is_unknown_for_sampled_laplace_steps(spec: dict[str, Any]) -> None:
+def test_replacement_is_unsupported_for_sampled_laplace_steps(spec: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         WorstCase(neighboring_relation="replace_one").curves(built(spec))
     assert refusal.value.field == "threat_model"
 
 
-def test_an_unknown_relation_is_refused() -> None:
+def test_unknown_relation_is_rejected() -> None:
     with pytest.raises(OutOfDomain):
         WorstCase(neighboring_relation="swap_two")  # type: ignore[arg-type]
 
@@ -212,6 +211,6 @@ def test_cost_depends_on_parts_not_on_steps() -> None:
     assert rare.evaluate > run.evaluate
 
 
-def test_method_names() -> None:
+def test_method_names_are_unique_and_ordered() -> None:
     assert METHODS[:3] == ("auto", "closed_form", "contour")
     assert len(set(METHODS)) == len(METHODS) == 9

@@ -1,4 +1,4 @@
-"""Batches of a fixed size: the pair of an added record, the bracket of a replaced one, and attacks that attain them."""
+"""Batches of fixed size: the pair of an added record, the bracket of a replaced one, and attacks that attain them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SAMPLERS = Path(__file__).parents[1] / "reference" / "samplers.json"
 
 
 def sgd(records: int, batch: int, noise: float, steps: int) -> NoisySgd:
-    """`noise`: on the sum of a batch over the largest gradient."""
+    """Return a run with `noise` on the sum of a batch, relative to the largest gradient."""
     return NoisySgd(
         dataset_size=records, batch_size=batch, dimension=3, steps=steps, noise_std=noise / batch, max_grad_norm=1.0
     )
@@ -50,7 +50,7 @@ def curves(mechanism: AbstractMechanism, relation: NeighboringRelation, method: 
 
 
 def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[FloatArray], FloatArray]:
-    """delta(eps) of N(0) against (1 - rate) N(0) + rate N(2/noise), by the test that attains it."""
+    """Return delta(eps) of N(0) against (1 - rate) N(0) + rate N(2/noise), by the test that attains it."""
     mu = 2 / noise
 
     def tails(level: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -71,10 +71,11 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
 
 
 def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerator_mixed: bool) -> float:
-    """delta_T(eps) = E_P delta_{T-1}(eps - L), the trapezoidal rule over the outcomes of all steps but the last.
+    """Return delta_T(eps) = E_P delta_{T-1}(eps - L), by the trapezoidal rule over the outcomes of all steps but the
+    last.
 
-    delta_1 is smooth but not analytic where its argument meets the smallest ratio: 1e-11 with these nodes for two
-    steps, 1e-8 for three.
+    delta_1 is smooth but not analytic where its argument meets the smallest ratio. The error with these nodes is 1e-11
+    for two steps and 1e-8 for three.
     """
     mu, h = 2 / noise, 5e-4 if steps == 2 else 0.01
     y = np.arange(-9.0, mu + 9.0, h)
@@ -99,9 +100,7 @@ def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerat
         (10, 7, 4.0, 3, 1e-8),
     ],
 )
-def test_an_added_record_is_the_pair_of_its_theorem(
-    records: int, batch: int, noise: float, steps: int, error: float
-) -> None:
+def test_added_record_matches_pair_of_theorem(records: int, batch: int, noise: float, steps: int, error: float) -> None:
     found = curves(sgd(records, batch, noise, steps), ADD)
     assert found.bracket is None
     for eps in {1: (0.0, 0.4, 1.5), 2: (0.0, 1.5), 3: (0.4,)}[steps]:
@@ -111,7 +110,7 @@ def test_an_added_record_is_the_pair_of_its_theorem(
             assert read.lower - error <= known <= read.upper + error
 
 
-def test_an_added_record_has_the_published_epsilon() -> None:
+def test_added_record_matches_published_epsilon() -> None:
     rows = [row for row in json.loads(SAMPLERS.read_text("utf-8")) if row["id"].startswith("fixed-without")]
     assert rows
     for row in rows:
@@ -124,8 +123,8 @@ def test_an_added_record_has_the_published_epsilon() -> None:
         assert read.relative_width() < 1e-9
 
 
-def test_an_added_record_is_a_sampled_step_of_half_the_noise() -> None:
-    """Rates and noise that are doubles, and such that are not, whose neighbours on either side enclose them."""
+def test_added_record_equals_sampled_step_with_half_noise() -> None:
+    """Rates and noise may be doubles, or be enclosed by the doubles on either side."""
     for records, batch in ((64, 1), (100, 1), (48_000, 400)):
         ours = curves(sgd(records, batch, 1.0, 500), ADD)
         theirs = curves(DpSgd(noise_multiplier=0.5, sample_rate=batch / records, steps=500), ADD)
@@ -138,7 +137,7 @@ def test_an_added_record_is_a_sampled_step_of_half_the_noise() -> None:
         assert (np.maximum(mine.lower, known.lower) <= np.minimum(mine.upper, known.upper)).all()
 
 
-def test_the_digits_of_a_ground_truth_are_those_of_the_fractions() -> None:
+def test_ground_truth_uses_exact_fractions() -> None:
     run = sgd(100, 1, 1.0, 200)
     exact = WorstCase(ADD).curves(run, "ground_truth", EngineOptions(digits=30)).add.epsilon(1e-5)
     near = curves(run, ADD).add.epsilon(1e-5)
@@ -147,7 +146,7 @@ def test_the_digits_of_a_ground_truth_are_those_of_the_fractions() -> None:
     assert exact.decimal.digits == 30
 
 
-def test_a_whole_batch_is_gaussian_under_either_relation() -> None:
+def test_full_batch_is_gaussian_under_either_relation() -> None:
     for relation in (ADD, REPLACE):
         found = curves(sgd(50, 50, 4.0, 9), relation)
         assert found.bracket is None
@@ -170,13 +169,13 @@ def test_without_noise_each_relation_has_its_own_pair() -> None:
         assert (powers * (1 - 1e-15) <= read.upper).all()
     backwards = curves(seen, ADD).remove.power(alpha)
     assert np.allclose(backwards.upper, alpha / 0.9**3, rtol=1e-12)
-    # A chance that rounds to one is none: something stays hidden.
+    # A probability that rounds to one is not one: something stays hidden.
     often = NoisySgd(dataset_size=2, batch_size=1, dimension=3, steps=100, noise_std=0.0)
     error = curves(often, REPLACE).add.type_two_error(np.array([1e-40]))
     assert error.lower[0] <= 2.0**-100 <= error.upper[0]
 
 
-def test_one_step_of_a_replaced_record_is_exact_and_several_are_a_bracket() -> None:
+def test_replaced_record_is_exact_for_one_step_and_bracket_for_several() -> None:
     for steps in (1, 2, 1000):
         found = curves(sgd(100, 1, 1.0, steps), REPLACE)
         assert (found.bracket is None) == (steps == 1)
@@ -187,8 +186,10 @@ def test_one_step_of_a_replaced_record_is_exact_and_several_are_a_bracket() -> N
         assert max(one.lower, two.lower) <= min(one.upper, two.upper)
 
 
-def test_the_ends_of_the_bracket_are_both_theorems() -> None:
-    """Noise 1, rate .01, 1000 steps, delta 1e-5: the attained end near 13.36, that of the symmetrised pair 14.82."""
+def test_bounds_of_bracket_match_both_theorems() -> None:
+    """Noise 1, rate 0.01, 1000 steps, delta 1e-5: the attained bound is near 13.36, that of the symmetrised pair
+    14.82.
+    """
     replaced, attained = curves(sgd(100, 1, 1.0, 1000), REPLACE), curves(sgd(100, 1, 1.0, 1000), ADD)
     read, known = replaced.add.epsilon(1e-5), attained.both.epsilon(1e-5)
     assert known.lower * (1 - 1e-9) <= read.lower <= known.upper
@@ -196,8 +197,11 @@ def test_the_ends_of_the_bracket_are_both_theorems() -> None:
     assert math.isclose(read.upper, 14.82, abs_tol=2e-2)
 
 
-def test_an_attack_on_data_sets_reaches_the_lower_end_and_stays_below_the_upper() -> None:
-    """All others have the gradient -1, the record 1, its replacement -1: batches are drawn, the likelihood tests."""
+def test_simulated_attack_reaches_lower_and_respects_upper_bound() -> None:
+    """All other records have gradient -1, the record 1, its replacement -1.
+
+    Batches are drawn, and the likelihood ratio is tested.
+    """
     records, batch, noise, steps, trials = 6, 2, 6.0, 20, 20_000
     generator = np.random.default_rng(20261122)
     rate, mu = batch / records, 2 / noise
@@ -205,7 +209,7 @@ def test_an_attack_on_data_sets_reaches_the_lower_end_and_stays_below_the_upper(
     def losses(*, replaced: bool) -> FloatArray:
         total = np.zeros(trials)
         for _ in range(steps):
-            # Record 0 is in a uniform batch without replacement where its rank is among the first.
+            # Record 0 is in a uniform batch without replacement if its rank is among the first.
             drawn = np.argsort(generator.random((trials, records)), axis=1)[:, :batch]
             gradients = np.where((drawn == 0) & (not replaced), 1.0, -1.0).sum(axis=1)
             y = (gradients + noise * generator.normal(size=trials) + batch) / noise
@@ -233,7 +237,7 @@ OTHERS: tuple[AbstractMechanism, ...] = (
 )
 
 
-def test_random_runs_have_ends_in_order_and_say_where_they_come_from() -> None:
+def test_random_runs_have_ordered_bounds_and_notes_on_their_source() -> None:
     generator = np.random.default_rng(7)
     for _ in range(3):
         parts = [sgd(int(generator.integers(4, 60)), 3, float(generator.uniform(2, 6)), int(generator.integers(1, 40)))]
@@ -246,27 +250,27 @@ def test_random_runs_have_ends_in_order_and_say_where_they_come_from() -> None:
         assert "Theorem 4.2" in found.bracket
         read = found.add.profile_at(1.0)
         assert read.lower <= read.upper
-        # Replacing a record is at least as much as adding it, beside steps that are at least as sensitive.
+        # Replacing a record reveals at least as much as adding it, with steps that are at least as sensitive.
         assert below.add.profile_at(1.0).lower <= read.upper
         assert read.lower <= 1
 
 
 @pytest.mark.parametrize("method", ["closed_form", "contour", "saddlepoint", "clt", "monte_carlo", "ground_truth"])
-def test_engines_that_need_one_law_refuse_a_bracket_and_name_the_theorems(method: str) -> None:
+def test_engines_of_a_single_law_reject_bracket_and_name_theorems(method: str) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         curves(sgd(100, 10, 2.0, 5), REPLACE, method)
-    assert "two theorems" in str(caught.value)
+    assert "two theorems" in str(caught.value).lower()
     assert caught.value.field == "method"
 
 
 @pytest.mark.parametrize("method", ["contour", "saddlepoint", "clt", "monte_carlo"])
-def test_every_engine_of_lines_and_laws_serves_an_added_record(method: str) -> None:
+def test_every_engine_supports_added_record(method: str) -> None:
     read = curves(sgd(100, 10, 8.0, 200), ADD, method).add.power_at(0.1)
     known = curves(sgd(100, 10, 8.0, 200), ADD).add.power_at(0.1)
     assert read.lower - 0.02 <= known.lower <= known.upper <= read.upper + 0.02
 
 
-def test_the_price_of_a_bracket_is_that_of_lattices() -> None:
+def test_cost_of_bracket_is_that_of_lattices() -> None:
     run = sgd(100, 10, 8.0, 200)
     exact, bracket = WorstCase(ADD).plan(run).cost, WorstCase(REPLACE).plan(run).cost
     assert 0 < exact.evaluate < 50_000 < bracket.evaluate
@@ -274,8 +278,8 @@ def test_the_price_of_a_bracket_is_that_of_lattices() -> None:
     assert WorstCase(REPLACE).plan(sgd(100, 100, 8.0, 9)).cost.evaluate < 8_000
 
 
-def test_mu_of_a_curve_known_from_two_sides_holds_for_every_curve_between() -> None:
-    """Check also the case that the easier side leaves the range of mu, where the truth may still be."""
+def test_mu_of_bracketed_curve_covers_every_curve_between() -> None:
+    """Includes the case in which the upper curve leaves the range of mu, where the true curve may still lie."""
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

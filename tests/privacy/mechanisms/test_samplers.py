@@ -1,4 +1,4 @@
-"""How batches were drawn: fixed sizes, shuffled epochs, schedules."""
+"""Sampling of batches: fixed sizes, shuffled epochs, schedules."""
 
 from __future__ import annotations
 
@@ -63,8 +63,10 @@ def fixed(**more: Any) -> DpSgd:
         ("fixed_without_replacement", 4, "remove", 2.6605124572),
     ],
 )
-def test_fixed_batches_enclose_the_reference(sampling: Any, records: int, direction: str, value: float) -> None:
-    """Line integrals of the pairs in other code, good to 2e-9."""
+def test_enclosure_of_fixed_batches_contains_reference(
+    sampling: Any, records: int, direction: str, value: float
+) -> None:
+    """Line integrals of the pairs by independent code, accurate to 2e-9."""
     pair = curves(fixed(sampling=sampling), "add_or_remove_one", records)
     found = getattr(pair, direction).epsilon(1e-5)
     assert found.lower * (1 - 2e-9) <= value <= found.upper * (1 + 2e-9)
@@ -72,7 +74,7 @@ def test_fixed_batches_enclose_the_reference(sampling: Any, records: int, direct
     assert pair.bracket is None
 
 
-def test_fixed_batches_are_those_of_noisy_sgd() -> None:
+def test_fixed_batches_equal_noisy_sgd() -> None:
     sgd = NoisySgd(dataset_size=100_000, batch_size=1000, dimension=3, steps=1000, noise_std=4e-3, max_grad_norm=1.0)
     ((theirs, _),) = sgd.elementary_steps()
     ((ours, count),) = fixed(sampling="fixed_without_replacement").elementary_steps()
@@ -84,7 +86,7 @@ def test_fixed_batches_are_those_of_noisy_sgd() -> None:
         )
 
 
-def test_shuffled_epochs_enclose_the_reference() -> None:
+def test_enclosure_of_shuffled_epochs_contains_reference() -> None:
     few = curves(shuffled(0.4, 10_000)).both
     bracket = few.epsilon(1e-5)
     assert (bracket.lower, bracket.upper) == (pytest.approx(13.2066863, rel=2e-8), pytest.approx(13.2067123, rel=2e-8))
@@ -94,7 +96,7 @@ def test_shuffled_epochs_enclose_the_reference() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ends_of_brackets_are_ordered_and_more_batches_hide_more(seed: int) -> None:
+def test_brackets_are_ordered_and_more_batches_reveal_less(seed: int) -> None:
     rng = np.random.default_rng(seed)
     noise, batches = float(np.exp(rng.uniform(-2, 2))), int(np.exp(rng.uniform(1, 8)))
     pair, more = curves(shuffled(noise, batches)), curves(shuffled(noise, 10 * batches))
@@ -109,13 +111,13 @@ def test_ends_of_brackets_are_ordered_and_more_batches_hide_more(seed: int) -> N
         assert (other.profile(EPSILONS).lower <= curve.profile(EPSILONS).lower * (1 + 1e-9) + 1e-300).all()
 
 
-def test_one_order_for_all_epochs_is_one_epoch_with_less_noise() -> None:
+def test_fixed_order_equals_one_epoch_with_less_noise() -> None:
     together, one = curves(shuffled(3.0, 50, 9, reshuffled=False)), curves(shuffled(1.0, 50))
     assert together.add.profile(EPSILONS).lower == pytest.approx(one.add.profile(EPSILONS).lower, rel=1e-9)
     assert together.remove.points(RATES).power.upper == pytest.approx(one.remove.points(RATES).power.upper, rel=1e-9)
 
 
-def test_epochs_compose_between_one_epoch_and_a_revealed_order() -> None:
+def test_epochs_lie_between_one_epoch_and_revealed_order() -> None:
     pair, one = curves(shuffled(1.0, 100, 3)), curves(shuffled(1.0, 100))
     revealed = curves(DpSgd(noise_multiplier=1.0, sample_rate=1.0, steps=3), "zero_out")
     known = pair.both.epsilon(1e-5)
@@ -125,14 +127,14 @@ def test_epochs_compose_between_one_epoch_and_a_revealed_order() -> None:
     assert whole.both.epsilon(1e-5) == known
 
 
-def test_one_batch_an_epoch_is_no_sampling() -> None:
+def test_one_batch_per_epoch_equals_no_sampling() -> None:
     pair = curves(shuffled(2.0, 1, 4))
     assert pair.bracket is None
     assert pair.both.epsilon(1e-5) == curves(DpSgd(noise_multiplier=2.0, sample_rate=1.0, steps=4)).both.epsilon(1e-5)
 
 
-def test_shuffled_batches_beside_other_steps() -> None:
-    """Neither is harder to attack with the other beside."""
+def test_shuffled_batches_with_other_steps_reveal_no_less() -> None:
+    """Neither part becomes harder to attack in the composition."""
     alone = shuffled(0.5, 200)
     pair = curves(Composed(mechanisms=(alone, Gaussian(noise_multiplier=3.0))))
     assert pair.bracket is not None
@@ -141,38 +143,38 @@ def test_shuffled_batches_beside_other_steps() -> None:
 
 
 @pytest.mark.parametrize("method", ["contour", "clt", "monte_carlo", "ground_truth", "closed_form"])
-def test_one_law_of_the_loss_is_not_claimed(method: str) -> None:
+def test_engines_of_a_single_law_reject_shuffled_batches(method: str) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         choose.pair(shuffled(1.0, 10), method, Neighbours("zero_out"))
     assert caught.value.field == "method"
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
-def test_other_neighbours_of_shuffled_batches_are_refused_with_a_remedy(relation: NeighboringRelation) -> None:
+def test_shuffled_batches_reject_other_relations_with_remedy(relation: NeighboringRelation) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         curves(shuffled(1.0, 10), relation)
     assert (caught.value.field, caught.value.supported) == ("threat_model", ("zero_out",))
 
 
 @pytest.mark.parametrize(("noise", "batches"), [(0.5, 8), (1.0, 40)])
-def test_the_attack_that_a_lower_end_names(noise: float, batches: int) -> None:
-    """Epochs as they are run, all others -u: a record in a random batch that is u, or empty."""
+def test_named_attack_attains_lower_bound(noise: float, batches: int) -> None:
+    """Epochs are simulated with all other records -u. The record in a random batch is u, or empty."""
     rng, runs = np.random.default_rng(7), 40_000
     tests = ThresholdTests(LargestOfMany(batches, 1 / noise), LargestOfMany(batches, 2 / noise))
     threshold = 2 / noise
-    said: list[float] = []
+    alarms: list[float] = []
     for moved in (1.0, 2.0):
         sums = rng.normal(0.0, noise, (runs, batches))
         sums[np.arange(runs), rng.integers(batches, size=runs)] += moved
-        said.append(float((sums.max(axis=1) > threshold * noise).mean()))
+        alarms.append(float((sums.max(axis=1) > threshold * noise).mean()))
     rates = tests.rates(np.array([threshold]))
-    for found, log in zip(said, (rates.alpha[0], rates.power[0]), strict=True):
+    for found, log in zip(alarms, (rates.alpha[0], rates.power[0]), strict=True):
         expected = math.exp(log)
         assert abs(found - expected) < 5 * math.sqrt(expected * (1 - expected) / runs)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cells_of_the_largest_are_no_better_than_its_thresholds(seed: int) -> None:
+def test_cells_of_maximum_are_no_better_than_thresholds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mu, batches = float(np.exp(rng.uniform(-2, 3))), int(np.exp(rng.uniform(0, 12)))
     tests = ThresholdTests(LargestOfMany(batches, mu), LargestOfMany(batches, 2 * mu))
@@ -194,7 +196,7 @@ def test_cells_of_the_largest_are_no_better_than_its_thresholds(seed: int) -> No
         assert curve.profile_at(epsilon.upper).lower <= 1e-3 * (1 + 1e-9)
 
 
-def test_a_schedule_is_the_composition_of_its_phases() -> None:
+def test_schedule_is_composition_of_its_phases() -> None:
     noise, rate, steps = (1.0, 1.5, 1.0), (0.01, 0.02, 0.01), (100, 50, 200)
     schedule = DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps)
     phases = [DpSgd(noise_multiplier=n, sample_rate=r, steps=s) for n, r, s in zip(noise, rate, steps, strict=True)]
@@ -204,8 +206,8 @@ def test_a_schedule_is_the_composition_of_its_phases() -> None:
     assert all_alike.elementary_steps() == DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=15).elementary_steps()
 
 
-def test_many_phases_of_one_step_are_as_near_as_few_of_many() -> None:
-    """1200 phases between 1 and 1.2: the run of either end encloses them."""
+def test_many_single_step_phases_are_narrow() -> None:
+    """1200 phases with noise between 1 and 1.2, enclosed by the runs with either extreme."""
     noise = tuple(np.linspace(1.0, 1.2, 1200).tolist())
     found = curves(DpSgd(noise_multiplier=noise, sample_rate=0.01, steps=1), "add_or_remove_one").both.epsilon(1e-5)
     ends = [
@@ -227,26 +229,26 @@ def test_many_phases_of_one_step_are_as_near_as_few_of_many() -> None:
         ("batch_size", {"sampling": "fixed_with_replacement"}),
     ],
 )
-def test_what_is_out_of_its_domain_is_named(name: str, fields: dict[str, Any]) -> None:
+def test_value_outside_domain_is_named(name: str, fields: dict[str, Any]) -> None:
     with pytest.raises(OutOfDomain) as caught:
         DpSgd(**(dict[str, Any](noise_multiplier=1.0, sample_rate=0.1, steps=10) | fields))
     assert caught.value.name == name
 
 
-def test_a_batch_of_all_records_is_what_smaller_batches_tend_to() -> None:
+def test_full_batch_is_limit_of_smaller_batches() -> None:
     run = fixed(sampling="fixed_without_replacement", batch_size=1000, dataset_size=1000, sample_rate=1.0, steps=9)
     pair = curves(run, "add_or_remove_one", 1)
     known = gaussian_curve(Enclosure.point(3 * 2 * 0.25)).epsilon(1e-5)
     assert pair.both.epsilon(1e-5).lower <= known.upper
     assert pair.both.epsilon(1e-5).upper >= known.lower
-    with pytest.raises(UnsupportedCombination, match="are left"):
+    with pytest.raises(UnsupportedCombination, match="records remain"):
         curves(run, "add_or_remove_one", 3)
 
 
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize("reading", READINGS)
-def test_weights_between_doubles_are_read_once(replacement: bool, reading: str) -> None:
-    """Lines that know the errors of weights, and of humps that no double holds, beside lines at two roundings."""
+def test_weights_between_doubles_are_enclosed_in_one_evaluation(replacement: bool, reading: str) -> None:
+    """One evaluation with error bounds of weights and shifts agrees with evaluations at two roundings."""
     kind = "fixed_with_replacement" if replacement else "fixed_without_replacement"
     run = fixed(sampling=kind, batch_size=600, dataset_size=60_007, steps=300, sample_rate=0.01)
     ((step, count),) = run.elementary_steps()
@@ -263,8 +265,8 @@ def test_weights_between_doubles_are_read_once(replacement: bool, reading: str) 
 
 
 @pytest.mark.parametrize("run", [(1.0, 0.01, 500), (0.7, 0.3, 20), (30.0, 0.1, 100_000), (5.0, 0.9, 40)])
-def test_a_cap_of_epsilon_is_no_lower(run: tuple[float, float, int]) -> None:
-    """Check that a bound of epsilon spares the search in the smaller direction, and `both` is still the larger one."""
+def test_epsilon_of_both_directions_stays_the_larger_with_cap(run: tuple[float, float, int]) -> None:
+    """An upper bound of epsilon saves the search in the smaller direction, and `both` is still the larger one."""
     noise, rate, steps = run
     pair = curves(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=steps), "add_or_remove_one", 3)
     for delta in (0.3, 1e-3, 1e-9):

@@ -1,4 +1,4 @@
-"""Lower bounds of shuffled epochs: laws of sums on lattices, and attacks as they are run."""
+"""Lower bounds of shuffled epochs: laws of sums on lattices, and simulated attacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def curves(noise: float, batches: int, epochs: int) -> TradeOffPair:
 
 
 def simulated_losses(rng: np.random.Generator, noise: float, batches: int, epochs: int, runs: int) -> list[FloatArray]:
-    """Return the exact log-likelihood ratios of the pair, under H0 and H1."""
+    """Draw exact log-likelihood ratios of the pair, under H0 and H1."""
     shift = 1 / noise
     found: list[FloatArray] = []
     for moved in (1.0, 2.0):
@@ -60,8 +60,8 @@ def binomial_interval(count: int, runs: int) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("noise", "batches", "epochs"), [(3.0, 100, 2), (1.0, 100, 5), (2.0, 200, 8), (0.6, 50, 3), (0.4, 200, 1)]
 )
-def test_lower_bounds_are_those_of_the_likelihood_ratio(noise: float, batches: int, epochs: int) -> None:
-    """Compare with the simulated test "loss > epsilon": bounds are at most its delta by exact binomial intervals."""
+def test_lower_bounds_do_not_exceed_simulated_likelihood_ratio_test(noise: float, batches: int, epochs: int) -> None:
+    """The lower bound of delta is at most that of the simulated test "loss > epsilon", by exact binomial intervals."""
     runs = 20_000
     losses = simulated_losses(np.random.default_rng(31), noise, batches, epochs, runs)
     pair = curves(noise, batches, epochs)
@@ -76,7 +76,7 @@ def test_lower_bounds_are_those_of_the_likelihood_ratio(noise: float, batches: i
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bounds_are_ordered_and_no_lower_than_those_of_maxima(seed: int) -> None:
+def test_bounds_are_ordered_and_no_weaker_than_those_of_maxima(seed: int) -> None:
     rng = np.random.default_rng(seed)
     noise, batches = float(np.exp(rng.uniform(-1, 2))), int(np.exp(rng.uniform(1, 9)))
     epochs = int(np.exp(rng.uniform(0, 4)))
@@ -91,7 +91,7 @@ def test_bounds_are_ordered_and_no_lower_than_those_of_maxima(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_more_epochs_and_company_reveal_no_less(seed: int) -> None:
+def test_more_epochs_and_additional_steps_reveal_no_less(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
     noise, batches = float(np.exp(rng.uniform(-1, 1.5))), int(np.exp(rng.uniform(1, 8)))
     few, many = curves(noise, batches, 2), curves(noise, batches, 5)
@@ -104,7 +104,7 @@ def test_more_epochs_and_company_reveal_no_less(seed: int) -> None:
         assert (other.add.profile(EPSILONS).lower <= other.add.profile(EPSILONS).upper).all()
 
 
-def test_mu_of_shuffled_epochs_is_that_of_the_strongest_attack() -> None:
+def test_mu_of_shuffled_epochs_matches_strongest_attack() -> None:
     found = mu(curves(3.0, 100, 2).both, 1e-4, 1e-4)
     assert found.value.lower >= math.sqrt(2 / 100) / 3 * (1 - 1e-9)
     assert found.value.lower <= found.value.upper
@@ -112,7 +112,7 @@ def test_mu_of_shuffled_epochs_is_that_of_the_strongest_attack() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100, 1000])
-def test_sums_on_a_lattice_have_binomial_laws(count: int) -> None:
+def test_sums_on_lattice_are_binomial(count: int) -> None:
     rate = Fraction(1, 8)
     law = LatticeMasses(-1, np.array([float(1 - rate), 0.0, float(rate)]), 0.0, 0.0).sum_of(count, 1e-30)
     hits = (law.first + np.arange(len(law.masses)) + count) / 2
@@ -127,7 +127,7 @@ def test_sums_on_a_lattice_have_binomial_laws(count: int) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 9, 60])
-def test_rounded_losses_of_randomised_responses_lose_nothing(times: int) -> None:
+def test_rounded_losses_of_randomised_responses_are_exact(times: int) -> None:
     laws = TwoLaws(np.array([0.6, 0.4]), np.array([0.4, 0.6]), 1e-15, 0.0, 0.0)
     found = PolygonTradeOff(laws.composed(times).corners())
     exact = choose.pair(Repeated(mechanism=PureDp(epsilon=math.log(1.5)), steps=times)).add
@@ -137,7 +137,7 @@ def test_rounded_losses_of_randomised_responses_lose_nothing(times: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_laws_of_sums_are_those_of_drawn_numbers(seed: int) -> None:
+def test_laws_of_sums_match_drawn_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shift, count = float(np.exp(rng.uniform(-2, 2))), int(np.exp(rng.uniform(0.7, 12)))
     laws = sum_laws(shift, count)
@@ -149,7 +149,7 @@ def test_laws_of_sums_are_those_of_drawn_numbers(seed: int) -> None:
     assert max(laws.extra, laws.missing) < 1e-15
 
 
-def test_an_extreme_run_of_epochs_has_ordered_bounds() -> None:
+def test_extreme_epochs_have_ordered_bounds() -> None:
     for noise, batches, epochs in ((1e-3, 7, 5), (1e6, 10, 10**6), (0.2, 2, 10**9)):
         bounds = curves(noise, batches, epochs).both
         for found in (bounds.epsilon(1e-5), bounds.profile_at(0.1), bounds.power_at(1e-3)):
@@ -158,8 +158,8 @@ def test_an_extreme_run_of_epochs_has_ordered_bounds() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sums_say_no_more_than_a_revealed_order(seed: int) -> None:
-    """Draw shifts, batches and epochs over the whole range in which sums are computed."""
+def test_sums_reveal_no_more_than_revealed_order(seed: int) -> None:
+    """Shifts, batches and epochs are drawn over the whole range in which sums are computed."""
     rng = np.random.default_rng(200 + seed)
     for _ in range(25):
         shift, batches = float(np.exp(rng.uniform(-6, 2.07))), int(np.exp(rng.uniform(0.7, 10)))

@@ -1,4 +1,4 @@
-"""Balls of python-flint and the way back: what is returned surely contains the number."""
+"""Conversion from balls of python-flint to doubles: the result contains the number."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ NUMBERS = [Fraction(1, 3), Fraction(-22, 7), Fraction(10**30 + 1, 7), Fraction(1
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_doubles_are_around_the_number_and_close(number: Fraction) -> None:
+def test_doubles_enclose_number_within_four_ulps(number: Fraction) -> None:
     with ctx.workprec(96):
         lower, upper = doubles(ball(number))
     assert Fraction(lower) < number < Fraction(upper)
     assert upper - lower <= 4 * math.ulp(float(number))
 
 
-def test_a_double_is_taken_as_it_is() -> None:
+def test_double_converts_exactly() -> None:
     with ctx.workprec(96):
         assert ball(0.1) == ball(Fraction(0.1))
         assert ball(0.1) != ball(Fraction(1, 10))
 
 
-def test_what_is_out_of_range_has_infinite_ends() -> None:
+def test_number_out_of_range_has_infinite_bounds() -> None:
     with ctx.workprec(96):
         assert doubles(arb("nan")) == (-math.inf, math.inf)
         assert doubles(arb(10) ** 400)[1] == math.inf
         assert log_doubles(within(arb(0), arb(1)))[0] == -math.inf
 
 
-def test_logarithms_of_numbers_below_every_double() -> None:
+def test_logarithms_below_smallest_double_are_enclosed() -> None:
     with ctx.workprec(96):
         lower, upper = log_doubles(arb(10) ** -5000)
     assert lower < -5000 * math.log(10) < upper
@@ -54,7 +54,7 @@ def test_decimals_are_rounded_outwards(number: Fraction, digits: int) -> None:
     assert lower <= value <= upper
 
 
-def test_decimals_stay_in_the_range_of_the_number() -> None:
+def test_decimals_respect_upper_limit() -> None:
     with ctx.workprec(96):
         found = decimals(within(arb(1), arb(1) / 4), 4, 1.0)
         assert decimals(arb(2) ** -(10**11), 4, 1.0) is None

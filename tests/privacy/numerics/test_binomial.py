@@ -1,4 +1,4 @@
-"""Intervals from samples: their defining probabilities by scipy, and their coverage by the law itself."""
+"""Intervals from samples: their defining probabilities by scipy, and their exact coverage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILURES = (1e-12, 1e-3, 0.3)
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("samples", [1, 20, 100_000])
-def test_shares_leave_the_failure_in_either_tail(samples: int, failure: float) -> None:
+def test_share_bounds_leave_failure_probability_in_each_tail(samples: int, failure: float) -> None:
     counts = np.unique(np.array([0, 1, samples // 2, samples - 1, samples]))
     lower, upper = share_below(counts, samples, failure), share_above(counts, samples, failure)
     assert (lower[counts == 0] == 0.0).all()
@@ -32,7 +32,7 @@ def test_shares_leave_the_failure_in_either_tail(samples: int, failure: float) -
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_shares_cover_the_truth(failure: float) -> None:
+def test_share_bounds_have_promised_coverage(failure: float) -> None:
     samples, counts = 60, np.arange(61)
     lower, upper = share_below(counts, samples, failure), share_above(counts, samples, failure)
     for share in (1e-12, 0.01, 0.5, 0.97):
@@ -42,12 +42,12 @@ def test_shares_cover_the_truth(failure: float) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_ranks_are_the_first_and_the_last(failure: float) -> None:
+def test_ranks_are_first_and_last_valid_ones(failure: float) -> None:
     samples, probabilities = 1000, np.array([0.0, 1e-12, 1e-3, 0.5, 0.999, 1.0])
     reaching, within = rank_reaching(probabilities, samples, failure), rank_within(probabilities, samples, failure)
     for share, first, last in zip(probabilities, reaching, within, strict=True):
         # P(Beta(k, n - k + 1) <= q) = P(Binomial(n, q) >= k)
-        fails = np.asarray(binom.sf(np.arange(samples + 1), samples, share))  # at k - 1 = 0, 1, ..., n
+        fails = np.asarray(binom.sf(np.arange(samples + 1), samples, share))  # At k - 1 = 0, 1, ..., n.
         expected = np.flatnonzero(fails[:samples] <= failure)
         assert first == (expected[0] + 1 if expected.size else samples + 1)
         certain = np.flatnonzero(fails[:samples] >= 1 - failure)
@@ -55,7 +55,7 @@ def test_ranks_are_the_first_and_the_last(failure: float) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_means_solve_their_equation(failure: float) -> None:
+def test_bounds_of_means_solve_their_equation(failure: float) -> None:
     means, samples = np.array([1e-9, 0.01, 0.5, 0.99]), 500
     above = mean_above(means, samples, failure)
     divergence = means * np.log(means / above) + (1 - means) * np.log((1 - means) / (1 - above))
@@ -65,7 +65,7 @@ def test_means_solve_their_equation(failure: float) -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 2, 50, 4000])
-def test_bands_are_ordered_and_hold_together(samples: int) -> None:
+def test_bands_are_ordered_and_hold_simultaneously(samples: int) -> None:
     failure = 0.05
     band = DistributionBand.of(samples, failure)
     assert (band.lower <= band.upper).all()
@@ -75,7 +75,7 @@ def test_bands_are_ordered_and_hold_together(samples: int) -> None:
     assert (lower <= counts / samples).all()
     assert (counts / samples <= upper).all()
     draws = np.sort(np.random.default_rng([44, samples]).uniform(size=(400, samples)), axis=1)
-    # The mass above the k-th largest of n uniform draws is 1 less the draw.
+    # The mass above the k-th largest of n uniform draws is 1 minus the draw.
     beyond = 1 - draws[:, ::-1]
     held = (lower[1:] <= beyond) & (beyond <= upper[:-1])
     assert held.all(axis=1).mean() >= 1 - failure

@@ -1,4 +1,4 @@
-"""Binomial tails against sums in mpmath, within their stated errors, where a tail over its mass is a double."""
+"""Binomial tails against sums in mpmath, within their stated errors, if a tail over its mass fits a double."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 
 def truths(trials: int, log_odds: float, successes: int) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Return ln P(K = k), and P(K > k)/P(K = k), at the precision in force."""
+    """Return ln P(K = k) and P(K > k)/P(K = k) at the current precision."""
     odds, normaliser = mpmath.exp(log_odds), trials * mpmath.log1p(mpmath.exp(log_odds))
     mass = mpmath.log(mpmath.binomial(trials, successes)) + successes * mpmath.mpf(log_odds) - normaliser
     term, total = mpmath.mpf(1), mpmath.mpf(0)
@@ -25,7 +25,7 @@ def truths(trials: int, log_odds: float, successes: int) -> tuple[mpmath.mpf, mp
 
 @pytest.mark.parametrize("trials", [1, 7, 400])
 @pytest.mark.parametrize("log_odds", [-700.0, -30.0, -1.0, 0.0, 0.3, 30.0])
-def test_masses_and_tails_are_within_their_errors(trials: int, log_odds: float) -> None:
+def test_masses_and_tails_are_within_error_bounds(trials: int, log_odds: float) -> None:
     tails = BinomialTails(trials, log_odds)
     first = max(tails.mode - 8, 0) if log_odds > 1 else 0
     places = np.unique(np.linspace(first, trials, 9).astype(np.int64))
@@ -43,7 +43,7 @@ def test_masses_and_tails_are_within_their_errors(trials: int, log_odds: float) 
 
 
 @pytest.mark.parametrize("successes", [0, 5 * 10**8, 10**9])
-def test_masses_of_many_trials(successes: int) -> None:
+def test_masses_of_many_trials_match_loggamma(successes: int) -> None:
     with mpmath.workdps(60):
         odds = mpmath.mpf("0.25")
         truth = mpmath.loggamma(10**9 + 1) - mpmath.loggamma(successes + 1) - mpmath.loggamma(10**9 - successes + 1)
@@ -52,7 +52,7 @@ def test_masses_of_many_trials(successes: int) -> None:
 
 
 @pytest.mark.parametrize("row", [1, 3, 16])
-def test_weighted_sums_are_their_definition(row: int) -> None:
+def test_weighted_sums_match_definition(row: int) -> None:
     random = np.random.default_rng([43, row])
     ratios, weights = random.uniform(0.0, 1.5, 40), random.uniform(0.0, 1.0, 40)
     for j, found in enumerate(weighted_sums(ratios, weights, row)):
@@ -61,7 +61,7 @@ def test_weighted_sums_are_their_definition(row: int) -> None:
 
 
 @pytest.mark.parametrize(("trials", "log_odds"), [(10**6, 0.0), (5000, 3.0), (2000, 30.0)])
-def test_nothing_is_claimed_of_tails_that_exceed_every_double(trials: int, log_odds: float) -> None:
+def test_tails_beyond_doubles_are_unbounded(trials: int, log_odds: float) -> None:
     tails = BinomialTails(trials, log_odds)
     rows = tails.at(np.array([0, trials // 4, tails.mode]))
     assert np.isinf(rows.beyond[:2]).all()

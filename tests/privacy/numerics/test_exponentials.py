@@ -1,4 +1,4 @@
-"""Exponentials less their first terms against mpmath: near 0, far out, and with weights that under- or overflow."""
+"""Exponentials minus their first terms, against mpmath: near 0, far out, and with extreme weights."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_values_are_within_rounding_of_their_terms(name: str) -> None:
         for log, place, found in zip(logs, places, function(logs, places), strict=True):
             weight, z = mpmath.exp(log), mpmath.mpf(place)
             scale = definition(weight, z) if abs(place) <= 0.5 else size(weight, z)
-            # e^(l + z) takes its exponent rounded: relative error |l + z| u beside that of the function.
+            # The exponent of e^(l + z) is rounded: relative error |l + z| u in addition to that of the function.
             assert abs(found - definition(weight, z)) <= (4 + abs(log) + abs(place)) * FUNCTION_ERROR * abs(scale)
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("tiny", [1e-3, 1e-8, 1e-100])
-def test_nothing_cancels_near_zero(name: str, tiny: float) -> None:
+def test_values_near_zero_keep_relative_accuracy(name: str, tiny: float) -> None:
     function, definition, _ = CASES[name]
     with mpmath.workdps(250):
         for place in (tiny, -tiny):
@@ -54,7 +54,7 @@ def test_nothing_cancels_near_zero(name: str, tiny: float) -> None:
             assert abs(found / truth - 1) <= 4 * FUNCTION_ERROR
 
 
-def test_a_held_exponential_is_finite() -> None:
+def test_clipped_exponential_is_finite() -> None:
     assert exp_held(1e300) == exp_held(HELD) == math.exp(HELD)
     assert exp_held(-math.inf) == 0.0
     assert exp_held(1.5) == math.exp(1.5)

@@ -1,4 +1,4 @@
-"""Gauss-Legendre rules against mpmath: places and weights within their stated errors, also next to the ends."""
+"""Gauss-Legendre rules against mpmath: nodes and weights within their stated errors, also near the endpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.privacy.numerics.gauss_legendre import PLACE_ERROR, WEIGHT_ERROR, g
 
 
 @pytest.mark.parametrize("nodes", [2, 16, 64, 128])
-def test_rules_are_within_their_errors(nodes: int) -> None:
+def test_rules_are_within_error_bounds(nodes: int) -> None:
     places, weights = gauss_legendre(nodes)
     with mpmath.workdps(40):
         for place, weight in zip(places[: nodes // 2 : 4], weights[: nodes // 2 : 4], strict=True):

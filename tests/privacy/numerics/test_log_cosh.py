@@ -10,7 +10,7 @@ from service.privacy.numerics.log_cosh import log_cosh
 from service.privacy.numerics.rounding import FUNCTION_ERROR
 
 
-def test_relative_accuracy_at_every_size() -> None:
+def test_log_cosh_is_accurate_at_every_size() -> None:
     places = np.concatenate([np.geomspace(1e-150, 1e300, 120), np.linspace(0.9, 1.1, 21)])
     with mpmath.workdps(340):
         truths = [mpmath.log(mpmath.cosh(place)) if place < 800 else place - mpmath.log(2) for place in places]
@@ -18,6 +18,6 @@ def test_relative_accuracy_at_every_size() -> None:
     assert max(errors) < 4 * FUNCTION_ERROR
 
 
-def test_symmetry_and_zero() -> None:
+def test_log_cosh_is_even_and_zero_at_zero() -> None:
     assert log_cosh(np.array([0.0])) == 0.0
     assert log_cosh(np.array([-3.5])) == pytest.approx(log_cosh(np.array([3.5])), rel=0)

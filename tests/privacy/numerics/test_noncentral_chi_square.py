@@ -1,4 +1,4 @@
-"""Noncentral chi-square laws against 60-digit oracles and the reference rows: containment first, then widths."""
+"""Noncentral chi-square laws against 60-digit oracles and reference rows: containment first, then width."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NONCENTRALITIES = (0, 1e-6, 1, 200, 1e4, 2.6e5, 1e6, 1e9, 1e12)
 DEVIATIONS = (-37.0, -10.0, -1.0, 1e-5, 40.0)
 CASES = [(d, nc) for d in DEGREES for nc in NONCENTRALITIES]
 DIGITS = 2e-14
-"""Width over the logarithm itself: of 690, the logarithm of 1e-300, a unit in the last place is 1e-13."""
+"""Width over the logarithm itself: for 690, the logarithm of 1e300, a unit in the last place is 1e-13."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def sixty_digits() -> Iterator[None]:
 
 
 def points(degrees: float, noncentrality: float) -> list[float]:
-    """Deviations from the mean; what would be negative goes down by powers of ten instead."""
+    """Return points by deviations from the mean; negative ones become powers of ten."""
     mean, deviation = degrees + noncentrality, math.sqrt(2 * (degrees + 2 * noncentrality))
     at = [mean + z * deviation for z in DEVIATIONS]
     return [x if x > 0 else mean * 10.0 ** (-1 - 3 * i) for i, x in enumerate(at)]
@@ -60,7 +60,7 @@ def test_the_oracles_agree(degrees: int, noncentrality: float, x: float, lower: 
 
 
 @pytest.mark.parametrize(("degrees", "noncentrality"), CASES)
-def test_the_smaller_tail_contains_the_truth_and_keeps_its_digits(degrees: float, noncentrality: float) -> None:
+def test_smaller_tail_contains_truth_and_keeps_its_digits(degrees: float, noncentrality: float) -> None:
     at = points(degrees, noncentrality)
     tails = NoncentralChiSquare(degrees, noncentrality).log_tails(np.array(at))
     for i, x in enumerate(at):
@@ -72,7 +72,7 @@ def test_the_smaller_tail_contains_the_truth_and_keeps_its_digits(degrees: float
 
 
 @pytest.mark.parametrize(("degrees", "noncentrality"), [(1, 0), (2, 200), (49.9, 1), (650, 2.6e5), (1e6, 1e12)])
-def test_the_larger_tail_is_the_rest(degrees: float, noncentrality: float) -> None:
+def test_larger_tail_is_complement(degrees: float, noncentrality: float) -> None:
     at = points(degrees, noncentrality)
     tails = NoncentralChiSquare(degrees, noncentrality).log_tails(np.array(at))
     for i, x in enumerate(at):
@@ -85,7 +85,7 @@ def test_the_larger_tail_is_the_rest(degrees: float, noncentrality: float) -> No
 
 
 @pytest.mark.parametrize("deviations", [-30.0, -10.0, -1.0, -1e-3, 0.0, 1e-6, 0.5, 10.0, 30.0])
-def test_a_million_degrees_at_a_noncentrality_of_10_to_the_12(deviations: float) -> None:
+def test_million_degrees_at_noncentrality_1e12_match_oracle(deviations: float) -> None:
     x = 1e12 + 1e6 + deviations * math.sqrt(2e6 + 4e12)
     tails = NoncentralChiSquare(1e6, 1e12).log_tails(np.array([x]))
     small = oracles.log_tail(1e6, 1e12, x, deviations < 0)
@@ -101,7 +101,7 @@ def test_a_million_degrees_at_a_noncentrality_of_10_to_the_12(deviations: float)
     ("degrees", "noncentrality"), [(1, 0.5), (2, 200), (3.7, 1e12), (49.9, 0), (60, 3), (1e4, 1e9)]
 )
 @pytest.mark.parametrize("share", [1e-9, 1e-4, 1e-2, 0.3])
-def test_far_below_the_mean(degrees: float, noncentrality: float, share: float) -> None:
+def test_tails_far_below_mean_match_oracle(degrees: float, noncentrality: float, share: float) -> None:
     x = share * (degrees + noncentrality) if noncentrality < 1e9 else share
     tails = NoncentralChiSquare(degrees, noncentrality).log_tails(np.array([x]))
     most = oracles.center(degrees, noncentrality, x)[1]
@@ -117,7 +117,7 @@ def test_far_below_the_mean(degrees: float, noncentrality: float, share: float) 
     noncentrality=st.floats(-3, 12).map(lambda power: 10.0**power),
     deviations=st.floats(-12, 12),
 )
-def test_tails_of_any_law(degrees: float, noncentrality: float, deviations: float) -> None:
+def test_tails_of_random_laws_match_oracle(degrees: float, noncentrality: float, deviations: float) -> None:
     mean, deviation = degrees + noncentrality, math.sqrt(2 * (degrees + 2 * noncentrality))
     x = mean + deviations * deviation
     x = x if x > 0.01 * mean else mean / (1 - deviations)
@@ -130,7 +130,7 @@ def test_tails_of_any_law(degrees: float, noncentrality: float, deviations: floa
 
 
 def density(degrees: float, noncentrality: float, x: float) -> mpf:
-    """ln of (1/2) e^{-(x + nc)/2} (x/nc)^{d/4 - 1/2} I_{d/2 - 1}(sqrt(nc x)), by the series of I."""
+    """Return ln of (1/2) e^{-(x + nc)/2} (x/nc)^{d/4 - 1/2} I_{d/2 - 1}(sqrt(nc x)), by the series of I."""
     s, y, mean = mpf(degrees) / 2, mpf(x) / 2, mpf(noncentrality) / 2
     if mean == 0:
         return (s - 1) * mp.log(y) - y - mp.loggamma(s) - mp.log(2)
@@ -147,7 +147,7 @@ def density(degrees: float, noncentrality: float, x: float) -> mpf:
 
 @pytest.mark.parametrize("degrees", [1, 2, 4, 4.5, 10, 49.9, 50, 650, 1e4, 1e9])
 @pytest.mark.parametrize("noncentrality", [0, 1e-6, 200, 1e4])
-def test_density(degrees: float, noncentrality: float) -> None:
+def test_density_matches_series(degrees: float, noncentrality: float) -> None:
     at = points(degrees, noncentrality)
     low, high = NoncentralChiSquare(degrees, noncentrality).log_density(np.array(at))
     for i, x in enumerate(at):
@@ -175,7 +175,7 @@ def test_quantiles_are_brackets(degrees: float, noncentrality: float, tail: Lite
                 miss = truth(degrees, noncentrality, float(end), tail == "lower") - float(level)
                 assert sign * side * miss >= 0
     inner = (found.below >= law.span[0]) & (LEVELS < -1e-12)
-    # The width is that of the tail's enclosure over the tail's slope, and a few units in the last place.
+    # The width is that of the tail's enclosure over the tail's slope, plus a few ulps.
     x = np.where(inner, found.below, degrees + noncentrality)
     tails = law.log_tails(x)
     log_tail = tails.lower_low if tail == "lower" else tails.upper_low
@@ -184,20 +184,20 @@ def test_quantiles_are_brackets(degrees: float, noncentrality: float, tail: Lite
     assert (found.above - found.below <= allowed)[inner].all()
 
 
-def test_quantiles_at_the_ends() -> None:
+def test_quantiles_at_extreme_levels_are_limits() -> None:
     law = NoncentralChiSquare(5, 2)
     lower, upper = (quantiles(law, np.array([-np.inf, 0.0]), tail) for tail in ("lower", "upper"))
     assert lower.below.tolist() == lower.above.tolist() == [0.0, np.inf]
     assert upper.below.tolist() == upper.above.tolist() == [np.inf, 0.0]
 
 
-def test_a_quantile_below_every_double() -> None:
+def test_quantile_below_every_double_is_bracketed() -> None:
     found = quantiles(NoncentralChiSquare(1, 0), np.array([-690.0]), "lower")
     assert found.below[0] == 0
     assert found.above[0] <= 1e-300
 
 
-def test_the_ends_of_the_line() -> None:
+def test_tails_at_zero_and_infinity_are_limits() -> None:
     for law in (NoncentralChiSquare(3, 4), NoncentralChiSquare(1e6, 1e6)):
         tails = law.log_tails(np.array([0.0, 1e-320, 1e100, np.inf]))
         assert tails.lower_low[:2].tolist() == [-np.inf] * 2
@@ -208,12 +208,12 @@ def test_the_ends_of_the_line() -> None:
         assert (tails.upper_high <= 0).all()
 
 
-def test_empty() -> None:
+def test_empty_arrays_give_empty_results() -> None:
     law, nothing = NoncentralChiSquare(3, 4), np.empty(0)
     assert law.log_tails(nothing).lower_low.shape == quantiles(law, nothing, "lower").below.shape == (0,)
 
 
-def test_many_points_at_once_are_each_alone() -> None:
+def test_batched_points_equal_single_points() -> None:
     law, x = NoncentralChiSquare(30, 300), np.linspace(1.0, 900.0, 2000)
     together = law.log_tails(x)
     assert (np.diff(0.5 * (together.lower_low + together.lower_high)) >= 0).all()
@@ -226,7 +226,7 @@ def test_many_points_at_once_are_each_alone() -> None:
 @pytest.mark.parametrize(
     ("degrees", "noncentrality"), [(0.5, 1), (2e9, 1), (1, -1e-9), (1, 2e12), (math.nan, 1), (1, math.nan)]
 )
-def test_domain(degrees: float, noncentrality: float) -> None:
+def test_parameters_outside_domain_raise(degrees: float, noncentrality: float) -> None:
     with pytest.raises(ValueError, match="degrees"):
         NoncentralChiSquare(degrees, noncentrality)
 
@@ -240,7 +240,7 @@ def law_of(row: dict[str, Any]) -> NoncentralChiSquare:
 
 
 @pytest.mark.parametrize("row", reference("cdf"))
-def test_reference_tails(row: dict[str, Any]) -> None:
+def test_tails_match_reference(row: dict[str, Any]) -> None:
     tails = law_of(row).log_tails(np.array([number(row["inputs"]["x"])]))
     value, tolerance = mpf(row["value"]), mpf(row["abs_tol"])
     assert mp.exp(tails.lower_low[0]) <= value + tolerance
@@ -248,22 +248,22 @@ def test_reference_tails(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", reference("quantile (lower tail p)"))
-def test_reference_quantiles(row: dict[str, Any]) -> None:
+def test_quantiles_match_reference(row: dict[str, Any]) -> None:
     found = quantiles(law_of(row), np.log([number(row["inputs"]["p"])]), "lower")
     value, tolerance = mpf(row["value"]), mpf(row["abs_tol"])
     assert found.below[0] <= value + tolerance
     assert value - tolerance <= found.above[0]
 
 
-def test_the_arc_tangent_is_as_good_as_assumed() -> None:
+def test_arctan_has_assumed_accuracy() -> None:
     arguments = np.random.default_rng(5).uniform(0.2, 100.0, 1500)
     for argument, value in zip(arguments.tolist(), np.arctan(arguments).tolist(), strict=True):
         exact = mp.atan(mpf(argument))
         assert abs(value - exact) <= FUNCTION_ERROR * exact
 
 
-def test_densities_keep_their_digits_whatever_the_size() -> None:
-    """From one degree to a million, 12 deviations around the mean and far from it; for one degree up to 1e12."""
+def test_densities_keep_digits_at_every_size() -> None:
+    """From one degree to a million, up to 12 deviations from the mean and beyond; for one degree up to 1e12."""
     source = random.Random(3)
     many: Any = mpmath
     with many.workdps(50):

@@ -1,4 +1,4 @@
-"""Roots of functions whose roots are known, steep, flat and at the ends of their brackets."""
+"""Roots of functions with known roots: steep, flat, and at the endpoints of their brackets."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ POWERS = (1, 3, 9)
 
 
 @pytest.mark.parametrize("power", POWERS)
-def test_bracketed_roots_of_odd_powers(power: int) -> None:
+def test_bracketed_roots_of_odd_powers_are_found(power: int) -> None:
     found = bracketed_roots(lambda x: (x - ROOTS) ** power, np.zeros_like(ROOTS), np.ones_like(ROOTS))
-    # A power of the distance underflows to 0 near the root, which is then a root of the computed function.
+    # A power of the distance underflows to 0 near the root, which makes the point a root of the computed function.
     assert np.abs(found - ROOTS).max() <= 2.0**-50 + (0 if power < 9 else 1e-34)
 
 
-def test_bracketed_roots_of_steep_functions() -> None:
+def test_bracketed_roots_of_steep_functions_are_found() -> None:
     places = np.linspace(0.05, 0.95, 19)
     found = bracketed_roots(lambda x: np.tanh(1e6 * (x - places)), np.zeros(19), np.ones(19))
     assert np.abs(found - places).max() <= 2.0**-50
 
 
-def test_without_a_change_of_sign_the_root_is_an_end() -> None:
+def test_root_without_sign_change_is_an_endpoint() -> None:
     found = bracketed_roots(lambda x: x + 1.0, np.zeros(3), np.ones(3))
     assert set(found.tolist()) <= {0.0, 1.0}
 
 
 @pytest.mark.parametrize("threshold", [1e-300, 0.25, 1 - 2.0**-53])
-def test_bisections_keep_the_place_inside(threshold: float) -> None:
+def test_bisection_keeps_threshold_inside(threshold: float) -> None:
     low, high = bisected(lambda x: x >= threshold, 0.0, 1.0, 60)
     assert low < threshold <= high
     assert high - low <= 2.0**-52
@@ -38,7 +38,7 @@ def test_bisections_keep_the_place_inside(threshold: float) -> None:
     assert rising <= threshold < falling or falling == 1.0
 
 
-def test_many_bisections_are_those_of_one() -> None:
+def test_batched_bisection_equals_single_bisection() -> None:
     places = np.linspace(0.1, 0.9, 7)
     low, high = many_bisected(lambda x: x >= places, np.zeros(7), np.ones(7), 30)
     for index, place in enumerate(places):
@@ -46,12 +46,12 @@ def test_many_bisections_are_those_of_one() -> None:
 
 
 @pytest.mark.parametrize("root", [1e-9, 1 / 3, 0.75])
-def test_sections_find_the_first_change_of_sign(root: float) -> None:
+def test_sectioning_finds_first_sign_change(root: float) -> None:
     assert sectioned_root(lambda x: x - root, 0.0, 1.0) == pytest.approx(root, abs=2.0**-50)
     assert sectioned_root(lambda x: x + 1.0, 0.0, 1.0) == 0.0
 
 
-def test_falling_roots_and_their_slopes() -> None:
+def test_falling_roots_and_slopes_are_found() -> None:
     rates = np.array([0.5, 2.0, 20.0])
     roots = np.array([0.1, 0.5, 0.9])
 

@@ -12,7 +12,7 @@ from service.privacy.numerics.running_sums import running_sum_error, running_sum
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 99, 100, 5000])
-def test_sums_are_within_their_error(length: int) -> None:
+def test_running_sums_are_within_error_bound(length: int) -> None:
     random = np.random.default_rng([41, length])
     values = np.exp(random.uniform(-700, 0, length)) * random.choice([-1.0, 1.0], length)
     exact = list(accumulate(map(Fraction, values.tolist())))

@@ -1,4 +1,4 @@
-"""Points of the unit circle less their first terms, and Fourier sums, against mpmath and their definitions."""
+"""Points of the unit circle minus their first terms, and Fourier sums, against mpmath and their definitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEED = 20312
 
 
 @pytest.mark.parametrize("phase", [1e-12, 1e-5, 0.3, 0.79, 0.81, -2.0, 3.1])
-def test_multiples_lose_little_however_small_the_phase(phase: float) -> None:
+def test_multiples_are_accurate_for_tiny_phases(phase: float) -> None:
     count = 9
     full, rest = multiples(np.array([[phase]]), count)
     with mpmath.workdps(50):
@@ -23,13 +23,13 @@ def test_multiples_lose_little_however_small_the_phase(phase: float) -> None:
             left = whole - mpmath.mpc(0, x)
             lost = (8 * k + 16) * UNIT_ROUNDOFF
             assert abs(mpmath.mpc(full[k, 0]) - whole) <= lost * min(abs(x), 2 * k)
-            # The power series leaves out 4e-13 of the imaginary part; the real part is exact to rounding.
+            # The power series omits 4e-13 of the imaginary part; the real part is exact up to rounding.
             assert abs(mpmath.mpc(rest[k, 0]) - left) <= (lost + 4e-13) * max(x**2, abs(left))
 
 
 @pytest.mark.parametrize("points", [3, 40, 600])
 @pytest.mark.parametrize("nodes", [1, 2, 50])
-def test_fourier_sums_are_within_their_rounding(points: int, nodes: int) -> None:
+def test_fourier_sums_are_within_rounding_bound(points: int, nodes: int) -> None:
     random = np.random.default_rng([SEED, points, nodes])
     weights = random.normal(size=(2, 3, nodes)) + 1j * random.normal(size=(2, 3, nodes))
     step, x = random.uniform(0.01, 0.2, 3), random.uniform(-3.0, 3.0, (points, 3))
@@ -37,6 +37,6 @@ def test_fourier_sums_are_within_their_rounding(points: int, nodes: int) -> None
     phases = x[:, :, None] * step[:, None] * np.arange(nodes)
     truth = np.einsum("sln,xln->sxl", weights, np.exp(-1j * phases)).real
     size = np.abs(weights).sum(axis=-1)[:, None, :]
-    # Both sides round their phases h k x, and the sum beside it has errors of its own.
+    # Both sides round their phases h k x, and the direct sum has errors of its own.
     allowed = (sums.rounding(points) + nodes + 16) * UNIT_ROUNDOFF + 8 * UNIT_ROUNDOFF * np.abs(phases).max()
     assert (np.abs(sums.real(x) - truth) <= allowed * size).all()

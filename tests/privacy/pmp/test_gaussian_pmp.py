@@ -1,4 +1,4 @@
-"""PMP of the Gaussian mechanism: Proposition 12 and the truth on a line, against references, oracles and laws."""
+"""PMP of the Gaussian mechanism: Proposition 12 and the exact value on a line, against references, oracles and laws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def summed(values: Any, noise_std: float, delta: float, clip_radius: float | Non
 
 
 def oracle_mean(epsilon: mpf, points: FloatArray, point: int, noise_std: float) -> mpf:
-    """The left side of Proposition 12 for one point, in 40 digits."""
+    """Return the left side of Proposition 12 for one point, in 40 digits."""
     total = mpf(0)
     for other in np.delete(points, point, axis=0):
         squares = [(mpf(float(a)) - mpf(float(b))) ** 2 for a, b in zip(points[point], other, strict=True)]
@@ -51,7 +51,7 @@ def oracle_mean(epsilon: mpf, points: FloatArray, point: int, noise_std: float) 
 
 
 @pytest.mark.parametrize(("upper", "lower"), [("p12_eps", "true_eps"), ("p12_n6", None)])
-def test_reference_sums(upper: str, lower: str | None) -> None:
+def test_sums_match_reference(upper: str, lower: str | None) -> None:
     row = ROWS[upper]
     given = row["inputs"]
     found = summed(given["f"], given["sigma"], given["delta"])
@@ -62,15 +62,15 @@ def test_reference_sums(upper: str, lower: str | None) -> None:
         assert found.epsilon.lower == pytest.approx(ROWS[lower]["value"], rel=0, abs=ROWS[lower]["abs_tol"])
 
 
-def test_the_truth_for_six_of_twelve() -> None:
+def test_lower_bound_for_six_of_twelve_matches_reference() -> None:
     row = ROWS["true_n6"]
     given = row["inputs"]
-    # The reference is over the two extreme points, which are the most exposed.
+    # The reference covers the two extreme points, which are the most exposed.
     found = summed(given["f"], given["sigma"], given["delta"])
     assert found.epsilon.lower == pytest.approx(row["value"], rel=0, abs=row["abs_tol"])
 
 
-def test_the_reference_mean() -> None:
+def test_mean_matches_reference() -> None:
     row = ROWS["p12_mean_n100"]
     release = GaussianRelease("mean", row["inputs"]["n"], None, row["inputs"]["sigma"])
     found = gaussian_pmp(np.linspace(-1, 1, 200)[:, None], release, row["inputs"]["delta"])
@@ -80,7 +80,7 @@ def test_the_reference_mean() -> None:
 
 @pytest.mark.parametrize("delta", [1e-200, 1e-20, 1e-3, 0.3])
 @pytest.mark.parametrize("dimension", [1, 3])
-def test_proposition_12_against_40_digits(dimension: int, delta: float) -> None:
+def test_proposition_12_matches_40_digits(dimension: int, delta: float) -> None:
     points = RANDOM.standard_normal((9, dimension)) * RANDOM.choice([1.0, 10.0], (9, 1))
     found = exposure_upper_bound(QueryPoints.of(points, None, 1 / 0.75), delta)
     with mpmath.workdps(mpmath.mp.dps + 250):
@@ -90,8 +90,11 @@ def test_proposition_12_against_40_digits(dimension: int, delta: float) -> None:
         assert below > delta or found.epsilon == 0
 
 
-def test_all_ways_to_pass_the_points_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Solving every point is the simplest way; looking at all pairs first, or widening epsilon, must not do better."""
+def test_all_search_strategies_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simplest strategy solves for every point.
+
+    Screening all pairs first or widening epsilon must not give a smaller bound.
+    """
     shapes = [RANDOM.standard_normal((300, 4)), RANDOM.standard_normal((300, 1)) ** 3, _circle(300)]
     for points in shapes:
         placed = QueryPoints.of(points, None, 1.0)
@@ -111,7 +114,7 @@ def _circle(count: int) -> FloatArray:
     return np.stack((np.cos(angles), np.sin(angles)), axis=1)
 
 
-def test_padded_distances_are_upper_ends() -> None:
+def test_padded_distances_are_upper_bounds() -> None:
     for points in (
         RANDOM.standard_normal((200, 3)),
         RANDOM.standard_normal((200, 60)) * 10.0 ** RANDOM.uniform(-6, 6, (200, 1)),
@@ -124,8 +127,8 @@ def test_padded_distances_are_upper_ends() -> None:
         assert (placed.ratios(7) >= np.delete(exact[7], 7)).all()
 
 
-def test_one_record_of_two_is_differential_privacy() -> None:
-    """n = 1: the mixtures are the two releases themselves, and both ends meet the worst case."""
+def test_one_record_of_two_equals_differential_privacy() -> None:
+    """With n = 1 the mixtures are the two releases themselves, and both bounds meet the worst case."""
     for delta in (1e-200, 1e-5, 0.2):
         release = GaussianRelease("sum", 1, 0.5, 0.4)
         found = gaussian_pmp(np.array([[-0.5], [0.5]]), release, delta).epsilon
@@ -135,7 +138,7 @@ def test_one_record_of_two_is_differential_privacy() -> None:
 
 
 def brute_truth(values: list[float], size: int, noise_std: float, delta: float) -> float:
-    """The truth on a line by a fine grid of outcomes, from the definition: both orders, all points."""
+    """Return the exact value on a line by a fine grid of outcomes, from the definition: both orders, all points."""
     largest = 0.0
     outcomes = np.linspace(min(values) * len(values) - 12, max(values) * len(values) + 12, 400_001)
     step = outcomes[1] - outcomes[0]
@@ -157,7 +160,7 @@ def brute_truth(values: list[float], size: int, noise_std: float, delta: float) 
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 4), (2, 4), (3, 4), (2, 5)])
-def test_the_line_against_a_grid_of_outcomes(size: int, count: int) -> None:
+def test_bounds_on_line_enclose_grid_of_outcomes(size: int, count: int) -> None:
     values = [0.0, 0.4, 1.7, -0.8, 0.9][:count]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / 0.6)
     bound = exposure_upper_bound(placed, 0.02)
@@ -172,8 +175,8 @@ TRUTH = "service.privacy.pmp.gaussian.lower_bound"
 
 @pytest.mark.parametrize("noise_std", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("size", [1, 4, 6, 11])
-def test_three_lower_ends_keep_their_order(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the order of lower bounds: subsets written out, half-lines, and moments, from the largest."""
+def test_three_lower_bounds_are_ordered(size: int, noise_std: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the largest to the smallest: enumerated subsets, half-lines, and moments."""
     values = [*RANDOM.standard_normal(11).tolist(), 6.0]
     placed = QueryPoints.of(np.array(values)[:, None], None, 1 / noise_std)
     bound = exposure_upper_bound(placed, 1e-3)
@@ -185,12 +188,12 @@ def test_three_lower_ends_keep_their_order(size: int, noise_std: float, monkeypa
     assert truth.method == "sets"
     assert moments.method == "moments"
     assert 0 <= moments.epsilon <= half_lines.epsilon <= truth.epsilon * (1 + 1e-9) + 1e-9
-    if truth.epsilon < 12:  # masses are not yet hidden in rounding, and the best sets of an outlier are half-lines
+    if truth.epsilon < 12:  # Masses are above rounding error, and the best sets of an outlier are half-lines.
         assert half_lines.method == "half_lines"
         assert half_lines.epsilon == pytest.approx(truth.epsilon, rel=1e-3, abs=1e-3)
 
 
-def test_moments_see_far_outliers() -> None:
+def test_moments_detect_far_outliers() -> None:
     values = [*RANDOM.standard_normal(199).tolist(), 3e4]
     found = summed(values, 1.0, 1e-3)
     assert found.known is not None
@@ -198,8 +201,8 @@ def test_moments_see_far_outliers() -> None:
     assert found.epsilon.lower > 1
 
 
-def test_half_lines_of_many_points_against_draws() -> None:
-    """The masses of 100 of 200 points, drawn: the bound must be that of the drawn masses, within their error."""
+def test_half_lines_of_many_points_match_draws() -> None:
+    """The masses of 100 of 200 points are drawn. The bound must equal that of the drawn masses, within their error."""
     values = RANDOM.standard_normal(200) / 3
     found = summed(values, 1.0, 0.01)
     assert found.known is not None
@@ -220,7 +223,7 @@ def test_half_lines_of_many_points_against_draws() -> None:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7])
-def test_ends_keep_their_order_and_laws(dimension: int) -> None:
+def test_bounds_are_ordered_and_invariant(dimension: int) -> None:
     points = RANDOM.standard_normal((10, dimension))
     found = summed(points, 0.8, 0.01)
     moved = summed(points[::-1] + 3.0, 0.8, 0.01)
@@ -235,7 +238,7 @@ def test_ends_keep_their_order_and_laws(dimension: int) -> None:
     assert mean.epsilon.upper == pytest.approx(found.epsilon.upper, rel=1e-11)
 
 
-def test_clipping_bounds_the_parameter_by_the_worst_case() -> None:
+def test_clipped_parameter_is_at_most_worst_case() -> None:
     points = RANDOM.standard_normal((30, 2)) * 100
     release = GaussianRelease("sum", 15, 1.0, 0.5)
     found = gaussian_pmp(points, release, 1e-4)
@@ -244,7 +247,7 @@ def test_clipping_bounds_the_parameter_by_the_worst_case() -> None:
     assert found.epsilon.upper == pytest.approx(summed(inside, 0.5, 1e-4).epsilon.upper, rel=1e-9)
 
 
-def test_duplicates_and_floors() -> None:
+def test_duplicates_and_large_deltas_give_zero() -> None:
     assert summed([2.0] * 6, 1.0, 0.0).epsilon.upper == 0
     assert summed([2.0] * 6, 1.0, 1e-9).epsilon.upper == 0
     assert summed([0.0, 0.0, 0.0, 1.0], 1.0, 1.0).epsilon.upper == 0
@@ -253,12 +256,12 @@ def test_duplicates_and_floors() -> None:
     assert (endless.lower, endless.upper) == (math.inf, math.inf)
     doubled = summed([0.0, 0.0, 1.0, 1.0], 1.0, 0.01)
     assert 0 < doubled.epsilon.lower <= doubled.epsilon.upper
-    # Far from the origin nothing is lost: differences are taken first.
+    # Far from the origin no accuracy is lost, because differences are taken first.
     far = summed((1e8 + np.arange(10.0)).tolist(), 1.0, 1e-3)
     assert far.epsilon.upper == pytest.approx(summed(np.arange(10.0).tolist(), 1.0, 1e-3).epsilon.upper, rel=1e-11)
 
 
-def test_copies_that_hide_each_other_are_not_called_endless() -> None:
+def test_duplicates_give_finite_lower_bound() -> None:
     """One record of five ones and five zeros: the log ratio is at most ln(9/4), whatever the noise."""
     release = GaussianRelease("sum", 1, None, 1e-3)
     found = gaussian_pmp(np.repeat([0.0, 1.0], 5)[:, None], release, 0.0).epsilon
@@ -276,13 +279,13 @@ def test_copies_that_hide_each_other_are_not_called_endless() -> None:
         (0.1, 0.5, 0.9, 0.95),
     ],
 )
-def test_success_bounds(epsilon: float, delta: float, prior: float, value: float) -> None:
+def test_success_bounds_match_closed_form(epsilon: float, delta: float, prior: float, value: float) -> None:
     assert success_bound(epsilon, delta, prior) == pytest.approx(value, rel=1e-14)
     assert success_bound(epsilon, delta, prior) >= value * (1 - 1e-16)
 
 
 def test_success_bounds_are_attained() -> None:
-    """The best test under an (epsilon, delta) trade-off, by brute force over its false positive rates."""
+    """The oracle is the best test under an (epsilon, delta) trade-off, by brute force over its false positive rates."""
     rates = np.linspace(0, 1, 200_001)
     for epsilon, delta, prior in ((0.7, 0.05, 0.3), (2.0, 1e-3, 0.5), (0.2, 0.2, 0.6)):
         power = np.minimum(
@@ -292,8 +295,8 @@ def test_success_bounds_are_attained() -> None:
         assert success_bound(epsilon, delta, prior) == pytest.approx(best, abs=1e-5)
 
 
-def test_the_error_that_hides_in_a_table_is_padded() -> None:
-    """delta(epsilon; r) of the cell is at least that of every r in it."""
+def test_table_error_is_padded() -> None:
+    """delta(epsilon; r) of a cell is at least that of every r in the cell."""
     points = RANDOM.standard_normal((400, 5))
     placed = QueryPoints.of(points, None, 1.0)
     shares = bounds._shares(placed, np.arange(400), 2.0, math.log(1e-3))

@@ -1,4 +1,4 @@
-"""The accurate profile of the Gaussian mechanism: against mpmath, reference rows and its own laws."""
+"""The accurate profile of the Gaussian mechanism: against mpmath, reference rows and its laws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROMISED = 1e-13
 
 
 def exact_log_delta(epsilon: float, ratio: float) -> mpf:
-    """Balle and Wang's formula as it stands, with digits enough for its cancellation."""
+    """Evaluate the formula of Balle and Wang with enough digits for its cancellation."""
     with mpmath.workdps(400):
         eps, r = mpf(epsilon), mpf(ratio)
 
@@ -38,7 +38,7 @@ def exact_log_delta(epsilon: float, ratio: float) -> mpf:
 
 
 def arguments() -> list[tuple[float, float]]:
-    """Over the promised range, dense where delta is between 1e-300 and 1 - 1e-300, with both of its ends."""
+    """Draw arguments over the promised range, dense where delta is between 1e-300 and 1 - 1e-300, with both limits."""
     generator = np.random.default_rng(5)
     found: list[tuple[float, float]] = []
     while len(found) < 150:
@@ -50,7 +50,7 @@ def arguments() -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize(("epsilon", "ratio"), arguments())
-def test_the_profile_is_accurate_in_its_logarithm(epsilon: float, ratio: float) -> None:
+def test_log_profile_has_promised_accuracy(epsilon: float, ratio: float) -> None:
     truth = exact_log_delta(epsilon, ratio)
     low, high = map(float, log_delta(epsilon, ratio))
     assert low <= truth <= high
@@ -59,13 +59,13 @@ def test_the_profile_is_accurate_in_its_logarithm(epsilon: float, ratio: float) 
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["quantity"] == "ln delta(eps)"], ids=lambda row: row["id"])
-def test_reference_profiles(row: dict[str, Any]) -> None:
+def test_profiles_match_reference(row: dict[str, Any]) -> None:
     low, high = map(float, log_delta(row["inputs"]["eps"], row["inputs"]["Delta_over_sigma"]))
     assert 0.5 * (low + high) == pytest.approx(row["value"], rel=0, abs=row["abs_tol"])
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["quantity"] == "smallest sigma"], ids=lambda row: row["id"])
-def test_reference_noise(row: dict[str, Any]) -> None:
+def test_noise_matches_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     found = noise_std_at(given["eps"], math.exp(given["ln_delta"]), Enclosure.point(float(given["Delta"])))
     assert found.upper == pytest.approx(row["value"], rel=0, abs=row["abs_tol"])
@@ -75,7 +75,7 @@ def test_reference_noise(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row["quantity"] == "smallest eps>=0"], ids=lambda row: row["id"]
 )
-def test_reference_epsilons(row: dict[str, Any]) -> None:
+def test_epsilons_match_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     found = epsilon_at(math.exp(given["ln_delta"]), Enclosure.point(float(given["Delta_over_sigma"])))
     assert found.upper == pytest.approx(row["value"], rel=0, abs=row["abs_tol"])
@@ -91,7 +91,7 @@ def test_ratio_and_epsilon_are_inverse(epsilon: float, delta: float) -> None:
     assert back.upper >= epsilon * (1 - 1e-12)
 
 
-def test_the_profile_falls_with_epsilon_and_rises_with_the_ratio() -> None:
+def test_profile_decreases_with_epsilon_and_increases_with_ratio() -> None:
     epsilons, ratios = np.linspace(0, 60, 400), np.geomspace(1e-8, 300, 400)
     for ratio in (1e-4, 0.3, 0.5000001, 2.0, 50.0):
         bounds = delta_bounds(epsilons, ratio)
@@ -101,12 +101,12 @@ def test_the_profile_falls_with_epsilon_and_rises_with_the_ratio() -> None:
         assert (bounds.lower[:-1] <= bounds.upper[1:]).all()
 
 
-def test_the_ends_of_the_range() -> None:
+def test_range_limits_give_limits() -> None:
     nothing = Enclosure.point(0.0)
     assert epsilon_at(1e-5, nothing).upper == epsilon_at(0.0, nothing).upper == 0
     assert epsilon_at(0.0, Enclosure.point(1e-9)).lower == math.inf
     assert epsilon_at(1.0, Enclosure.point(100.0)).upper == 0
-    # delta(0) = erf(r/sqrt 8): a delta above it needs no epsilon.
+    # delta(0) = erf(r/sqrt 8): a larger delta needs no epsilon.
     assert epsilon_at(math.erf(1 / math.sqrt(8)) * (1 + 1e-12), Enclosure.point(1.0)).upper == 0
     assert epsilon_at(math.erf(1 / math.sqrt(8)) * (1 - 1e-12), Enclosure.point(1.0)).lower > 0
     huge = delta_bounds(np.array([0.0, 1e40]), np.array([1e90, 1e-3]))

@@ -1,4 +1,4 @@
-"""PMP of the exponential mechanism against 40-digit enumeration, reference values, and the laws that bind its parts."""
+"""PMP of the exponential mechanism against 40-digit enumeration, reference values, and laws."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def exact(population: Population) -> ExponentialPmp:
 
 
 def given(logits: FloatArray) -> Population:
-    """A population with these logits; the losses that give them are exact."""
+    """Return a population with these logits, whose losses are exact."""
     return Population.of(Losses.given(-logits), 1.0)
 
 
 def drawn(seed: int, size: float = 1.0) -> FloatArray:
-    """Logits of 1 to 4 objects at 2 to 8 points."""
+    """Draw logits of 1 to 4 objects at 2 to 8 points."""
     generator = np.random.default_rng(seed)
     objects, half = int(generator.integers(2, 5)), int(generator.integers(1, 5))
     return size * generator.normal(size=(objects, 2 * half))
@@ -58,7 +58,7 @@ def holds(enclosure: Enclosure, truth: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reference_values(name: str) -> None:
+def test_pmp_matches_reference(name: str) -> None:
     row, found = ROWS[name], exact(population_of(CASES[name])[1])
     assert found.epsilon.lower - row["abs_tol"] <= row["value"] <= found.epsilon.upper + row["abs_tol"]
     assert found.epsilon.upper - found.epsilon.lower <= 1e-11 * max(found.epsilon.upper, 1.0)
@@ -66,19 +66,22 @@ def test_reference_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["em_1d_n2", "em_large_eps"])
-def test_reference_readings_of_the_population(name: str) -> None:
+def test_population_quantities_match_reference(name: str) -> None:
     losses, population = population_of(case := CASES[f"{name}_two"])
     by_sensitivity = case["eps"] * losses.widest_range / (case["Delta_l"] * case["n"])
     assert by_sensitivity == pytest.approx(ROWS[f"{name}_sens"]["value"], abs=ROWS[f"{name}_sens"]["abs_tol"])
     bounds = swap_bounds(population)
-    # The reference takes the mean of e^s over the partners where ours takes that of e^-s: never the smaller bound.
+    # The reference takes the mean of e^s over the partners; the service takes that of e^-s, which is never the smaller
+    # bound.
     reference, tolerance = ROWS[f"{name}_swap"]["value"], ROWS[f"{name}_swap"]["abs_tol"]
     assert ROWS[f"{name}_two"]["value"] <= bounds.either.max() <= reference + tolerance
     assert mean_of_largest_swaps(population) == pytest.approx(reference, abs=tolerance)
 
 
 def mean_of_largest_swaps(population: Population) -> float:
-    """Largest ln of the mean of e^s over the n partners with the largest s, over objects and points, both ways."""
+    """Return the largest ln of the mean of e^s over the n partners with the largest s, over objects and points, both
+    ways.
+    """
     logits, half = population.logits, population.half
     found: list[float] = []
     for own in logits:
@@ -92,8 +95,8 @@ def mean_of_largest_swaps(population: Population) -> float:
 
 
 @pytest.mark.parametrize("notion", ["EM PMP", "EM DP on X", "EM PMP bound"])
-def test_reference_rows_are_all_known(notion: str) -> None:
-    """Rows without inputs in the file cannot be repeated; all others are."""
+def test_every_reference_row_is_tested(notion: str) -> None:
+    """Rows without inputs in the file cannot be repeated; all other rows are."""
     tested = {
         *CASES,
         "em_two_n50",
@@ -106,7 +109,7 @@ def test_reference_rows_are_all_known(notion: str) -> None:
 
 @pytest.mark.parametrize("size", [0.01, 1.0, 30.0, 1000.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_every_ratio_is_that_of_plain_enumeration(seed: int, size: float) -> None:
+def test_every_ratio_matches_plain_enumeration(seed: int, size: float) -> None:
     logits = drawn(seed, size)
     population = given(logits)
     found, truth = exact_log_ratios(population), pmp_oracle.log_ratios(logits.tolist())
@@ -117,7 +120,7 @@ def test_every_ratio_is_that_of_plain_enumeration(seed: int, size: float) -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_distances_with_clipping_and_outliers(seed: int) -> None:
+def test_clipped_distances_with_outliers_match_enumeration(seed: int) -> None:
     generator = np.random.default_rng(seed)
     points, objects = generator.normal(size=(8, 3)), generator.normal(size=(3, 3))
     points[0] *= 1e6
@@ -128,8 +131,8 @@ def test_distances_with_clipping_and_outliers(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_objects_far_away_cost_no_digits(seed: int) -> None:
-    """However far they are, on whatever sides, beside near ones: 1e9 times the radius, and logits of 1e15."""
+def test_distant_objects_cost_no_digits(seed: int) -> None:
+    """Objects lie on any side, up to 1e9 times the radius and logits of 1e15 away, beside near ones."""
     generator = np.random.default_rng(seed)
     dimension, radius = int(generator.integers(1, 3)), float(10 ** generator.uniform(-6, 0))
     points = generator.normal(size=(2 * int(generator.integers(2, 4)), dimension))
@@ -148,15 +151,15 @@ def test_objects_far_away_cost_no_digits(seed: int) -> None:
     assert among.relative_width() < 1e-9
 
 
-def test_both_forms_of_the_sums_agree() -> None:
+def test_linear_and_log_sums_agree() -> None:
     population = given(drawn(3, 2.0))
     linear, logarithmic = exponential_exact._linear_sums(population), exponential_exact._log_sums(population)
     for one, other in zip(linear, logarithmic, strict=True):
         assert np.abs(one - other).max() <= 1e-13
 
 
-def test_one_direction_alone_is_too_small() -> None:
-    """Erratum of Proposition 9: as printed it takes in/out only, which is the smaller one for some data."""
+def test_single_direction_is_too_small() -> None:
+    """Erratum of Proposition 9: as printed it takes in/out only, which is the smaller ratio for some data."""
     too_small = 0
     for seed in range(8):
         population = given(drawn(seed, 2.0))
@@ -166,7 +169,7 @@ def test_one_direction_alone_is_too_small() -> None:
     assert 0 < too_small < 8
 
 
-def test_the_maximiser_is_where_the_ratio_is() -> None:
+def test_maximiser_is_position_of_largest_ratio() -> None:
     for seed in range(10):
         population = given(drawn(seed))
         found, ratios = exact(population), exact_log_ratios(population)
@@ -188,7 +191,7 @@ def test_swap_bounds_hold_for_every_object_point_and_direction(seed: int, size: 
 
 @pytest.mark.parametrize("size", [0.1, 3.0, 300.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_adjacent_subsets(seed: int, size: float) -> None:
+def test_adjacent_subsets_match_oracle(seed: int, size: float) -> None:
     logits = drawn(seed, size)[:, :6]
     population = given(logits)
     bounds, truth = swap_bounds(population), pmp_oracle.adjacent_epsilon(logits.tolist())
@@ -201,15 +204,15 @@ def test_adjacent_subsets(seed: int, size: float) -> None:
         assert enclosed.lower == pytest.approx(enumerated.lower, rel=1e-12)
 
 
-def test_one_record_of_two_is_differential_privacy() -> None:
-    """n = 1: PMP is DP (Corollary 4 with the same delta on both sides)."""
+def test_one_record_of_two_equals_differential_privacy() -> None:
+    """With n = 1, PMP is DP (Corollary 4 with the same delta on both sides)."""
     population = given(drawn(1)[:, :2])
     bounds = swap_bounds(population)
     worst = adjacent_epsilon(population, bounds, enumerate_subsets=True)
     assert exact(population).epsilon.upper == pytest.approx(worst.upper, rel=1e-12)
 
 
-def test_pmp_is_at_most_the_privacy_among_adjacent_subsets() -> None:
+def test_pmp_is_at_most_privacy_among_adjacent_subsets() -> None:
     for seed in range(10):
         population = given(drawn(seed, 2.0))
         worst = adjacent_epsilon(population, swap_bounds(population), enumerate_subsets=True)
@@ -226,7 +229,7 @@ def test_objects_with_equal_losses_reveal_nothing(logits: FloatArray) -> None:
     assert bounds.either.max() == 0.0
 
 
-def test_what_a_point_adds_to_all_objects_alike_cancels() -> None:
+def test_shift_of_all_logits_of_a_point_cancels() -> None:
     logits = drawn(5)
     outliers = 1e3 * np.arange(logits.shape[1])
     one, other = exact(given(logits)).epsilon, exact(given(logits + outliers)).epsilon
@@ -234,27 +237,27 @@ def test_what_a_point_adds_to_all_objects_alike_cancels() -> None:
     assert other.lower <= one.upper
 
 
-def test_the_order_of_points_and_objects_does_not_matter() -> None:
+def test_order_of_points_and_objects_does_not_matter() -> None:
     logits = drawn(7)
     turned = exact(given(logits[::-1, ::-1])).epsilon
     assert exact(given(logits)).epsilon.upper == pytest.approx(turned.upper, rel=1e-12)
 
 
 @pytest.mark.parametrize(("radius", "longest"), [(10.0, 1.0), (0.5, 1.0), (2.0, 0.0)])
-def test_the_sensitivity_of_distances_in_a_ball_is_attained(radius: float, longest: float) -> None:
-    """C + min(C, |w|): from the far side of the ball to the nearest point of it."""
+def test_sensitivity_of_distances_in_ball_is_attained(radius: float, longest: float) -> None:
+    """C + min(C, |w|), from the far side of the ball to its nearest point."""
     objects = np.array([[longest, 0.0], [0.0, longest / 2]])
     nearest = min(longest, radius)
     attained = float(norms_of(objects[0] - np.array([-radius, 0.0])) - norms_of(objects[0] - np.array([nearest, 0.0])))
     assert ball_sensitivity(objects, radius) == pytest.approx(attained, rel=1e-15)
 
 
-def test_norms_of_large_and_small_vectors() -> None:
+def test_norms_of_large_and_small_vectors_do_not_overflow() -> None:
     vectors = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0]])
     assert norms_of(vectors) == pytest.approx([5e200, 5e-200, 0.0], rel=1e-15)
 
 
-def test_conversions_of_the_reference() -> None:
+def test_conversions_match_reference() -> None:
     for row in ROWS.values():
         if row["notion"] not in ("PMP->MIA", "PMP->MIP"):
             continue
@@ -264,7 +267,7 @@ def test_conversions_of_the_reference() -> None:
         assert found.upper - found.lower <= 1e-14
 
 
-def test_conversions_at_the_ends() -> None:
+def test_conversions_at_limits_are_exact() -> None:
     nothing, everything = Enclosure.point(0.0), Enclosure.point(math.inf)
     assert holds(success_bound(nothing), Fraction(1, 2))
     assert (tight_eta(nothing).lower, success_bound(everything).upper, tight_eta(everything).upper) == (0.0, 1.0, 0.5)

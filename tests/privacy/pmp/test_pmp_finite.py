@@ -21,14 +21,14 @@ Table = list[list[float]]
 
 
 def modular_sums(values: list[int], modulus: int) -> tuple[Rows, list[tuple[int, ...]]]:
-    """The sum of the chosen values modulo a number, as a deterministic mechanism."""
+    """Return the sum of the chosen values modulo a number, as a deterministic mechanism."""
     subsets = list(combinations(range(len(values)), len(values) // 2))
     sums = [sum(values[place] for place in subset) % modulus for subset in subsets]
     return Rows.of([[float(output == value) for output in range(modulus)] for value in sums]), subsets
 
 
 def counted_sums(size: int) -> MembershipTable:
-    """Count sums of the values 0 to 2n - 1 modulo 2n: a point in the data shifts the sums of the others."""
+    """Count sums of the values 0 to 2n - 1 modulo 2n. A point in the data shifts the sums of the others."""
     modulus = 2 * size
     sums: list[list[list[int]]] = [[], []]
     for point in range(modulus):
@@ -64,11 +64,11 @@ def meets(found: Enclosure, row: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row["notion"] in ("PMP finite", "Bayes MIA")])
-def test_reference_values(name: str) -> None:
+def test_pmp_matches_reference(name: str) -> None:
     row = ROWS[name]
     table = table_of(row)
     if name == "mod_n6_paper":
-        # The paper divides the largest and the smallest count of different outputs: an upper bound only.
+        # The paper divides the largest by the smallest count of different outputs, which is only an upper bound.
         found = math.log(table.with_point.max() / table.without.min())
         assert found == pytest.approx(row["value"], abs=row["abs_tol"])
         assert table.epsilon().epsilon.upper < found
@@ -81,7 +81,7 @@ def test_reference_values(name: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "ratio"), [(3, (2, 1)), (4, (5, 4)), (6, (38, 37)), (7, (124, 121))])
-def test_modular_sums_have_small_ratios(size: int, ratio: tuple[int, int]) -> None:
+def test_modular_sums_match_exact_ratios(size: int, ratio: tuple[int, int]) -> None:
     values = list(range(2 * size))
     with mpmath.workdps(40):
         truth = mpmath.log(mpmath.mpf(ratio[0]) / ratio[1])
@@ -94,7 +94,7 @@ def test_modular_sums_have_small_ratios(size: int, ratio: tuple[int, int]) -> No
 
 
 def random_table(seed: int) -> tuple[Table, list[tuple[int, ...]]]:
-    """Dyadic probabilities of 3 outputs for the halves of 2 to 6 points, some of them zero."""
+    """Draw dyadic probabilities of 3 outputs for the halves of 2 to 6 points, some of them zero."""
     generator = np.random.default_rng(seed)
     points = 2 * int(generator.integers(1, 4))
     subsets = list(combinations(range(points), points // 2))
@@ -105,7 +105,7 @@ def random_table(seed: int) -> tuple[Table, list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.3, 2.0, 599.0, 601.0, 1e6])
 @pytest.mark.parametrize("seed", range(8))
-def test_random_tables_against_fractions(seed: int, epsilon: float) -> None:
+def test_random_tables_match_fractions(seed: int, epsilon: float) -> None:
     rows, subsets = random_table(seed)
     points, count = 2 * len(subsets[0]), len(subsets) // 2
     pairs: list[tuple[list[Fraction], list[Fraction]]] = []
@@ -141,7 +141,7 @@ def test_random_tables_against_fractions(seed: int, epsilon: float) -> None:
     worst = AdjacentTable.of(Rows.of(rows), subsets)
     assert_encloses(worst.epsilon(), largest_log_ratio(adjacent))
     assert_encloses(worst.delta(epsilon), smallest_delta(adjacent, epsilon))
-    assert table.delta(epsilon).lower <= worst.delta(epsilon).upper  # joint convexity
+    assert table.delta(epsilon).lower <= worst.delta(epsilon).upper  # Joint convexity.
 
 
 Pairs = list[tuple[list[Fraction], list[Fraction]]]
@@ -183,7 +183,7 @@ def test_equal_rows_reveal_exactly_nothing() -> None:
     assert (table.epsilon().epsilon.upper, table.delta(0.0).upper, worst.epsilon().upper) == (0.0, 0.0, 0.0)
 
 
-def test_ratios_beyond_the_largest_double() -> None:
+def test_ratios_beyond_largest_double_are_handled() -> None:
     rows, subsets = [[1.0, 5e-324], [0.0, 1.0]], [[0], [1]]
     for found in (MembershipTable.of(Rows.of(rows), subsets), AdjacentTable.of(Rows.of(rows), subsets)):
         assert found.delta(1e6).upper == pytest.approx(1.0, abs=1e-12)
@@ -191,21 +191,21 @@ def test_ratios_beyond_the_largest_double() -> None:
     assert_encloses(largest.epsilon, mpmath.log(mpmath.mpf(2) ** 1072))
 
 
-def test_rows_that_sum_to_a_little_more_than_one() -> None:
+def test_rows_summing_slightly_above_one_are_normalised() -> None:
     table = MembershipTable.of(Rows.of([[1.0 + 5e-10, 0.0], [0.0, 1.0 + 5e-10]]), [[0], [1]])
     for found in (table.delta(0.0), table.delta(1e3), table.bayes_success()):
         assert 1 - 1e-12 <= found.lower <= found.upper == 1.0
 
 
-def test_an_output_that_never_comes_does_not_count() -> None:
+def test_output_with_probability_zero_does_not_count() -> None:
     table = MembershipTable.of(Rows.of([[0.5, 0.0, 0.5], [0.25, 0.0, 0.75]]), [[0], [1]])
     found = table.epsilon()
     assert found.epsilon.upper == pytest.approx(math.log(2), rel=1e-14)
     assert (found.point_index, found.output_index, found.direction) == (0, 0, "in_over_out")
 
 
-def test_randomised_response_attains_eta_and_success() -> None:
-    """n = 1 and the truth told with chance e^eps/(1 + e^eps): the Bayes attack reaches Lemma 6."""
+def test_randomised_response_attains_eta_and_success_bound() -> None:
+    """With n = 1 and truth probability e^eps/(1 + e^eps), the Bayes attack attains Lemma 6."""
     chance = math.exp(1.5) / (1 + math.exp(1.5))
     table = MembershipTable.of(Rows.of([[chance, 1 - chance], [1 - chance, chance]]), [[0], [1]])
     assert table.epsilon().epsilon.upper == pytest.approx(1.5, rel=1e-13)

@@ -1,4 +1,4 @@
-"""Sampled PMP: draws against their law, intervals against what enumeration knows, bounds against their coverage."""
+"""Sampled PMP: draws against their distribution, intervals against exact enumeration, bounds against their coverage."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def drawn(seed: int, objects: int, half: int, size: float) -> Population:
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_intervals_hold_what_enumeration_finds(seed: int, size: float) -> None:
-    """Ten intervals of confidence 0.999 each: a miss would be a defect."""
+def test_intervals_contain_enumerated_values(seed: int, size: float) -> None:
+    """Ten intervals of confidence 0.999 each: a miss indicates a defect."""
     population = drawn(seed, 3, 4, size)
     bounds, truth = swap_bounds(population), exact_log_ratios(population)
     odds = sampled_log_odds(population, bounds, 1000, seed, 0.001)
@@ -58,8 +58,8 @@ def test_more_samples_narrow_the_interval() -> None:
     assert many.upper < bounds.either.max()
 
 
-def test_two_objects_on_a_grid_of_one_hundred_points() -> None:
-    """The reference counts subsets by their sum, which is exact on a grid."""
+def test_two_objects_on_grid_match_reference() -> None:
+    """The reference counts subsets by their sum, which is exact on a grid of 100 points."""
     row = ROWS["em_two_n50"]
     values = np.array([(7 * k % 31) / 10 - 1.5 for k in range(100)])
     population = given(np.stack([np.zeros(100), 0.3 * values]))
@@ -69,7 +69,7 @@ def test_two_objects_on_a_grid_of_one_hundred_points() -> None:
     assert found.upper - found.lower <= 0.2 * row["value"]
 
 
-def test_subsets_are_drawn_by_their_weight() -> None:
+def test_subsets_are_drawn_with_their_weight() -> None:
     scores = np.array([0.3, -1.0, 2.0, 0.0, -0.5, 1.0])
     table = exponential_sampler._log_symmetric_polynomials(scores, 3)
     count = 20_000
@@ -83,7 +83,7 @@ def test_subsets_are_drawn_by_their_weight() -> None:
     assert sum((found[subset] - value) ** 2 / value for subset, value in expected.items()) < 50
 
 
-def test_the_chances_of_one_subset_are_those_of_its_exchanges() -> None:
+def test_membership_chances_of_subset_match_exchanges() -> None:
     logits = np.random.default_rng(2).normal(size=(3, 6))
     members = np.array([[True, False, True, True, False, False]])
     [found] = exponential_sampler._chances_of_membership(logits, 1, members)
@@ -102,7 +102,7 @@ def test_the_chances_of_one_subset_are_those_of_its_exchanges() -> None:
         assert found[point] == pytest.approx(np.mean([other / (own + other) for other in others]), rel=1e-12)
 
 
-def test_the_envelope_is_above_the_law_and_near_it() -> None:
+def test_envelope_dominates_the_law_closely() -> None:
     logits = np.random.default_rng(3).normal(size=(4, 12)) / 2
     weights = exponential_sampler._tilts(logits, 6)
     assert weights.sum(axis=1) == pytest.approx(np.ones(4))
@@ -117,7 +117,7 @@ def test_the_envelope_is_above_the_law_and_near_it() -> None:
         assert np.exp(heights).mean() > 0.3
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_same_seed_gives_same_result() -> None:
     population = drawn(4, 3, 5, 1.0)
     bounds = swap_bounds(population)
     one, same, other = (
@@ -126,7 +126,7 @@ def test_the_same_seed_draws_the_same() -> None:
     assert one == same != other
 
 
-def test_logits_beyond_sampling_keep_the_swap_bound() -> None:
+def test_logits_too_large_for_sampling_keep_swap_bound() -> None:
     population = drawn(5, 3, 16, 1000.0)
     bounds = swap_bounds(population)
     found = exponential_pmp(population, bounds, Sampling(100, 0, 0.9), exact=False)
@@ -135,14 +135,14 @@ def test_logits_beyond_sampling_keep_the_swap_bound() -> None:
 
 
 @pytest.mark.parametrize("sampling", [Sampling(1, 0, 0.9), Sampling(100, 0, 1.0), Sampling(100, 0, 0.0)])
-def test_sampling_outside_its_domain(sampling: Sampling) -> None:
+def test_sampling_options_outside_domain_raise(sampling: Sampling) -> None:
     population = drawn(6, 2, 3, 1.0)
     with pytest.raises(OutOfDomain):
         exponential_pmp(population, swap_bounds(population), sampling, exact=False)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 8, 17, 400])
-def test_bounds_on_means_of_constants(rounds: int) -> None:
+def test_bounds_on_means_of_constants_are_valid(rounds: int) -> None:
     constants = np.array([0.0, 0.25, 1.0])
     found = mean_at_least(np.tile(constants, (rounds, 1)), np.ones(3), 10.0)
     assert (found <= constants).all()
@@ -151,8 +151,11 @@ def test_bounds_on_means_of_constants(rounds: int) -> None:
         assert (found[1:] > 0.9 * constants[1:]).all()
 
 
-def test_bounds_on_means_hold_as_often_as_they_promise() -> None:
-    """About at most 200 of 2000 columns at failure 0.1 may miss; 260 is more than four deviations above."""
+def test_bounds_on_means_have_promised_coverage() -> None:
+    """About 200 of 2000 columns may miss at failure probability 0.1.
+
+    The limit of 260 is more than four standard deviations above.
+    """
     generator = np.random.default_rng(9)
     for draw, mean in (
         (generator.random((300, 2000)) < 0.05, 0.05),

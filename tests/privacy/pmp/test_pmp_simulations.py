@@ -1,4 +1,4 @@
-"""Simulated parent sets: reference means of the paper's figures, determinism, and what every trial must satisfy."""
+"""Simulated parent sets: mean values of the paper's figures, determinism, and inequalities that hold in every trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def known(trials: list[Trial | None]) -> list[Trial]:
     return [trial for trial in trials if trial is not None]
 
 
-def test_the_ratio_of_figure_1() -> None:
+def test_mean_ratio_matches_figure_1() -> None:
     trials = known([exponential(FIGURE_1, ON_POPULATION, number) for number in range(400)])
     row = ROWS["fig1_s1_ratio"]
     assert np.mean([trial.epsilon_pmp / trial.epsilon for trial in trials]) == pytest.approx(
@@ -35,7 +35,7 @@ def test_the_ratio_of_figure_1() -> None:
     )
 
 
-def test_figure_4_contradicts_its_caption() -> None:
+def test_figure_4_matches_reference_and_not_its_caption() -> None:
     row = ROWS["fig4_epsX10"]
     given = row["inputs"]
     law = DataLaw(given["n"], given["d"], float(given["sigma_data"]), float(given["C"]), 0, 1.0)
@@ -47,7 +47,7 @@ def test_figure_4_contradicts_its_caption() -> None:
         assert trial.by_sensitivity == pytest.approx(10.0, rel=1e-9)
 
 
-def test_the_same_seed_gives_the_same_numbers() -> None:
+def test_same_seed_gives_same_trial() -> None:
     law = DataLaw(20, 3, 1.0, 2.0, 1, 10.0)
     budget = Budget(3.0, "mechanism", "sensitivity")
     assert gaussian_trial(law, budget, 0.01, 5, 2) == gaussian_trial(law, budget, 0.01, 5, 2)
@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert exponential(FIGURE_1, ON_POPULATION, 0) != exponential(FIGURE_1, ON_POPULATION, 0, seed=2)
 
 
-def test_practical_is_below_exact_is_below_sensitivity() -> None:
+def test_epsilon_pmp_is_at_most_exact_and_sensitivity_epsilon() -> None:
     law = DataLaw(4, 2, 1.0, 5.0, 1, 100.0)
     for number in range(10):
         trial = exponential(law, Budget(8.0, "mechanism", "sensitivity"), number, with_exact=True)
@@ -67,14 +67,14 @@ def test_practical_is_below_exact_is_below_sensitivity() -> None:
         assert trial.by_sensitivity <= trial.epsilon * (1 + 1e-9)
 
 
-def test_the_exact_reading_is_met() -> None:
+def test_exact_budget_is_met() -> None:
     for number in range(3):
         trial = exponential(FIGURE_1, Budget(2.0, "population", "exact"), number)
         assert trial is not None
         assert trial.exact == pytest.approx(2.0, rel=1e-6)
 
 
-def test_gaussian_trials_stay_below_the_population_and_the_ball() -> None:
+def test_gaussian_trials_are_at_most_population_and_ball_epsilon() -> None:
     law = DataLaw(30, 4, 1.0, 3.0, 2, 10.0)
     for number in range(5):
         trial = gaussian_trial(law, Budget(4.0, "mechanism", "sensitivity"), 1e-3, 1, number)
@@ -83,8 +83,8 @@ def test_gaussian_trials_stay_below_the_population_and_the_ball() -> None:
         assert trial.by_sensitivity <= 4 * (1 + 1e-9)
 
 
-def test_what_cannot_be_reached_is_none() -> None:
-    """In one dimension with one object, or all objects alike, no epsilon tells anything about the data."""
+def test_unattainable_budget_is_none() -> None:
+    """With one object in one dimension, or with equal objects, no epsilon reveals anything about the data."""
     one_object = exponential_trial(FIGURE_1, 1, ON_POPULATION, "attained", 1, 0, with_exact=False)
     assert one_object is not None
     assert one_object.epsilon_pmp == 0

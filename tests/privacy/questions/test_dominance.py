@@ -1,4 +1,4 @@
-"""Which curve is harder: verdicts follow from enclosures alone, and claim nothing that these leave open."""
+"""Comparison of curves: verdicts follow from enclosures alone, and claim nothing that the enclosures leave open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATES = np.array([0.1, 0.2, 0.3])
 
 
 def points(power: EnclosureArray | None = None, type_two_error: EnclosureArray | None = None) -> CurvePoints:
-    """Points of which only one reading is known, or none."""
+    """Return points of which one quantity is known, or none."""
     count = 3 if power is None else len(power.lower)
     unknown = EnclosureArray(np.zeros(count), np.ones(count))
     return CurvePoints(
@@ -31,14 +31,14 @@ def verdict(first: CurvePoints, second: CurvePoints) -> Verdict:
     return compare(RATES, (first, Evidence.EXACT), (second, Evidence.EXACT)).verdict
 
 
-def test_a_smaller_power_or_a_larger_error_is_harder() -> None:
+def test_smaller_power_or_larger_error_is_harder() -> None:
     assert verdict(points(at(0.2, 0.3, 0.4)), points(at(0.3, 0.3, 0.5))) is Verdict.FIRST_IS_HARDER
     assert verdict(points(at(0.3, 0.3, 0.5)), points(at(0.2, 0.3, 0.4))) is Verdict.SECOND_IS_HARDER
     small, large = at(1e-30, 1e-40, 1e-50), at(2e-30, 2e-40, 2e-50)
     assert verdict(points(type_two_error=large), points(type_two_error=small)) is Verdict.FIRST_IS_HARDER
 
 
-def test_logarithms_decide_where_ends_underflow() -> None:
+def test_logarithms_decide_when_bounds_underflow() -> None:
     zero, least = np.zeros(3), np.full(3, 5e-324)
     smaller = EnclosureArray(zero, least, np.full(3, -2001.0), np.full(3, -2000.0))
     larger = EnclosureArray(zero, least, np.full(3, -1999.0), np.full(3, -1998.0))
@@ -47,7 +47,7 @@ def test_logarithms_decide_where_ends_underflow() -> None:
     assert verdict(points(type_two_error=plain), points(type_two_error=smaller)) is Verdict.UNDECIDED
 
 
-def test_what_overlaps_is_undecided_and_counted() -> None:
+def test_overlapping_enclosures_are_undecided_and_counted() -> None:
     wide = compare(
         RATES,
         (points(at(0.2, 0.3, 0.4, width=0.01)), Evidence.EXACT),
@@ -57,7 +57,7 @@ def test_what_overlaps_is_undecided_and_counted() -> None:
     assert wide.evidence is Evidence.CERTIFIED
 
 
-def test_equal_numbers_are_equal_and_so_is_one_reading() -> None:
+def test_equal_points_and_same_object_are_equal() -> None:
     assert verdict(points(at(0.2, 0.3, 0.4)), points(at(0.2, 0.3, 0.4))) is Verdict.EQUAL
     one = points()
     assert verdict(one, one) is Verdict.EQUAL
@@ -65,7 +65,7 @@ def test_equal_numbers_are_equal_and_so_is_one_reading() -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 1, 0, 2]])
-def test_curves_cross_between_the_nearest_rates_where_they_are_told_apart(order: list[int]) -> None:
+def test_crossing_lies_between_nearest_distinguishable_rates(order: list[int]) -> None:
     rates = np.array([0.1, 0.2, 0.3, 0.4])[order]
     first = at(*np.array([0.2, 0.4, 0.5, 0.9])[order], width=0.01)
     second = at(*np.array([0.3, 0.41, 0.49, 0.7])[order], width=0.01)
@@ -73,7 +73,7 @@ def test_curves_cross_between_the_nearest_rates_where_they_are_told_apart(order:
     assert (found.verdict, found.crossings, found.undecided) == (Verdict.CROSSING, ((0.1, 0.4),), 2)
 
 
-def test_touching_is_not_crossing() -> None:
+def test_touching_curves_do_not_cross() -> None:
     first, second = points(at(0.2, 0.3, 0.4)), points(at(0.3, 0.3, 0.5))
     assert compare(RATES, (first, Evidence.EXACT), (second, Evidence.EXACT)).crossings == ()
     touching = points(at(0.3, 0.3, 0.3)), points(at(0.3, 0.2, 0.3))
@@ -84,7 +84,7 @@ ENDS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.
 
 
 @given(ENDS)
-def test_no_claim_is_false_for_any_truth_inside(ends: list[tuple[float, float, float, float]]) -> None:
+def test_verdict_holds_for_every_curve_inside_enclosures(ends: list[tuple[float, float, float, float]]) -> None:
     sides = [
         EnclosureArray(
             np.array([min(row[place], row[place + 1]) for row in ends]),
@@ -97,7 +97,7 @@ def test_no_claim_is_false_for_any_truth_inside(ends: list[tuple[float, float, f
     swapped = {Verdict.FIRST_IS_HARDER: Verdict.SECOND_IS_HARDER, Verdict.SECOND_IS_HARDER: Verdict.FIRST_IS_HARDER}
     assert back.verdict is swapped.get(found.verdict, found.verdict)
     assert back.crossings == found.crossings
-    hostile = sides[0].upper - sides[1].lower  # the truth that is worst for 'first is harder'
+    hostile = sides[0].upper - sides[1].lower  # The least favourable values for 'first is harder'.
     kind = sides[0].lower - sides[1].upper
     assert (found.verdict in (Verdict.FIRST_IS_HARDER, Verdict.EQUAL)) == bool((hostile <= 0).all())
     for start, end in found.crossings:

@@ -1,4 +1,4 @@
-"""Earlier bounds: their printed values, where they apply, and that ours is never above them."""
+"""Earlier published bounds: their printed values, where they apply, and that the service is never above them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.privacy.threat_models.test_prior_aware import EPSILONS
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1, 0.9])
-def test_earlier_bounds_never_undercut(epsilon: float, delta: float) -> None:
+def test_service_is_never_above_earlier_bounds(epsilon: float, delta: float) -> None:
     curve = WorstCase().curves(built({"type": "approximate_dp", "epsilon": epsilon, "delta": delta})).add
     known = DpParameters(epsilon, delta)
 
@@ -36,7 +36,7 @@ def test_earlier_bounds_never_undercut(epsilon: float, delta: float) -> None:
         assert not undercut(gain, known.advantage_over_prior(prior))
 
 
-def test_which_earlier_bounds_apply() -> None:
+def test_earlier_bounds_are_listed_where_they_apply() -> None:
     def names(bounds: Any) -> list[str]:
         return [bound.name for bound in bounds]
 
@@ -59,8 +59,10 @@ def test_which_earlier_bounds_apply() -> None:
     ("epsilon", "yeom", "erlingsson", "sablayrolles"),
     [(1.0, 1.0, 0.816060279414279, 0.75), (2.0, 1.0, 0.932332358381694, 1.0), (0.1, 0.552585459, 0.547581291, 0.525)],
 )
-def test_printed_values_of_earlier_bounds(epsilon: float, yeom: float, erlingsson: float, sablayrolles: float) -> None:
-    """Section 5.1: at epsilon 1 they are 81.6 % and 75 %, at epsilon 2 93.2 % (printed 95 %) and 100 %."""
+def test_earlier_bounds_match_printed_values(
+    epsilon: float, yeom: float, erlingsson: float, sablayrolles: float
+) -> None:
+    """Section 5.1: 81.6 % and 75 % at epsilon 1; 93.2 % (printed as 95 %) and 100 % at epsilon 2."""
     found = {bound.name: bound.value.upper for bound in DpParameters(epsilon, 0.0).attack_accuracy(0.5, None)}
     wanted = {"yeom": yeom, "erlingsson": erlingsson, "sablayrolles": sablayrolles}
     assert found == pytest.approx(wanted, abs=1e-9)

@@ -1,4 +1,4 @@
-"""The regret of mu: against the gap on fine grids, and what it has to be by its definition."""
+"""The regret of mu: against the gap on fine grids, and against its definition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def curves(mechanism: Any) -> Any:
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize("name", RUNS)
-def test_the_gap_on_a_fine_grid_is_inside(name: str, direction: str) -> None:
+def test_regret_encloses_gap_on_fine_grid(name: str, direction: str) -> None:
     curve = getattr(curves(RUNS[name]), direction)
     mu = gaussian_dp.mu(curve, 1e-9, 1e-9).value.upper
     found = regret(curve, mu)
@@ -41,8 +41,8 @@ def test_the_gap_on_a_fine_grid_is_inside(name: str, direction: str) -> None:
     assert found.upper - found.lower <= 1e-3
 
 
-def test_no_rate_of_both_errors_escapes_when_it_is_raised_by_the_regret() -> None:
-    """The definition: f(alpha + k) - k <= g_mu(alpha)."""
+def test_curve_shifted_by_regret_lies_below_gaussian_curve() -> None:
+    """The definition is f(alpha + k) - k <= g_mu(alpha)."""
     curve = curves(RUNS["run"]).add
     mu = gaussian_dp.mu(curve, 1e-9, 1e-9).value.upper
     raised = regret(curve, mu).upper
@@ -51,7 +51,7 @@ def test_no_rate_of_both_errors_escapes_when_it_is_raised_by_the_regret() -> Non
     assert np.all(moved <= special.ndtr(-special.ndtri(alphas) - mu) + 1e-9)
 
 
-def test_a_larger_mu_has_more_regret() -> None:
+def test_larger_mu_has_more_regret() -> None:
     curve = curves(RUNS["laplace"]).add
     found = [regret(curve, mu) for mu in (1.1, 1.5, 2.5)]
     assert found[0].upper < found[1].lower

@@ -1,4 +1,4 @@
-"""mu of Gaussian DP by tangents: of closed forms beside the search of their points, and of runs with wide lines."""
+"""mu of Gaussian DP by tangents: closed forms against the search over points, and runs with wide enclosures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _one_step(random: Generator) -> dict[str, Any]:
     return sampled(rate, inner) if random.uniform() < 0.7 else inner
 
 
-def test_tangents_enclose_what_points_find() -> None:
+def test_tangents_agree_with_search_over_points() -> None:
     random, compared = np.random.default_rng(SEED), 0
     for _ in range(15):
         spec = _one_step(random)
@@ -64,7 +64,7 @@ def test_a_run_that_reveals_nearly_all_has_an_empty_range_at_little_cost() -> No
     assert work.done <= advantage.done + 100
 
 
-def test_both_directions_are_those_of_the_hull() -> None:
+def test_mu_of_both_directions_is_that_of_the_hull() -> None:
     random = np.random.default_rng(SEED + 1)
     for _ in range(6):
         spec = sampled(math.exp(random.uniform(-5, -0.1)), gaussian(math.exp(random.uniform(-0.5, 2))))
@@ -79,8 +79,8 @@ def test_both_directions_are_those_of_the_hull() -> None:
             assert found.value.relative_width() <= 1e-8, spec
 
 
-# A run whose lines are wide all over the range: a search of long lists of points left mu open within 5 %.
-def test_mu_of_two_steps_of_little_noise_is_narrow() -> None:
+# A run with wide enclosures over the whole range: a search over long lists of points left mu uncertain by 5 %.
+def test_mu_of_two_steps_with_little_noise_is_narrow() -> None:
     both = choose.pair(built(dpsgd(0.1, 0.001, 2))).both
     found = gaussian_dp.mu(both, 1e-9, 1e-9)
     assert found.value.relative_width() <= 1e-5
@@ -89,7 +89,7 @@ def test_mu_of_two_steps_of_little_noise_is_narrow() -> None:
 
 
 def _mu_of_a_polygon(atoms: Atoms, rate_min: float, error_min: float) -> Any:
-    """mu of a curve that is its own inverse: of its vertices in the range, and of both ends of that."""
+    """Return mu of a self-inverse polygonal curve, from its vertices in the range and from both range limits."""
     points = [(mpf(rate_min), atoms.error(rate_min)), (atoms.error(error_min), mpf(error_min))]
     points += [(alpha, 1 - power) for alpha, power in atoms.vertices]
     if atoms.error(rate_min) < error_min:
@@ -98,8 +98,8 @@ def _mu_of_a_polygon(atoms: Atoms, rate_min: float, error_min: float) -> Any:
     return max((mpmath.sqrt(2) * (mpmath.erfinv(1 - 2 * x) + mpmath.erfinv(1 - 2 * y)) for x, y in inside), default=0)
 
 
-# Between vertices lines have no inner maximum, so that a handful of points in many digits is the whole answer.
-def test_mu_of_responses_is_that_of_their_vertices() -> None:
+# Between vertices, segments have no inner maximum, so a few points in many digits give the whole answer.
+def test_mu_of_responses_matches_their_vertices() -> None:
     random = np.random.default_rng(SEED + 2)
     with mpmath.workdps(50):
         for _ in range(12):
@@ -115,8 +115,8 @@ def test_mu_of_responses_is_that_of_their_vertices() -> None:
                 assert found.lower <= truth <= found.upper, (spec, rate_min, error_min)
 
 
-def test_mu_of_a_gaussian_curve_is_its_shift_over_every_range_that_it_reaches() -> None:
-    """Draw shifts down to 1e-15. A range is empty where the type II error at its first rate is too small."""
+def test_mu_of_gaussian_curve_is_its_shift() -> None:
+    """Shifts are drawn down to 1e-15. A range is empty if the type II error at its first rate is too small."""
     random = np.random.default_rng(SEED + 3)
     for _ in range(60):
         shift = math.exp(random.uniform(math.log(1e-15), math.log(10.0)))

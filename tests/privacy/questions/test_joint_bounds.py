@@ -1,4 +1,4 @@
-"""Bounds by other numbers of the same curve: exact numbers of Gaussian runs lie inside, and known laws are used."""
+"""Bounds from other numbers of the same curve: exact numbers of Gaussian runs lie inside, and known laws are used."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ DIGITS: Final = 60
 
 
 def log_profile(mu: float, eps: float) -> float:
-    """ln of Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
+    """Return ln of Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
     with mpmath.workdps(DIGITS):
         far = mpmath.mpf(eps) / mu
         return float(mpmath.log(mpmath.ncdf(mu / 2 - far) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - far)))
 
 
 def log_power(mu: float, alpha: float) -> float:
-    """ln of Phi(mu + Phi^-1(alpha))."""
+    """Return ln of Phi(mu + Phi^-1(alpha))."""
     with mpmath.workdps(DIGITS):
         quantile = mpmath.findroot(lambda x: mpmath.log(mpmath.ncdf(x)) - mpmath.log(alpha), -math.sqrt(2))
         return float(mpmath.log(mpmath.ncdf(mu + quantile)))
 
 
 def around(value: float, random: np.random.Generator) -> tuple[float, float]:
-    """A random enclosure, often a wide one."""
+    """Draw a random enclosure of the value, often a wide one."""
     below, above = 10 ** random.uniform(-12, 2, 2)
     return value - below, value + above
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_truths_lie_between_the_bounds(seed: int) -> None:
+def test_exact_values_lie_between_bounds(seed: int) -> None:
     random = np.random.default_rng([3107, seed])
     mu = float(random.uniform(0.4, 4))
     known = JointBounds()
@@ -63,12 +63,12 @@ def test_truths_lie_between_the_bounds(seed: int) -> None:
         assert low <= truth <= high
 
 
-def test_a_smaller_epsilon_bounds_delta() -> None:
+def test_delta_at_smaller_epsilon_is_upper_bound() -> None:
     known = JointBounds(profile={1.0: (-20.0, -19.0), 3.0: (-math.inf, 0.0)})
     assert known.log_profile(3.0) == (-math.inf, -19.0)
 
 
-def test_a_larger_epsilon_bounds_delta_from_below() -> None:
+def test_delta_at_larger_epsilon_is_lower_bound() -> None:
     known = JointBounds(profile={2.0: (-20.0, -19.0)})
     assert known.log_profile(1.0)[0] == -20.0
 
@@ -79,7 +79,7 @@ def test_chords_bound_the_profile() -> None:
     assert known.log_profile(math.log(2))[1] >= math.log(0.25)
 
 
-def test_a_smaller_delta_bounds_epsilon() -> None:
+def test_epsilon_at_smaller_delta_is_upper_bound() -> None:
     known = JointBounds(epsilon={1e-3: (0.8, 7.0), 1e-5: (1.3, 1.4)})
     least, most = known.epsilon_ends(1e-3)
     assert least == 0.8
@@ -91,12 +91,12 @@ def test_powers_bound_epsilon() -> None:
     assert known.epsilon_ends(1e-6)[0] == pytest.approx(math.log((0.5 - 1e-6) / 0.01), rel=1e-9)
 
 
-def test_delta_bounds_the_power() -> None:
+def test_delta_bounds_power() -> None:
     known = JointBounds(profile={0.0: (-math.inf, math.log(1e-3))})
     assert known.log_power(0.1)[1] == pytest.approx(math.log(0.101), rel=1e-9)
 
 
-def test_a_number_is_bounded_by_what_another_question_has_for_it() -> None:
+def test_repeated_number_keeps_its_own_bounds() -> None:
     known = JointBounds(power={1e-3: (-5.5, -5.45)}, epsilon={1e-6: (1.5, 1.6)})
     low, high = known.log_power(1e-3)
     assert -5.5 <= low <= high <= -5.45
@@ -104,7 +104,7 @@ def test_a_number_is_bounded_by_what_another_question_has_for_it() -> None:
     assert 1.5 <= low <= high <= 1.6
 
 
-def test_nothing_known_is_the_trivial_bound() -> None:
+def test_without_known_numbers_bounds_are_trivial() -> None:
     known = JointBounds()
     assert known.log_profile(1.0) == (-math.inf, 0.0)
     assert known.log_power(0.5)[1] == 0.0
@@ -119,13 +119,13 @@ def test_extreme_arguments_have_bounds(eps: float) -> None:
 
 
 @pytest.mark.parametrize("alpha", [5e-324, 1e-323, 1.5e-323, 1e-310])
-def test_chords_at_subnormal_rates_are_no_powers_above_the_truth(alpha: float) -> None:
-    known = JointBounds(power={0.6: (math.log(0.6), math.log(0.6))})  # of a run that reveals nothing: P(alpha) = alpha
+def test_chords_at_subnormal_rates_do_not_exceed_power(alpha: float) -> None:
+    known = JointBounds(power={0.6: (math.log(0.6), math.log(0.6))})  # Of a run that reveals nothing: P(alpha) = alpha.
     assert known.log_power(alpha)[0] <= math.log(alpha)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_epsilon_is_read_off_chords(seed: int) -> None:
+def test_epsilon_is_bounded_by_chords(seed: int) -> None:
     random = np.random.default_rng([3108, seed])
     mu, eps = float(random.uniform(0.4, 4)), float(random.uniform(0.5, 6))
     known = JointBounds()

@@ -1,4 +1,4 @@
-"""Inverses of membership bounds: by 60 digits, by reaching their target and not more, at their ends."""
+"""Inverses of membership bounds: against 60 digits, by attaining their target and no more, and at range limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.privacy.threat_models.test_prior_aware import EPSILONS, close, pure
 
 @pytest.mark.parametrize("target", [1e-9, 0.1, 0.5, 0.75, 0.999])
 @pytest.mark.parametrize("prior", [1e-12, 0.05, 0.5, 0.9])
-def test_the_largest_epsilon_is_the_largest(target: float, prior: float) -> None:
+def test_largest_epsilon_matches_closed_form(target: float, prior: float) -> None:
     found = membership_inverse.largest_epsilon(target, prior)
     if found is None:
         assert target < prior
@@ -33,7 +33,7 @@ def test_the_largest_epsilon_is_the_largest(target: float, prior: float) -> None
 
 @pytest.mark.parametrize("gap", [2**-52, 2**-40, 1e-9])
 @pytest.mark.parametrize("prior", [2**-30, 0.25, 0.5, 0.75])
-def test_the_largest_epsilon_keeps_its_digits_close_to_the_prior(gap: float, prior: float) -> None:
+def test_largest_epsilon_keeps_digits_near_prior(gap: float, prior: float) -> None:
     found = membership_inverse.largest_epsilon(prior * (1 + gap), prior)
     assert found is not None
     with mpmath.workdps(60):
@@ -43,7 +43,7 @@ def test_the_largest_epsilon_keeps_its_digits_close_to_the_prior(gap: float, pri
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("target", [1e-300, 0.1, 0.5, 0.999])
-def test_the_largest_sampling_rate_is_the_largest(epsilon: float, target: float) -> None:
+def test_largest_sampling_rate_matches_closed_form(epsilon: float, target: float) -> None:
     found = membership_inverse.largest_sampling_rate(target, epsilon)
     with mpmath.workdps(700):
         a = mpf(target)
@@ -53,7 +53,7 @@ def test_the_largest_sampling_rate_is_the_largest(epsilon: float, target: float)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_no_prior_has_a_larger_advantage(epsilon: float) -> None:
+def test_prior_of_largest_advantage_matches_closed_form(epsilon: float) -> None:
     prior, advantage = membership_inverse.prior_of_largest_advantage(epsilon)
     with mpmath.workdps(700):
         assert close(prior.value, 1 / (1 + mpmath.exp(mpf(epsilon) / 2)))
@@ -67,7 +67,7 @@ def test_no_prior_has_a_larger_advantage(epsilon: float) -> None:
 
 @pytest.mark.parametrize("deletions", [1, 2, 10, 1000, 10**9])
 @pytest.mark.parametrize("confidence", [0.1, 0.5, 0.8, 0.999])
-def test_capacities_are_reached_and_not_more(deletions: int, confidence: float) -> None:
+def test_largest_prior_for_deletions_attains_capacity(deletions: int, confidence: float) -> None:
     for epsilon in (0.0, 0.3, 1.0, 12.0):
         found = membership_inverse.largest_prior_for_deletions(epsilon, confidence, deletions)
         with mpmath.workdps(60):
@@ -83,15 +83,15 @@ def test_capacities_are_reached_and_not_more(deletions: int, confidence: float) 
         assert capacity.lower >= deletions
 
 
-def test_one_deletion_is_the_mirrored_accuracy() -> None:
-    """p_max = 1 - the largest positive accuracy at a prior of B."""
+def test_prior_for_one_deletion_mirrors_accuracy() -> None:
+    """p_max = 1 - the largest positive predictive value at a prior of B."""
     for epsilon, confidence in ((1.0, 0.8), (0.2, 0.99), (5.0, 0.5)):
         prior = membership_inverse.largest_prior_for_deletions(epsilon, confidence, 1).value
         rest = 1 - membership.positive_predictive_value(pure(epsilon), confidence).value.upper
         assert prior.lower == pytest.approx(rest, rel=1e-12)
 
 
-def test_inverses_at_their_ends() -> None:
+def test_inverses_at_range_limits_are_exact() -> None:
     largest_epsilon = membership_inverse.largest_epsilon
     for target, prior in ((1.0, 0.5), (0.3, 0.0), (0.0, 0.0), (1.0, 1.0)):
         found = largest_epsilon(target, prior)
@@ -135,7 +135,7 @@ def test_inverses_at_their_ends() -> None:
         ("deletions", lambda: membership_inverse.largest_prior_for_deletions(0.5, 0.5, 0)),
     ],
 )
-def test_inverses_say_what_is_outside(name: str, call: Any) -> None:
+def test_inverses_outside_domain_raise(name: str, call: Any) -> None:
     with pytest.raises(OutOfDomain) as caught:
         call()
     assert caught.value.name == name

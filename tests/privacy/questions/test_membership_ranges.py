@@ -1,5 +1,7 @@
-"""Membership questions against 700 digits over whole ranges: priors and confidences within 1e-16 of 0 and 1, epsilon up
-to 1e6, rates down to 1e-300, deletions up to 1e12. Both ends hold and keep their digits.
+"""Membership questions against 700 digits over their whole ranges.
+
+Priors and confidences go to within 1e-16 of 0 and 1, epsilon to 1e6, rates down to 1e-300, deletions to 1e12. Both
+bounds are valid and keep their digits.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def _many_digits() -> Any:
 
 
 def probability(generator: np.random.Generator) -> float:
-    """In (0, 1): near 0, near 1, or in between."""
+    """Draw a probability in (0, 1): near 0, near 1, or in between."""
     kind, size = int(generator.integers(0, 4)), float(generator.uniform(0, 1))
     return (10 ** (-300 * size), 1 - 10 ** (-15.9 * size), size, 10 ** (-16 * size))[kind] * (1 - 2.0**-53)
 
@@ -39,7 +41,7 @@ def exponent(generator: np.random.Generator) -> float:
     return (0.0, 10 ** (6 * size), 10 ** (-12 * size), 30 * size)[kind]
 
 
-def keeps(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
+def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
     """Check the bounds and their width; `wide` is u times the largest epsilon, plus the error of roots."""
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
@@ -48,7 +50,7 @@ def keeps(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_posteriors_and_accuracies(seed: int) -> None:
+def test_posteriors_and_accuracies_match_700_digits(seed: int) -> None:
     generator = np.random.default_rng([21, seed])
     for _ in range(DRAWS // 4):
         prior, rate, epsilon = probability(generator), probability(generator), exponent(generator)
@@ -57,26 +59,28 @@ def test_posteriors_and_accuracies(seed: int) -> None:
         power, miss = min(growth * a, 1 - (1 - a) / growth), max(1 - growth * a, (1 - a) / growth)
         least, rest = max(1 - growth * (1 - a), a / growth), min(growth * (1 - a), 1 - a / growth)
         read = membership.positive_predictive_value
-        keeps(read(curve, prior, rate).value, p * power / (p * power + (1 - p) * a))
-        keeps(read(curve, prior, rate, "at_least").value, p * least / (p * least + (1 - p) * a))
-        keeps(read(curve, prior).value, p * growth / (p * growth + 1 - p))
-        keeps(read(curve, prior, None, "at_least").value, p / (p + (1 - p) * growth))
+        assert_narrow_enclosure(read(curve, prior, rate).value, p * power / (p * power + (1 - p) * a))
+        assert_narrow_enclosure(read(curve, prior, rate, "at_least").value, p * least / (p * least + (1 - p) * a))
+        assert_narrow_enclosure(read(curve, prior).value, p * growth / (p * growth + 1 - p))
+        assert_narrow_enclosure(read(curve, prior, None, "at_least").value, p / (p + (1 - p) * growth))
         read = membership.negative_predictive_value
-        keeps(read(curve, prior, rate).value, (1 - p) * (1 - a) / ((1 - p) * (1 - a) + p * miss))
-        keeps(read(curve, prior, rate, "at_least").value, (1 - p) * (1 - a) / ((1 - p) * (1 - a) + p * rest))
-        keeps(read(curve, prior).value, (1 - p) * growth / ((1 - p) * growth + p))
-        keeps(read(curve, prior, None, "at_least").value, (1 - p) / (1 - p + p * growth))
-        keeps(membership.attack_accuracy(curve, prior, rate).value, p * power + (1 - p) * (1 - a))
+        assert_narrow_enclosure(read(curve, prior, rate).value, (1 - p) * (1 - a) / ((1 - p) * (1 - a) + p * miss))
+        assert_narrow_enclosure(
+            read(curve, prior, rate, "at_least").value, (1 - p) * (1 - a) / ((1 - p) * (1 - a) + p * rest)
+        )
+        assert_narrow_enclosure(read(curve, prior).value, (1 - p) * growth / ((1 - p) * growth + p))
+        assert_narrow_enclosure(read(curve, prior, None, "at_least").value, (1 - p) / (1 - p + p * growth))
+        assert_narrow_enclosure(membership.attack_accuracy(curve, prior, rate).value, p * power + (1 - p) * (1 - a))
         advantage = membership.advantage_over_prior(curve, prior).value
-        keeps(advantage, 2 * p * (1 - p) * (growth - 1) / (p * growth + 1 - p))
+        assert_narrow_enclosure(advantage, 2 * p * (1 - p) * (growth - 1) / (p * growth + 1 - p))
         assert advantage.upper <= 2 * math.nextafter(1 - prior, 2)
         smaller, larger = sorted((p, 1 - p))
         excess = max((growth - larger / smaller) / (1 + growth), 0)
-        keeps(membership.attack_accuracy(curve, prior).value, larger + smaller * excess)
+        assert_narrow_enclosure(membership.attack_accuracy(curve, prior).value, larger + smaller * excess)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_inverses(seed: int) -> None:
+def test_inverses_match_700_digits(seed: int) -> None:
     generator = np.random.default_rng([22, seed])
     for _ in range(DRAWS // 4):
         prior, target, epsilon = probability(generator), probability(generator), exponent(generator)
@@ -86,13 +90,17 @@ def test_inverses(seed: int) -> None:
         found = membership_inverse.largest_epsilon_for_deletions(prior, target, deletions)
         assert (found is None) == (odds * (1 - p) < p)
         if found is not None:
-            keeps(found.value, mpmath.log(odds * (1 - p) / p), 1e-10)
-        keeps(membership_inverse.largest_prior_for_deletions(epsilon, target, deletions).value, odds / (odds + growth))
+            assert_narrow_enclosure(found.value, mpmath.log(odds * (1 - p) / p), 1e-10)
+        assert_narrow_enclosure(
+            membership_inverse.largest_prior_for_deletions(epsilon, target, deletions).value, odds / (odds + growth)
+        )
         found = membership_inverse.largest_epsilon(target, prior)
         assert (found is None) == (target < prior)
         if found is not None:
-            keeps(found.value, mpmath.log(b / (1 - b) * (1 - p) / p), 1e-13)
-        keeps(membership_inverse.largest_sampling_rate(target, epsilon).value, b / (b + (1 - b) * growth))
+            assert_narrow_enclosure(found.value, mpmath.log(b / (1 - b) * (1 - p) / p), 1e-13)
+        assert_narrow_enclosure(
+            membership_inverse.largest_sampling_rate(target, epsilon).value, b / (b + (1 - b) * growth)
+        )
         capacity = unlearning.deletion_capacity(ApproximateDpTradeOff(epsilon, 0.0), prior, target).value
         truth = mpmath.floor(-mpmath.log(b) / mpmath.log1p(p / (1 - p) * growth))
         assert capacity.lower <= truth <= capacity.upper
@@ -100,8 +108,8 @@ def test_inverses(seed: int) -> None:
 
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
-def test_priors_at_the_edge_of_a_promise(deletions: int) -> None:
-    """Priors just below 1 - B^{1/m}, where epsilon is all that is left of a difference."""
+def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
+    """For priors just below 1 - B^{1/m}, epsilon is the remainder of a difference."""
     generator = np.random.default_rng(deletions)
     for _ in range(12):
         target = probability(generator)
@@ -111,12 +119,12 @@ def test_priors_at_the_edge_of_a_promise(deletions: int) -> None:
         found = membership_inverse.largest_epsilon_for_deletions(prior, target, deletions)
         assert (found is not None) == (truth >= 0)
         if found is not None:
-            keeps(found.value, truth, 1e-10)
+            assert_narrow_enclosure(found.value, truth, 1e-10)
 
 
 @pytest.mark.parametrize("mu", [0.01, 1.0, 8.0, 30.0])
-def test_type_two_errors_at_complements_of_a_gaussian_curve(mu: float) -> None:
-    """f(1 - a) = Phi(-Phi^-1(1 - a) - mu), for a from 1e-300 to 1/2, also where it is no double."""
+def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> None:
+    """f(1 - a) = Phi(-Phi^-1(1 - a) - mu) for a from 1e-300 to 1/2, also where 1 - a rounds to 1."""
     curve = gaussian_curve(Enclosure.point(mu))
     for rate in (5e-324, 1e-300, 1e-100, 1e-17, 3e-16, 1e-9, 1e-4, 0.3):
         with mpmath.workdps(30):
@@ -134,8 +142,8 @@ def test_type_two_errors_at_complements_of_a_gaussian_curve(mu: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rates_next_to_one_of_curves_known_from_two_sides(seed: int) -> None:
-    """Each end is that of one side, however far apart they are and however small the rate."""
+def test_rates_near_one_of_bracketed_curve_use_both_sides(seed: int) -> None:
+    """Each bound comes from one side, however far apart the sides are and however small the rate is."""
     generator = np.random.default_rng([20261201, seed])
     for _ in range(6):
         least, most = sorted((10.0 ** generator.uniform(-2, 0.8, 2)).tolist())
@@ -147,7 +155,7 @@ def test_rates_next_to_one_of_curves_known_from_two_sides(seed: int) -> None:
             start = -mpmath.sqrt(-2 * mpmath.log(rate) + 1) + 1
             place = mpmath.findroot(lambda x, rate=rate: mpmath.log(mpmath.ncdf(x)) - mpmath.log(rate), start)
             logs = [mpmath.log(mpmath.ncdf(place - mu)) for mu in (most, least)]
-            if logs[0] < -690:  # no search goes there
+            if logs[0] < -690:  # Outside the range of the search.
                 continue
             assert found.log_lower is not None
             assert found.log_upper is not None

@@ -1,4 +1,4 @@
-"""Questions are readings of a curve: the papers' formulas written out again, edge values, directions, suprema."""
+"""Questions as functionals of a curve: the papers' formulas, edge values, directions, suprema."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def encloses(value: Enclosure, truth: float | mpf, slack: float = 0.0) -> bool:
     return mpf(value.lower) <= mpf(truth) * (1 + slack) and mpf(truth) * (1 - slack) <= mpf(value.upper)
 
 
-# The two enclosures below need not be equal, but must have a point in common.
+# The two enclosures below need not be equal, but must have a common number.
 def meet(first: Enclosure, second: Enclosure) -> bool:
     return first.lower <= second.upper and second.lower <= first.upper
 
 
 @every_curve
 @every_direction
-def test_accuracy_is_the_best_over_all_rates(spec: dict[str, Any], direction: str) -> None:
+def test_accuracy_is_largest_over_all_rates(spec: dict[str, Any], direction: str) -> None:
     curve: AbstractTradeOff = getattr(pair_of(spec), direction)
     rates = np.concatenate((np.geomspace(1e-9, 0.4, 150), np.linspace(0.4, 1, 150)))
     for prior in (0.01, 0.3, 0.5, 0.8, 0.999):
@@ -66,15 +66,15 @@ def test_accuracy_is_the_best_over_all_rates(spec: dict[str, Any], direction: st
         at_rates = prior * power.lower + (1 - prior) * (1 - rates)
         assert (at_rates <= best.upper + 1e-15).all()
         assert best.lower >= max(prior, 1 - prior) * (1 - 1e-14)
-        assert at_rates.max() >= best.lower - 5e-3  # what the grid can miss
+        assert at_rates.max() >= best.lower - 5e-3  # Error of the grid.
         for rate in (1e-6, 0.2):
             at_rate = membership.attack_accuracy(curve, prior, rate).value
             assert at_rate.lower <= best.upper
 
 
 @every_curve
-def test_accuracy_of_a_prior_mirrors_that_of_the_rest(spec: dict[str, Any]) -> None:
-    """A member of prior p under add is a non-member of prior 1 - p under remove."""
+def test_accuracy_at_prior_mirrors_complement(spec: dict[str, Any]) -> None:
+    """A member with prior p under add is a non-member with prior 1 - p under remove."""
     pair = pair_of(spec)
     for prior in (1e-9, 0.2, 0.5, 0.7):
         assert meet(
@@ -83,7 +83,7 @@ def test_accuracy_of_a_prior_mirrors_that_of_the_rest(spec: dict[str, Any]) -> N
 
 
 @every_curve
-def test_advantage_is_free_of_direction(spec: dict[str, Any]) -> None:
+def test_advantage_does_not_depend_on_direction(spec: dict[str, Any]) -> None:
     pair = pair_of(spec)
     readings = [membership.advantage(curve).value for curve in (pair.add, pair.remove, pair.both)]
     assert meet(readings[0], readings[1])
@@ -94,7 +94,7 @@ def test_advantage_is_free_of_direction(spec: dict[str, Any]) -> None:
 
 @every_curve
 @pytest.mark.parametrize("prior", [1e-12, 0.1, 0.5, 0.99])
-def test_predictive_values_keep_their_order(spec: dict[str, Any], prior: float) -> None:
+def test_predictive_values_are_ordered(spec: dict[str, Any], prior: float) -> None:
     curve = add_of(spec)
     for question, blind in (
         (membership.positive_predictive_value, prior),
@@ -110,8 +110,8 @@ def test_predictive_values_keep_their_order(spec: dict[str, Any], prior: float) 
             assert above.lower <= most.upper
 
 
-def test_predictive_values_of_pure_dp() -> None:
-    """Thudi et al. 2022, Theorem 1 and Corollary 1; at rates on the first and last piece they are attained."""
+def test_predictive_values_of_pure_dp_match_theorem() -> None:
+    """Thudi et al. 2022, Theorem 1 and Corollary 1. The values are attained at rates on the first and last segment."""
     curve = add_of(PURE_2)
     with mpmath.workdps(40):
         for prior in (1e-30, 0.25, 0.9):
@@ -130,8 +130,8 @@ def test_predictive_values_of_pure_dp() -> None:
 
 
 @pytest.mark.parametrize("rate", [1e-300, 1e-20, 1e-17, 3e-9, 0.3])
-def test_the_least_predictive_value_at_small_rates(rate: float) -> None:
-    """f(1 - rate) of the Gaussian curve, where 1 - rate is no double."""
+def test_least_predictive_value_at_small_rates_matches_formula(rate: float) -> None:
+    """The oracle is f(1 - rate) of the Gaussian curve, where 1 - rate rounds to 1."""
     with mpmath.workdps(400):
         tail = mpf(rate)
         x = mpf(float(special.ndtri(rate)))
@@ -145,7 +145,7 @@ def test_the_least_predictive_value_at_small_rates(rate: float) -> None:
     assert value.relative_width() < 1e-9 or least < 1e-300
 
 
-def test_no_information_leaves_the_prior() -> None:
+def test_without_information_posterior_is_prior() -> None:
     curve = add_of(NOTHING)
     for prior in (0.0, 0.2, 1.0):
         assert encloses(membership.positive_predictive_value(curve, prior).value, prior)
@@ -182,7 +182,7 @@ def test_edges_have_exact_answers(spec: dict[str, Any]) -> None:
     assert unlearning.deletion_capacity(curve, 0.3, 1.0).value.upper == 0
 
 
-def test_safe_ends_never_promise_too_much() -> None:
+def test_safe_value_is_the_conservative_bound() -> None:
     curve = add_of(CURVES["sampled_laplace"])
     readings = {
         "upper": [
@@ -211,7 +211,7 @@ def test_safe_ends_never_promise_too_much() -> None:
 
 @pytest.mark.parametrize("prior", [1e-12, 1e-4, 0.02, 0.6])
 @pytest.mark.parametrize("confidence", [1e-9, 0.8, 0.999])
-def test_deletion_capacity_of_pure_dp(prior: float, confidence: float) -> None:
+def test_deletion_capacity_of_pure_dp_matches_formula(prior: float, confidence: float) -> None:
     with mpmath.workdps(40):
         log_l = -mpmath.log1p(mpmath.exp(2) * mpf(prior) / (1 - mpf(prior)))
         truth = int(mpmath.floor(mpmath.log(mpf(confidence)) / log_l))
@@ -219,8 +219,8 @@ def test_deletion_capacity_of_pure_dp(prior: float, confidence: float) -> None:
     assert (reading.value.lower, reading.value.upper) == (truth, truth)
 
 
-def test_an_ambiguous_floor_returns_both_integers() -> None:
-    """B = L^3 rounded to a double: no enclosure can tell 2 from 3, so 2 is safe."""
+def test_ambiguous_floor_returns_both_integers() -> None:
+    """B = L^3 rounded to a double: no enclosure separates 2 from 3, so 2 is safe."""
     growth = math.exp(2) * 0.25 / 0.75
     reading = unlearning.deletion_capacity(add_of(PURE_2), 0.25, (1 / (1 + growth)) ** 3)
     assert (reading.value.lower, reading.value.upper) == (2.0, 3.0)
@@ -259,13 +259,13 @@ def test_gdp_mu_is_the_supremum_over_its_range(spec: dict[str, Any], direction: 
         reading = gaussian_dp.mu(curve, rate_min, error_min)
         last = float(curve.reversed().type_two_error(np.array([error_min])).lower[0])
         searched = largest_mu(curve, rate_min, last) if last > rate_min else 0.0
-        assert searched <= reading.value.upper * (1 + 1e-9)  # differences of quantiles lose some digits
+        assert searched <= reading.value.upper * (1 + 1e-9)  # Differences of quantiles lose some digits.
         assert reading.value.lower >= searched - 1e-7 * (1 + searched)
         assert reading.value.upper <= reading.global_mu.upper * (1 + 1e-12)
         assert reading.value.relative_width() <= 1e-8 or reading.value.upper < 1e-6
 
 
-def test_gdp_mu_of_a_gaussian_is_its_own() -> None:
+def test_gdp_mu_of_gaussian_is_its_mu() -> None:
     for mu in (1e-3, 1.0, 7.0):
         reading = gaussian_dp.mu(add_of({"type": "gdp", "mu": mu}), 1e-9, 1e-9)
         assert encloses(reading.value, mu)
@@ -274,7 +274,7 @@ def test_gdp_mu_of_a_gaussian_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 5.0, 40.0, 650.0, 720.0, 1e5])
-def test_global_mu_of_pure_dp_touches_at_the_kink(epsilon: float) -> None:
+def test_global_mu_of_pure_dp_touches_at_kink(epsilon: float) -> None:
     value = gaussian_dp.mu(add_of({"type": "pure_dp", "epsilon": epsilon}), 0.0, 0.0).global_mu
     with mpmath.workdps(40):
         target = -mpmath.log1p(mpmath.exp(mpf(epsilon)))
@@ -287,7 +287,7 @@ def test_global_mu_of_pure_dp_touches_at_the_kink(epsilon: float) -> None:
     assert value.relative_width() < 1e-10
 
 
-def test_global_mu_of_sampled_steps() -> None:
+def test_global_mu_of_sampled_steps_matches_formula() -> None:
     assert encloses(gaussian_dp.mu(add_of(sampled(0.01, gaussian(0.5))), 1e-9, 1e-9).global_mu, 2.0)
     for spec in (laplace(0.5), sampled(0.2, laplace(0.5))):
         curve = add_of(spec)
@@ -318,15 +318,13 @@ QUESTIONS: dict[str, Question] = {
 
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS.keys())
 @pytest.mark.parametrize("bad", [-1e-9, 1.0000001, math.nan, math.inf])
-def test_values_outside_the_domain_are_refused(
-    question: Callable[[AbstractTradeOff, float], object], bad: float
-) -> None:
+def test_values_outside_domain_raise(question: Callable[[AbstractTradeOff, float], object], bad: float) -> None:
     with pytest.raises(OutOfDomain):
         question(add_of(gaussian(1.0)), bad)
 
 
-def test_a_mu_over_an_empty_range_says_so() -> None:
-    """Check that the answer is no number where everything is revealed: mu 0 would mean the opposite."""
+def test_mu_over_empty_range_has_note() -> None:
+    """If everything is revealed, a mu of 0 would mean the opposite, so the answer carries a note."""
     revealed = gaussian_dp.mu(add_of({"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0}), 1e-9, 1e-9)
     assert (revealed.value.upper, revealed.global_mu.lower) == (0.0, math.inf)
     assert revealed.notes == (gaussian_dp.NOTHING_IN_RANGE,)
@@ -335,8 +333,8 @@ def test_a_mu_over_an_empty_range_says_so() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_mu_over_a_range_that_may_be_empty_is_not_said_to_be_zero(seed: int) -> None:
-    """Check two bounds of which one reveals everything, so that curves between them may have points in the range."""
+def test_mu_over_possibly_empty_range_is_not_zero(seed: int) -> None:
+    """One of two bounds reveals everything, and curves between the bounds may have points in the range."""
     generator = np.random.default_rng([20261202, seed])
     revealing = add_of({"type": "approximate_dp", "epsilon": 10.0 ** generator.uniform(2, 6), "delta": 0.5})
     for least in (add_of(gaussian(10.0 ** generator.uniform(-1, 2))), revealing):

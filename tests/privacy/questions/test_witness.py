@@ -1,4 +1,4 @@
-"""Witnesses: a bound that holds is never refuted, and one that does not is refuted where it is worst."""
+"""Witnesses: a valid bound is never refuted, and an invalid bound is refuted at its worst point."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SLOPES = (-1.5, -0.2, 0.0, 0.1, 0.9, 3.0)
 
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("slope", SLOPES)
-def test_lines_that_hold_are_not_refuted_and_lower_ones_are(name: str, slope: float) -> None:
+def test_only_invalid_supporting_lines_are_refuted(name: str, slope: float) -> None:
     curve = CURVES[name]
     delta = curve.profile_at(slope)
     assert witness_above_line(curve, SupportingLine(slope, delta.upper)) is None
-    if delta.lower < 1e-100:  # the attack would need a rate or a margin that doubles do not have
+    if delta.lower < 1e-100:  # The attack would need a rate or a margin that doubles cannot represent.
         return
     for share in (0.5, 1 - 1e-6):
         line = SupportingLine(slope, delta.lower * share)
@@ -48,7 +48,7 @@ def test_lines_that_hold_are_not_refuted_and_lower_ones_are(name: str, slope: fl
         assert found.power == curve.power_at(found.false_positive_rate)
 
 
-def test_what_a_line_allows_is_rounded_upwards() -> None:
+def test_allowance_of_line_is_rounded_upwards() -> None:
     random = np.random.default_rng(1)
     for _ in range(100):
         slope, offset, rate = random.uniform(-20, 20), random.uniform(-0.1, 1), 10 ** random.uniform(-300, 0)
@@ -58,7 +58,7 @@ def test_what_a_line_allows_is_rounded_upwards() -> None:
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_ratios_that_hold_are_not_refuted(name: str) -> None:
+def test_valid_ratios_are_not_refuted(name: str) -> None:
     curve = CURVES[name]
     assert witness_at_common_rates(curve, SupportingLine(min(curve.largest_log_ratio.upper, 1e6) + 1e-9, 0.0)) is None
     assert witness_at_common_rates(curve, SupportingLine(math.inf, 0.0)) is None
@@ -66,17 +66,17 @@ def test_ratios_that_hold_are_not_refuted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "strong"])
-def test_a_smaller_mu_is_refuted_and_mu_is_not(name: str) -> None:
+def test_only_mu_below_the_supremum_is_refuted(name: str) -> None:
     curve = CURVES[name]
     mu = gaussian_dp.mu(curve, 1e-9, 1e-9).value
     assert witness_above_gaussian(curve, mu.upper, 1e-9, 1e-9) is None
     found = witness_above_gaussian(curve, mu.lower * 0.999, 1e-9, 1e-9)
     assert found is not None
     assert found.power.lower > found.allowed
-    assert witness_above_gaussian(curve, 0.0, 0.6, 0.6) is None  # no rate is in the range
+    assert witness_above_gaussian(curve, 0.0, 0.6, 0.6) is None  # The range contains no rate.
 
 
-def test_a_power_is_above_what_is_allowed_or_not() -> None:
+def test_only_power_above_the_limit_is_refuted() -> None:
     curve = CURVES["gaussian"]
     power = curve.power_at(0.1)
     assert witness_at(curve, 0.1, power.upper) is None

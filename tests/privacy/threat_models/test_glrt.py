@@ -1,4 +1,4 @@
-"""The GLRT adversary: reference rows, the paper's figures, the errata and laws."""
+"""GLRT adversary: reference rows, the paper's figures, errata and laws."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of_row(row: dict[str, Any]) -> TradeOffPair:
         return Glrt(dimension=given["d"]).curves(built(run))
     if row["notion"] == "npo-gaussian":
         return WorstCase().curves(built({"type": "gdp", "mu": number(given["s"])}))
-    # s = 1/noise_multiplier: what rounding of the quotient moves is far inside the width that is asked for.
+    # s = 1/noise_multiplier: the rounding of the quotient is far below the requested width.
     return curves(given["d"], 1 / number(given["s"]))
 
 
@@ -72,7 +72,7 @@ READINGS: dict[str, Read] = {
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_reference_rows(row: dict[str, Any]) -> None:
+def test_curves_match_reference_rows(row: dict[str, Any]) -> None:
     read = READINGS[row["quantity"]](row, row["inputs"])
     assert meets(read, row)
     assert read.relative_width() <= 1e-9
@@ -90,7 +90,9 @@ def test_reference_rows(row: dict[str, Any]) -> None:
     ],
     ids=["figure_1", "figure_3", "figure_3_wide", "figure_9", "figure_10", "figure_10_wide"],
 )
-def test_figures_of_the_paper(dimension: int, noise: float, delta: float, glrt: float, worst: float | None) -> None:
+def test_epsilon_matches_figures_of_paper(
+    dimension: int, noise: float, delta: float, glrt: float, worst: float | None
+) -> None:
     found = curves(dimension, noise).both.epsilon(delta)
     assert found.lower - 5e-7 <= glrt <= found.upper + 5e-7
     if worst is not None:
@@ -98,12 +100,14 @@ def test_figures_of_the_paper(dimension: int, noise: float, delta: float, glrt: 
         assert beside.lower - 5e-7 <= worst <= beside.upper + 5e-7
 
 
-def test_all_rows_are_read() -> None:
+def test_every_reference_row_is_tested() -> None:
     assert {row["quantity"] for row in ROWS} == set(READINGS)
 
 
-def test_the_profile_of_steps_is_no_bound_for_a_common_direction() -> None:
-    """Erratum 8: 2.9437 by Theorem 2, 0.2135 by composing the one-step profile; delta(0) 0.352 and 0.0645."""
+def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
+    """Erratum 8: epsilon is 2.9437 by Theorem 2 and 0.2135 by composing the one-step profile; delta(0) is 0.352 and
+    0.0645.
+    """
     common = Glrt(dimension=1).curves(built(SEVENTY))
     fresh = Glrt(dimension=1, unknown_direction="fresh_each_step").curves(built(SEVENTY))
     assert common.both.epsilon(1e-2).upper == pytest.approx(2.9437, abs=5e-5)
@@ -115,8 +119,8 @@ def test_the_profile_of_steps_is_no_bound_for_a_common_direction() -> None:
     assert fresh.add.evidence == Evidence.CERTIFIED
 
 
-def test_the_limit_of_many_dimensions() -> None:
-    """Erratum 4: Equation 44 gives 0.0316419 and 0.653684, the exact curve 0.0285377 and 0.655162."""
+def test_limit_of_many_dimensions_differs_from_exact_curve() -> None:
+    """Erratum 4: Equation 44 gives 0.0316419 and 0.653684; the exact curve gives 0.0285377 and 0.655162."""
     limit, exact = (Glrt(dimension=300).curves(built(FIGURE_5), method) for method in ("clt", "auto"))
     rates = np.array([0.01, 0.5])
     assert limit.add.power(rates).upper == pytest.approx([0.0316419, 0.653684], abs=5e-7)
@@ -133,7 +137,7 @@ def test_the_limit_of_many_dimensions() -> None:
 
 
 @pytest.mark.parametrize("dimension", [10_000, 10**6])
-def test_the_limit_is_approached(dimension: int) -> None:
+def test_exact_curve_approaches_limit(dimension: int) -> None:
     noise = (2 * dimension) ** -0.25  # lambda/sqrt(2 d) = 1
     model, mechanism = Glrt(dimension=dimension), built(gaussian(noise))
     exact, limit = (model.curves(mechanism, method).add.power(RATES[8:]).upper for method in ("auto", "clt"))
@@ -154,7 +158,7 @@ every_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
 
 @every_pair
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
-def test_curves_keep_the_laws(pair: tuple[int, float, float], direction: str) -> None:
+def test_curves_satisfy_trade_off_laws(pair: tuple[int, float, float], direction: str) -> None:
     curve = getattr(curves(*pair), direction)
     rates = RATES if pair[2] == 1 else RATES[3:]
     points = curve.points(rates)
@@ -170,7 +174,7 @@ def test_curves_keep_the_laws(pair: tuple[int, float, float], direction: str) ->
     share = (rates[2:] - rates[1:-1]) / (rates[2:] - rates[:-2])
     chord = share * error.upper[:-2] + (1 - share) * error.upper[2:]
     assert (error.lower[1:-1] <= chord * (1 + 1e-14)).all()
-    # The profile is the largest gap between the power and a line, reached where the slope is that of the line.
+    # The profile is the largest gap between the power and a line, attained where the slopes are equal.
     for eps, delta in zip(EPSILONS, curve.profile(EPSILONS).upper, strict=True):
         assert (power.lower - math.exp(eps) * rates <= delta * (1 + 1e-12) + 1e-15).all()
     slopes = np.clip(0.5 * (slope.lower + slope.upper), -600, 600)
@@ -181,7 +185,7 @@ def test_curves_keep_the_laws(pair: tuple[int, float, float], direction: str) ->
 
 
 @every_pair
-def test_the_two_directions_are_inverse_functions(pair: tuple[int, float, float]) -> None:
+def test_directions_are_inverse_functions(pair: tuple[int, float, float]) -> None:
     both = curves(*pair)
     rates = np.array([1e-9, 1e-3, 0.2, 0.7])
     errors = both.add.type_two_error(rates)
@@ -196,7 +200,7 @@ def test_the_two_directions_are_inverse_functions(pair: tuple[int, float, float]
 
 
 @every_pair
-def test_never_stronger_than_the_worst_case(pair: tuple[int, float, float]) -> None:
+def test_glrt_is_never_stronger_than_worst_case(pair: tuple[int, float, float]) -> None:
     dimension, noise, rate = pair
     relaxed, worst = curves(dimension, noise, rate), WorstCase().curves(built(sampled(rate, gaussian(noise))))
     rates = np.array([1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9])
@@ -207,7 +211,7 @@ def test_never_stronger_than_the_worst_case(pair: tuple[int, float, float]) -> N
         assert weaker.epsilon(1e-5).lower <= stronger.epsilon(1e-5).upper
 
 
-def test_steps_of_different_noise_are_averaged_by_their_weights() -> None:
+def test_steps_of_different_noise_add_noncentralities() -> None:
     """1/2^2 + 3/1^2 = 13/4, the noncentrality of one step with noise sqrt(4/13)."""
     parts = {
         "type": "composed",
@@ -219,7 +223,7 @@ def test_steps_of_different_noise_are_averaged_by_their_weights() -> None:
     assert full.add.power(RATES[8:]).upper == pytest.approx(run.add.power(RATES[8:]).upper, rel=1e-11)
 
 
-def test_a_single_step_has_the_same_curve_with_a_fresh_direction() -> None:
+def test_single_step_has_same_curve_with_fresh_direction() -> None:
     fresh = Glrt(dimension=3, unknown_direction="fresh_each_step")
     assert fresh.curves(built(gaussian(1.0))).both.epsilon(1e-5) == curves(3, 1.0).both.epsilon(1e-5)
     composed = fresh.curves(built(gaussian(1.0)), "discretised").add.profile_at(0.5)
@@ -229,8 +233,8 @@ def test_a_single_step_has_the_same_curve_with_a_fresh_direction() -> None:
     assert composed.relative_width() < 1e-5
 
 
-def test_a_mixture_with_the_worst_case() -> None:
-    """Profiles and balanced accuracy are linear in the share; the power is above the average at one rate."""
+def test_mixture_with_worst_case_is_linear_in_profile() -> None:
+    """Profiles and balanced accuracy are linear in the share. At a single rate, the power exceeds the average."""
     relaxed, worst = curves(1, 1.0), WorstCase().curves(built(gaussian(1.0)))
     rates = np.array([1e-6, 0.05, 0.8])
     accuracy = [membership.attack_accuracy(pair.both, 0.5).value.upper for pair in (relaxed, worst)]
@@ -251,7 +255,7 @@ def _narrow(bounds: EnclosureArray) -> bool:
     return bool((bounds.upper / bounds.lower < 1 + 1e-6).all())
 
 
-def test_gdp_mu_of_every_rate_is_that_of_the_worst_case() -> None:
+def test_global_gdp_mu_equals_that_of_worst_case() -> None:
     found = curves(3, 0.5).both.global_gdp_mu
     assert found is not None
     assert found.lower <= 2 <= found.upper

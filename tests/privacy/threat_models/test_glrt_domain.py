@@ -38,15 +38,15 @@ SAMPLED_RUN = dpsgd(1.0, 0.01, 10)
     ],
     ids=str,
 )
-def test_what_is_refused(spec: dict[str, Any], method: str, field: str) -> None:
+def test_unsupported_combinations_are_rejected(spec: dict[str, Any], method: str, field: str) -> None:
     model, mechanism = Glrt(dimension=2), built(spec)
     with pytest.raises(UnsupportedCombination) as refusal:
         model.curves(mechanism, method)
     assert refusal.value.field == field
 
 
-def test_sampled_runs_are_refused_with_the_reason() -> None:
-    with pytest.raises(UnsupportedCombination, match="no bound for an adversary who knows that"):
+def test_sampled_runs_are_rejected_with_reason() -> None:
+    with pytest.raises(UnsupportedCombination, match="no bound for an adversary who uses that fact"):
         Glrt(dimension=2).curves(built(SAMPLED_RUN))
     with pytest.raises(UnsupportedCombination) as refusal:
         Glrt(dimension=2, unknown_direction="fresh_each_step").curves(built(SAMPLED_RUN), "closed_form")
@@ -56,7 +56,7 @@ def test_sampled_runs_are_refused_with_the_reason() -> None:
 @pytest.mark.parametrize(
     "fields", [{"dimension": 0}, {"dimension": 10**9 + 1}, {"dimension": 1, "unknown_direction": "up"}]
 )
-def test_fields_outside_their_domain(fields: dict[str, Any]) -> None:
+def test_fields_outside_domain_raise(fields: dict[str, Any]) -> None:
     with pytest.raises(OutOfDomain):
         Glrt(**fields)
 
@@ -65,7 +65,7 @@ def premises(model: Glrt, spec: dict[str, Any]) -> list[tuple[str, str]]:
     return [(premise.text, premise.holds) for premise in model.premises(built(spec))]
 
 
-def test_premises_say_what_the_answers_rest_on() -> None:
+def test_premises_depend_on_direction_and_mechanism() -> None:
     common, fresh = Glrt(dimension=5), Glrt(dimension=5, unknown_direction="fresh_each_step")
     assert [holds for _, holds in premises(common, gaussian(1.0))] == ["unknown"] * 2
     assert "5 coordinates" in premises(common, gaussian(1.0))[1][0]
@@ -77,7 +77,7 @@ def test_premises_say_what_the_answers_rest_on() -> None:
 
 
 @pytest.mark.parametrize("spec", [gaussian(1.0), sampled(0.1, gaussian(1.0)), gaussian(1e4), SEVENTY])
-def test_prices_are_those_of_what_is_read(spec: dict[str, Any]) -> None:
+def test_cost_depends_on_evaluated_curve(spec: dict[str, Any]) -> None:
     mechanism = built(spec)
     exact = Glrt(dimension=10).plan(mechanism).cost
     assert exact.evaluate > WorstCase().plan(mechanism).cost.evaluate
@@ -85,7 +85,7 @@ def test_prices_are_those_of_what_is_read(spec: dict[str, Any]) -> None:
     assert fresh.evaluate > exact.evaluate
 
 
-def test_the_noncentrality_is_correctly_rounded() -> None:
+def test_noncentrality_is_correctly_rounded() -> None:
     step = GlrtStep(dimension=1, noise_multiplier=3.0, sample_rate=1.0)
     third = noncentrality_of(((step, 1),))
     assert Fraction(third.lower) < Fraction(1, 9) < Fraction(third.upper)
@@ -95,8 +95,8 @@ def test_the_noncentrality_is_correctly_rounded() -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 50, 10**9])
 @pytest.mark.parametrize(("noise", "steps"), [(1e15, 1), (1e-2, 1), (1e-4, 10**4)])
-def test_the_ends_of_the_ranges(dimension: int, noise: float, steps: int) -> None:
-    """Noncentralities from 1e-30 to 1e12, rates and epsilons beyond all that matters: ordered, and epsilon narrow."""
+def test_range_limits_give_ordered_narrow_bounds(dimension: int, noise: float, steps: int) -> None:
+    """Noncentralities from 1e-30 to 1e12 with extreme rates and epsilons: bounds are ordered, and epsilon is narrow."""
     run = {"type": "repeated", "mechanism": gaussian(noise), "steps": steps}
     pair = Glrt(dimension=dimension).curves(built(run))
     rates = np.array([0.0, 5e-324, 1e-300, 1e-12, 0.3, 1 - 2.0**-53, 1.0])

@@ -1,4 +1,4 @@
-"""The membership adversary: Theorem 5.1 against oracles and simulation, composition, populations, the worst case."""
+"""Membership adversary: Theorem 5.1 against oracles and simulation, composition, populations, the worst case."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def encloses(bounds: EnclosureArray, truth: float, relative: float = 0.0) -> boo
     return bool(bounds.lower[0] - slack <= truth <= bounds.upper[0] + slack)
 
 
-def test_every_row_of_the_reference_is_used() -> None:
+def test_every_reference_row_is_tested() -> None:
     here = ("gauss", "ncx2", "thm51", "eq10-one", "stoch", "ppv-gdp")
     in_conversions = ("neff", "mustep", "table3", "kfold", "eq10", "eq10inv", "table5", "noisefree", "corF1")
     assert all(row["id"].startswith((*here, *in_conversions)) for row in ROWS)
@@ -69,7 +69,7 @@ def test_every_row_of_the_reference_is_used() -> None:
 
 
 @pytest.mark.parametrize("row", selected("thm51"))
-def test_theorem_5_1(row: dict[str, Any]) -> None:
+def test_curve_matches_theorem_5_1(row: dict[str, Any]) -> None:
     given = row["inputs"]
     curve = full_batches(int(given["d"]), number(given["K"]), Fraction(given["n_effective"]), 1)
     points = curve.points(rates(number(given["alpha"])))
@@ -79,13 +79,13 @@ def test_theorem_5_1(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", selected("gauss"))
-def test_gaussian_curves(row: dict[str, Any]) -> None:
+def test_gaussian_curves_match_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     assert meets(gaussian(number(given["mu"])).type_two_error(rates(number(given["alpha"]))).at(0, Evidence.EXACT), row)
 
 
 @pytest.mark.parametrize("row", selected("ncx2"))
-def test_chi_square_laws(row: dict[str, Any]) -> None:
+def test_chi_square_laws_match_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     law = NoncentralChiSquare(number(given["d"]), number(given["noncentrality"]))
     if "p" in given:
@@ -101,7 +101,7 @@ def part(name: str) -> AbstractTradeOff:
 
 
 @pytest.mark.parametrize("row", selected("stoch"))
-def test_stochastic_composition(row: dict[str, Any]) -> None:
+def test_stochastic_composition_matches_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     weights = [Fraction(weight) for weight in given["weights"]]
     curve = MixtureTradeOff(list(zip(weights, map(part, given["parts"]), strict=True)))
@@ -109,14 +109,14 @@ def test_stochastic_composition(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", selected("ppv-gdp"))
-def test_predictive_values(row: dict[str, Any]) -> None:
+def test_predictive_values_match_reference(row: dict[str, Any]) -> None:
     given = row["inputs"]
     read = positive_predictive_value(gaussian(number(given["mu"])), number(given["p"]), number(given["alpha"]))
     assert meets(read.value, row)
 
 
-def test_the_limit_of_one_direction() -> None:
-    """eq10-one-0: with c = p sqrt(T) fixed the exact composition tends to mu = c sqrt(e^{mu^2} - 1) as p falls."""
+def test_exact_composition_tends_to_limit_of_one_direction() -> None:
+    """Row eq10-one-0: with c = p sqrt(T) fixed, the exact composition tends to mu = c sqrt(e^{mu^2} - 1) as p falls."""
     [row] = [row for row in ROWS if row["id"] == "eq10-one-0"]
     run = sgd(batch=400, records=400 * 10**4, steps=10**8, susceptibility=_susceptibility(1.0, 650, 400))
     exact = Membership(step_curve="gaussian").curves(run).add.power(rates(0.1))
@@ -124,7 +124,7 @@ def test_the_limit_of_one_direction() -> None:
 
 
 def _susceptibility(mu: float, dimension: int, size: int) -> float:
-    """K with mu_step = mu."""
+    """Return the K with mu_step = mu."""
     low, high = 0.0, 1e9
     for _ in range(200):
         middle = 0.5 * (low + high)
@@ -135,8 +135,8 @@ def _susceptibility(mu: float, dimension: int, size: int) -> float:
 
 @pytest.mark.parametrize(("size", "susceptibility"), [(5.0, 1.0), (2.0, 3.0), (1.25, 0.5), (40.0, 7.5), (3.0, 0.0)])
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.5, 0.99])
-def test_one_dimension_against_neyman_and_pearson(size: float, susceptibility: float, alpha: float) -> None:
-    """x ~ N(a, 1) against N(b, (N - 1)/N): the best test of rate alpha, from its likelihood ratio at 40 digits."""
+def test_one_dimension_matches_neyman_pearson_test(size: float, susceptibility: float, alpha: float) -> None:
+    """x ~ N(a, 1) against N(b, (N - 1)/N): the best test at rate alpha, from its likelihood ratio at 40 digits."""
     many: Any = mpmath
     with many.workdps(40):
         n, k = many.mpf(size), many.mpf(susceptibility)
@@ -148,7 +148,7 @@ def test_one_dimension_against_neyman_and_pearson(size: float, susceptibility: f
         def inside(t: Any, centre: Any, scale: Any) -> Any:
             return many.ncdf((t - centre) / scale) - many.ncdf((-t - centre) / scale)
 
-        # The ratio depends on |x| alone and falls with it: the best test rejects for small |x|.
+        # The ratio depends on |x| alone and decreases with it, so the best test rejects for small |x|.
         assert abs(ratio(many.mpf(2)) - ratio(many.mpf(-2))) < 1e-30
         assert ratio(many.mpf(1)) > ratio(many.mpf(2))
         low, high = many.mpf(0), mean + 40
@@ -165,7 +165,7 @@ def test_one_dimension_against_neyman_and_pearson(size: float, susceptibility: f
         assert encloses(curve.profile(rates(float(slope))), gain, 1e-9)
 
 
-def test_the_largest_ratio_is_that_of_the_densities_at_zero() -> None:
+def test_largest_ratio_is_that_of_densities_at_zero() -> None:
     curve = full_batches(650, 900.0, Fraction(400), 1)
     value = 450 - 325 * math.log1p(-1 / 400)
     assert curve.largest_log_ratio.lower <= value * (1 + 1e-15)
@@ -174,7 +174,7 @@ def test_the_largest_ratio_is_that_of_the_densities_at_zero() -> None:
 
 
 def test_simulated_attacks_have_the_power_of_the_curve() -> None:
-    """Batches of normal gradients, with and without the record, and the test on n |mean - gradient|^2."""
+    """Batches of normal gradients, with and without the record, tested by n |mean - gradient|^2."""
     dimension, batch, draws, alpha = 5, 4, 400_000, 0.05
     generator = np.random.default_rng(20261121)
     record = np.array([2.0, -1.0, 0.5, 0.0, 1.0])
@@ -184,14 +184,14 @@ def test_simulated_attacks_have_the_power_of_the_curve() -> None:
     threshold = np.quantile(statistics[0], alpha)
     power = float((statistics[1] <= threshold).mean())
     curve = full_batches(dimension, float(record @ record), Fraction(batch), 1)
-    # Five standard deviations of both frequencies, the first of which moves the threshold.
+    # Five standard deviations of both frequencies, the first of which shifts the threshold.
     slope = math.exp(float(curve.points(rates(alpha)).log_slope.upper[0]))
     spread = math.sqrt(power * (1 - power) / draws) + slope * math.sqrt(alpha * (1 - alpha) / draws)
     assert abs(power - float(curve.power(rates(alpha)).upper[0])) < 5 * spread
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.1, 0.9])
-def test_the_type_two_error_falls_in_the_susceptibility_and_rises_in_the_batch(alpha: float) -> None:
+def test_type_two_error_decreases_in_susceptibility_and_increases_in_batch(alpha: float) -> None:
     for dimension in (1, 2, 50):
         errors = [
             full_batches(dimension, k, Fraction(7), 1).type_two_error(rates(alpha)).upper[0]
@@ -203,8 +203,8 @@ def test_the_type_two_error_falls_in_the_susceptibility_and_rises_in_the_batch(a
         assert errors == sorted(errors)
 
 
-def test_steps_on_the_whole_data_set_add_up() -> None:
-    """Five steps as one, against the same five on lattices of losses."""
+def test_full_batch_steps_add_up() -> None:
+    """Five steps as one, against the same five steps on lattices of losses."""
     from service.privacy.composition.lattice.engine import DiscretisedTradeOff
     from service.privacy.composition.lattice.runs import LatticeStep
 
@@ -218,25 +218,27 @@ def test_steps_on_the_whole_data_set_add_up() -> None:
         assert composed.upper[0] - composed.lower[0] < 1e-3 * known.upper[0]
 
 
-def test_repeated_runs_are_runs_with_more_steps() -> None:
+def test_repeated_run_equals_run_with_more_steps() -> None:
     twice = MEMBERSHIP.curves(Repeated(mechanism=sgd(steps=3), steps=2)).add
     assert twice.power_at(0.01) == MEMBERSHIP.curves(sgd(steps=6)).add.power_at(0.01)
 
 
-def test_one_sampled_step_in_both_directions() -> None:
+def test_one_sampled_step_matches_mixture_in_both_directions() -> None:
     pair = MEMBERSHIP.curves(sgd(400, 4000))
     base = full_batches(650, 650.0, Fraction(400), 1)
     alpha = rates(1e-9, 1e-3, 0.3, 0.9)
     expected = 0.9 * alpha + 0.1 * base.power(alpha).upper
     assert pair.add.power(alpha).upper == pytest.approx(expected, rel=1e-12)
-    # The inverse function takes type II errors back to rates.
+    # The inverse function maps type II errors back to rates.
     errors = pair.add.type_two_error(alpha)
     back = pair.remove.type_two_error(0.5 * (errors.lower + errors.upper))
     assert back.upper == pytest.approx(alpha, rel=1e-7)
 
 
-def test_sampled_steps_are_composed_as_the_paper_run() -> None:
-    """A12: 1200 steps of a share 1/120 have power 0.242 at 0.1 and 1.8e-4 at 1e-5; Equation 10 says 0.310, 2.5e-4."""
+def test_composed_sampled_steps_match_published_run() -> None:
+    """Erratum A12: 1200 steps with a share of 1/120 have power 0.242 at 0.1 and 1.8e-4 at 1e-5. Equation 10 gives
+    0.310 and 2.5e-4.
+    """
     run = sgd(400, 48_000, steps=1200)
     pair = MEMBERSHIP.curves(run)
     read = pair.add.power(rates(0.1, 1e-5))
@@ -256,8 +258,8 @@ def test_sampled_steps_are_composed_as_the_paper_run() -> None:
 
 
 @pytest.mark.thorough
-def test_lines_and_lattices_meet() -> None:
-    """Check random sampled runs in both directions by two engines that have next to nothing in common."""
+def test_contours_agree_with_lattices() -> None:
+    """Random sampled runs in both directions, by two engines with almost no common code."""
     source, compared = random.Random(6), 0
     while compared < 3:
         dimension, batch = (int(math.exp(source.uniform(2, math.log(1e3)))) for _ in range(2))
@@ -274,8 +276,8 @@ def test_lines_and_lattices_meet() -> None:
             assert second.lower <= first.upper
 
 
-def test_engines_of_sampled_steps() -> None:
-    """Check contours, and lattices beside them or alone, for steps that reveal everything or batches of two records."""
+def test_sampled_steps_are_planned_for_contours_and_lattices() -> None:
+    """Lattices join or replace contours for steps that reveal everything and for batches of two records."""
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9)).engine == "contour"
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9), "discretised").engine == "discretised"
     for run in (sgd(2, 4000, steps=9), sgd(10, 4000, dimension=10**5, steps=9)):
@@ -284,13 +286,13 @@ def test_engines_of_sampled_steps() -> None:
             MEMBERSHIP.plan(run, "contour")
     with pytest.raises(UnsupportedCombination):
         MEMBERSHIP.plan(sgd(400, 4000, steps=9), "saddlepoint")
-    # Long runs of steps that tell little are quoted far below the others.
+    # The estimated cost of long runs with uninformative steps is far below the others.
     short, long = (MEMBERSHIP.plan(sgd(400, 4000, steps=steps)).cost.evaluate for steps in (3, 3000))
     assert short > 10 * long
 
 
-def test_the_limit_of_many_steps_is_no_bound() -> None:
-    """A11: one step, p = 0.01, mu_step = 1.274: the power at 1e-6 is 3.50e-6, Equation 10 says 1.14e-6."""
+def test_limit_of_many_steps_is_no_bound() -> None:
+    """Erratum A11: one step, p = 0.01, mu_step = 1.274: the power at 1e-6 is 3.50e-6; Equation 10 gives 1.14e-6."""
     run = sgd(400, 40_000)
     exact, limit = (
         Membership(step_curve="gaussian", composition=composition).curves(run).add.power(rates(1e-6)).upper[0]
@@ -300,8 +302,8 @@ def test_the_limit_of_many_steps_is_no_bound() -> None:
     assert limit == pytest.approx(1.14e-6, abs=5e-9)
 
 
-def test_roots_of_sums_of_squares() -> None:
-    """Sampling is ignored, where the curve is not beyond that of the worst case: of rare false positives, here."""
+def test_root_sum_square_composition_ignores_sampling() -> None:
+    """The curve equals that without sampling, unless the worst case is stronger, as for rare false positives here."""
     mu = math.sqrt(5) * gaussian_step_mu(650, 650.0, Fraction(400))
     ever = 1 - (1 - 400 / 48_000) ** 5
     for records in (400, 48_000):
@@ -312,8 +314,11 @@ def test_roots_of_sums_of_squares() -> None:
             assert curve.power_at(alpha).upper == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_worst_case_holds_too() -> None:
-    """Without the maximum the relaxed answer would be the larger one: 0.1445 at 1 %, where GDP says 0.0742."""
+def test_worst_case_limits_relaxed_answer() -> None:
+    """Without the maximum of the two curves, the relaxed answer would be larger:
+
+    0.1445 at 1 %, where GDP gives 0.0742.
+    """
     run = sgd(noise_std=2.8377, max_grad_norm=500.0)
     raw = full_batches(650, 650.0, MEMBERSHIP_SIZE, 1).power(rates(0.01)).upper[0]
     worst = WorstCase("replace_one").curves(run)
@@ -330,8 +335,8 @@ def test_the_worst_case_holds_too() -> None:
 
 
 @pytest.mark.parametrize("composition", ["clt", "root_sum_square"])
-def test_no_approximation_is_weaker_than_the_worst_case_that_sees_every_batch(composition: Composition) -> None:
-    """Without noise the worst case sees whether the record is drawn: one chance in 100 in ten steps, not more."""
+def test_approximations_respect_worst_case_without_noise(composition: Composition) -> None:
+    """Without noise the worst case observes whether the record is drawn: probability 1/100 in ten steps, not more."""
     run = sgd(1, 1000, steps=10)
     ever = 1 - (1 - 1 / 1000) ** 10
     pair = Membership(composition=composition).curves(run)
@@ -343,7 +348,7 @@ def test_no_approximation_is_weaker_than_the_worst_case_that_sees_every_batch(co
 MEMBERSHIP_SIZE = 400 + (Fraction(2.8377) * 400 / 500) ** 2
 
 
-def test_little_noise_leaves_the_relaxed_curve() -> None:
+def test_little_noise_keeps_relaxed_curve() -> None:
     run = sgd(noise_std=1e-3, max_grad_norm=500.0)
     free = MEMBERSHIP.curves(sgd())
     read = MEMBERSHIP.curves(run).add.power_at(0.01).upper
@@ -351,34 +356,34 @@ def test_little_noise_leaves_the_relaxed_curve() -> None:
     assert read == pytest.approx(free.add.power_at(0.01).upper, rel=1e-6)
 
 
-def test_noise_without_clipping_earns_nothing() -> None:
+def test_noise_without_clipping_changes_nothing() -> None:
     noisy, free = MEMBERSHIP.curves(sgd(noise_std=100.0)), MEMBERSHIP.curves(sgd())
     assert noisy.add.power_at(0.01) == free.add.power_at(0.01)
     assert noisy.bracket is None
 
 
-def test_a_batch_of_one_record_reveals_it() -> None:
+def test_batch_of_one_record_reveals_it() -> None:
     assert MEMBERSHIP.curves(sgd(1)).add.power_at(1e-9).lower == 1
     sampled = MEMBERSHIP.curves(sgd(1, 1000, steps=20)).add.singular_power
     assert sampled.upper == pytest.approx(1 - 0.999**20, rel=1e-12)
-    # A little noise, and the batch is a little more than the record.
+    # With a little noise, the batch reveals slightly more than the record.
     hidden = MEMBERSHIP.curves(sgd(1, noise_std=1.0, max_grad_norm=1.0)).add.power_at(1e-3)
     assert 0 < hidden.lower < hidden.upper < 0.5
 
 
-def test_a_record_at_the_mean_is_not_perfectly_hidden() -> None:
+def test_record_at_the_mean_is_not_perfectly_hidden() -> None:
     errors = MEMBERSHIP.curves(sgd(5, dimension=10, susceptibility=0.0)).add.type_two_error(rates(0.05))
     assert float(errors.upper[0]) == pytest.approx(0.896, abs=5e-4)
 
 
-def test_large_runs_where_common_libraries_have_no_number() -> None:
-    """d = K = N = 1e6: thm51tpr-3."""
+def test_large_run_beyond_common_libraries_matches_reference() -> None:
+    """Row thm51tpr-3: d = K = N = 1e6."""
     read = MEMBERSHIP.curves(sgd(10**6, dimension=10**6)).add.power(rates(1e-8))
     assert encloses(read, 1.9940333076913231703e-6, 1e-14)
     assert read.upper[0] - read.lower[0] <= 1e-8 * read.upper[0]
 
 
-def test_sizes_beyond_the_tails_are_refused() -> None:
+def test_sizes_beyond_computable_tails_are_rejected() -> None:
     for run in (sgd(10**4, dimension=10**9), sgd(10, dimension=10**6, steps=10**4)):
         with pytest.raises(UnsupportedCombination) as caught:
             MEMBERSHIP.curves(run)
@@ -407,8 +412,8 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     ("dimension", "batch", "ratios"),
     [(10, 10, (0.988, 1.26, 1.96)), (650, 400, (1.000, 1.005, 1.019)), (2580, 795, (1.000, 1.001, 1.005))],
 )
-def test_the_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tuple[float, ...]) -> None:
-    """A14: power of Gaussian steps mixed over K ~ chi2_d, relative to that of K = d."""
+def test_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tuple[float, ...]) -> None:
+    """Erratum A14: power of Gaussian steps mixed over K ~ chi2_d, relative to that of K = d."""
     spread = Membership(step_curve="gaussian", population="chi_square").curves(sgd(batch, dimension=dimension))
     alpha = rates(1e-1, 1e-3, 1e-5)
     mean = gaussian(gaussian_step_mu(dimension, dimension, Fraction(batch))).power(alpha).upper
@@ -419,8 +424,8 @@ def test_the_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios:
 
 
 @pytest.mark.thorough
-def test_a_law_of_susceptibilities_lies_between_its_halves() -> None:
-    """Against many equal shares at the quantiles of the law, whose profiles mix linearly."""
+def test_law_of_susceptibilities_lies_between_quantile_mixtures() -> None:
+    """The oracle has many equal shares at quantiles of the law; their profiles mix linearly."""
     from scipy import stats
 
     curve = Membership(population="chi_square").curves(sgd(10, dimension=10)).add
@@ -437,22 +442,22 @@ def test_a_law_of_susceptibilities_lies_between_its_halves() -> None:
         assert near * 0.99 <= power.upper < 1.1 * power.lower
 
 
-def holds(model: Membership, mechanism: AbstractMechanism) -> list[str]:
+def truth_of_premises(model: Membership, mechanism: AbstractMechanism) -> list[str]:
     return [premise.holds for premise in model.premises(mechanism)]
 
 
-def test_what_the_bounds_rest_on() -> None:
+def test_premises_depend_on_model_and_mechanism() -> None:
     one, stated = sgd(), sgd(susceptibility=900.0)
-    assert holds(MEMBERSHIP, one) == ["unknown", "no", "yes"]
-    assert holds(MEMBERSHIP, stated) == ["unknown", "unknown", "yes"]
-    assert holds(Membership(population="chi_square"), one) == ["unknown", "unknown", "yes"]
-    assert holds(MEMBERSHIP, sgd(steps=2)) == ["unknown", "no", "no"]
-    assert holds(MEMBERSHIP, sgd(steps=2, noise_std=1.0, max_grad_norm=1.0)) == ["unknown", "no", "unknown"]
-    assert holds(Membership(step_curve="gaussian"), one) == ["unknown", "no", "yes", "no"]
-    assert holds(Membership(composition="clt"), sgd(steps=2)) == ["unknown", "no", "no", "no", "no"]
+    assert truth_of_premises(MEMBERSHIP, one) == ["unknown", "no", "yes"]
+    assert truth_of_premises(MEMBERSHIP, stated) == ["unknown", "unknown", "yes"]
+    assert truth_of_premises(Membership(population="chi_square"), one) == ["unknown", "unknown", "yes"]
+    assert truth_of_premises(MEMBERSHIP, sgd(steps=2)) == ["unknown", "no", "no"]
+    assert truth_of_premises(MEMBERSHIP, sgd(steps=2, noise_std=1.0, max_grad_norm=1.0)) == ["unknown", "no", "unknown"]
+    assert truth_of_premises(Membership(step_curve="gaussian"), one) == ["unknown", "no", "yes", "no"]
+    assert truth_of_premises(Membership(composition="clt"), sgd(steps=2)) == ["unknown", "no", "no", "no", "no"]
 
 
-def test_other_mechanisms_and_methods_are_refused() -> None:
+def test_other_mechanisms_and_methods_are_rejected() -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         MEMBERSHIP.curves(Gaussian(noise_multiplier=1.0))
     assert caught.value.field == "mechanism"
@@ -463,14 +468,14 @@ def test_other_mechanisms_and_methods_are_refused() -> None:
     assert MEMBERSHIP.curves(sgd(), "closed_form").add.method == "closed_form"
 
 
-def test_weights_that_do_not_sum_to_one_are_refused() -> None:
+def test_weights_that_do_not_sum_to_one_are_rejected() -> None:
     with pytest.raises(OutOfDomain):
         Membership(population=(WeightedSusceptibility(weight=0.5, susceptibility=1.0),))
     with pytest.raises(OutOfDomain):
         Membership(population=())
 
 
-def test_prices_rise_with_the_work() -> None:
+def test_cost_grows_with_work() -> None:
     runs = (
         sgd(),
         sgd(400, 48_000),
@@ -482,8 +487,8 @@ def test_prices_rise_with_the_work() -> None:
     assert Membership(population="chi_square").plan(sgd()).cost.evaluate > 10 * prices[0]
 
 
-def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
-    """Check the cost of rare sampling, which makes contours long, in the run and in each part of a mixture."""
+def test_cost_of_gaussian_steps_equals_that_of_equivalent_run() -> None:
+    """Rare sampling makes contours long, in the run and in each part of a mixture."""
     run = sgd(60, 37_313, dimension=50, steps=100)
     same = Repeated(
         mechanism=PoissonSampled(
@@ -502,8 +507,8 @@ def test_runs_of_gaussian_steps_are_priced_as_the_runs_they_are() -> None:
     assert mixed.evaluate > 5 * one.evaluate
 
 
-def test_the_price_of_a_profile_covers_the_search_for_a_crossing() -> None:
-    """Check the cost where neither curve dominates, so that the crossing takes dozens of points of both."""
+def test_cost_of_profile_covers_search_for_crossing() -> None:
+    """Neither curve dominates, so the search for the crossing takes dozens of points of both."""
     noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
     alone, beside = (
         MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).cost,

@@ -1,4 +1,4 @@
-"""The practical attacker: the curve of a stated PMP parameter, what it is refused, and the worst case beside it."""
+"""Practical attacker: the curve of a stated PMP parameter, unsupported questions, and the worst case as a limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.privacy.references import rows
 
 PURE = {"type": "pure_dp", "epsilon": 4.0}
 OPEN = {"type": "gaussian", "noise_multiplier": 1e-4}
-"""Its worst case says nothing, so that the stated parameter is all there is."""
+"""The worst case of this mechanism reveals everything, so that only the stated parameter counts."""
 NOISY_SGD = {
     "type": "noisy_sgd",
     "dataset_size": 1000,
@@ -39,8 +39,8 @@ def practical(epsilon: float, delta: float = 0.0) -> Practical:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, math.log(2), 1.0, 5.0, 40.0])
-def test_success_and_eta(epsilon: float) -> None:
-    """Success 1/(1 + e^-eps), eta = tanh(eps/2)/2: half the advantage, less than the printed (1 - e^-eps)/2."""
+def test_success_and_eta_match_closed_form(epsilon: float) -> None:
+    """Success is 1/(1 + e^-eps), and eta = tanh(eps/2)/2 is half the advantage, below the printed (1 - e^-eps)/2."""
     curve = practical(epsilon).curves(built(OPEN)).add
     accuracy = membership.attack_accuracy(curve, 0.5).value
     assert accuracy.lower <= 1 / (1 + math.exp(-epsilon)) * (1 + 1e-15)
@@ -53,7 +53,7 @@ def test_success_and_eta(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("delta", [1e-9, 0.01, 0.4, 1.0])
-def test_success_with_delta(epsilon: float, delta: float) -> None:
+def test_success_with_delta_matches_closed_form(epsilon: float, delta: float) -> None:
     curve = practical(epsilon, delta).curves(built(OPEN)).both
     accuracy = membership.attack_accuracy(curve, 0.5).value
     assert accuracy.upper == pytest.approx((math.exp(epsilon) + delta) / (1 + math.exp(epsilon)), rel=1e-14)
@@ -65,7 +65,7 @@ def test_success_with_delta(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize(
     "row", [row for row in rows("pmp") if row["id"].startswith("conv_")], ids=lambda row: row["id"]
 )
-def test_reference_values(row: dict[str, Any]) -> None:
+def test_conversions_match_reference(row: dict[str, Any]) -> None:
     curve = practical(row["inputs"]["eps"]).curves(built(OPEN)).add
     if row["id"].startswith("conv_mip"):
         assert membership.advantage(curve).value.upper / 2 == pytest.approx(row["value"], rel=1e-14)
@@ -89,18 +89,18 @@ def test_reference_values(row: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_the_worst_case_beside_is_that_of_replacing_where_it_is_known(
-    spec: dict[str, Any], relation: NeighboringRelation
-) -> None:
-    """All data sets of PMP have n records: neighbours differ by a replaced one."""
+def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation: NeighboringRelation) -> None:
+    """All data sets of PMP have n records, so neighbours differ by a replaced record."""
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
     notes = model.curves(mechanism).notes
-    assert any("another relation than replacing" in note for note in notes) == (relation == "add_or_remove_one")
+    assert any("another neighbouring relation than replacing" in note for note in notes) == (
+        relation == "add_or_remove_one"
+    )
 
 
-def test_the_curve_is_that_of_the_parameter_where_the_worst_case_is_no_better() -> None:
+def test_curve_is_that_of_parameter_if_worst_case_is_larger() -> None:
     curves = [practical(0.7, 1e-3).curves(built(spec)) for spec in (PURE, gaussian(0.1), sampled(0.9, gaussian(0.1)))]
     readings = [profile.delta(pair.both, 0.3).value for pair in curves]
     for reading in readings:
@@ -123,8 +123,8 @@ MECHANISMS = [
 
 
 @pytest.mark.parametrize("spec", MECHANISMS, ids=lambda spec: str(list(spec.values())))
-def test_no_reading_exceeds_the_worst_case_or_what_was_stated(spec: dict[str, Any]) -> None:
-    """Both bounds hold, whichever is larger: drawn parameters from far below to far above the mechanism's own."""
+def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any]) -> None:
+    """Parameters are drawn from far below to far above the mechanism's own."""
     generator, mechanism = np.random.default_rng(3), built(spec)
     for _ in range(3):
         epsilon = float(10 ** generator.uniform(-2, 1.3))
@@ -156,7 +156,7 @@ def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
     return [reading.value for reading in read]
 
 
-def test_there_is_one_method() -> None:
+def test_only_closed_form_is_supported() -> None:
     model, mechanism = practical(1.0), built(PURE)
     assert set(model.plans(mechanism, ("closed_form", "contour", "clt"))) == {"closed_form"}
     with pytest.raises(UnsupportedCombination) as caught:
@@ -167,7 +167,7 @@ def test_there_is_one_method() -> None:
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.1, math.nextafter(0.5, 0), math.nextafter(0.5, 1), 1.0])
-def test_other_priors_are_refused(prior: float) -> None:
+def test_other_priors_are_rejected(prior: float) -> None:
     model = practical(1.0)
     for question in ("attack_accuracy", "positive_predictive_value", "unlearning_guarantee"):
         model.check_question(question, 0.5)
@@ -176,7 +176,7 @@ def test_other_priors_are_refused(prior: float) -> None:
         assert caught.value.field == "prior"
 
 
-def test_deletion_capacity_is_refused_and_the_rest_is_not() -> None:
+def test_only_deletion_capacity_is_rejected() -> None:
     model = practical(1.0)
     with pytest.raises(UnsupportedCombination) as caught:
         model.check_question("deletion_capacity", 0.5)
@@ -187,19 +187,19 @@ def test_deletion_capacity_is_refused_and_the_rest_is_not() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.0), (math.inf, 0.0), (math.nan, 0.0), (1.0, -0.1), (1.0, 1.1)])
-def test_parameters_outside_their_domain(epsilon: float, delta: float) -> None:
+def test_parameters_outside_domain_raise(epsilon: float, delta: float) -> None:
     with pytest.raises(OutOfDomain):
         practical(epsilon, delta)
 
 
-def test_its_premises_cannot_be_seen_from_the_mechanism() -> None:
+def test_premises_are_unknown_from_the_mechanism() -> None:
     premises = practical(1.0).premises(built(PURE))
     assert premises
     assert all(premise.holds == "unknown" for premise in premises)
 
 
-def test_a_stated_parameter_alone_is_not_said_to_be_attained() -> None:
-    """Check that the bracket names no attaining mechanism, because a mechanism may reveal less than stated."""
+def test_bracket_of_stated_parameter_names_no_attaining_mechanism() -> None:
+    """A mechanism may reveal less than its stated parameter."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
-    assert "no release of this mechanism" in pair.bracket
+    assert "No release of this mechanism" in pair.bracket

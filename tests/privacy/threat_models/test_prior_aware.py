@@ -1,4 +1,4 @@
-"""Effect of a prior: Theorem 1 and Corollary 1 to the last digits, errors in print of Thudi et al., and laws."""
+"""Effect of a prior: Theorem 1 and Corollary 1 to the last digits, printed errors of Thudi et al., and laws."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pure(epsilon: float) -> AbstractTradeOff:
 
 
 def close(value: Enclosure, truth: mpf) -> bool:
-    """Both ends around the truth and within 1e-14 of it; around its logarithm where it is no normal double."""
+    """Return whether both bounds enclose the truth within 1e-14, by logarithm if it is subnormal."""
     if not mpf(value.lower) <= truth <= mpf(value.upper):
         return False
     if truth < mpf("1e-305"):
@@ -42,7 +42,7 @@ def close(value: Enclosure, truth: mpf) -> bool:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("prior", PRIORS)
-def test_pure_dp_is_theorem_1_and_corollary_1(epsilon: float, prior: float) -> None:
+def test_pure_dp_matches_theorem_1_and_corollary_1(epsilon: float, prior: float) -> None:
     curve = pure(epsilon)
     with mpmath.workdps(700):
         p, e = mpf(prior), mpmath.exp(mpf(epsilon))
@@ -60,7 +60,7 @@ def test_pure_dp_is_theorem_1_and_corollary_1(epsilon: float, prior: float) -> N
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.3])
 @pytest.mark.parametrize("prior", [1e-10, 0.1, 0.4999, 0.5, 0.9, 1 - 1e-10])
-def test_the_largest_accuracy_in_closed_form(epsilon: float, delta: float, prior: float) -> None:
+def test_largest_accuracy_matches_closed_form(epsilon: float, delta: float, prior: float) -> None:
     curve = WorstCase().curves(built({"type": "approximate_dp", "epsilon": epsilon, "delta": delta})).add
     with mpmath.workdps(700):
         p, d, e = mpf(prior), mpf(delta), mpmath.exp(mpf(epsilon))
@@ -70,7 +70,7 @@ def test_the_largest_accuracy_in_closed_form(epsilon: float, delta: float, prior
 
 @pytest.mark.parametrize("prior", [5e-324, 1e-310, 1e-30, 0.3, 0.5, 0.7, 1 - 1e-15])
 @pytest.mark.parametrize("log_ratio", [-3000.0, -1399.0, -700.5, -1e-9, 0.0, 3e-5, 20.0, 741.0, 1401.0])
-def test_posteriors_are_enclosed_wherever_odds_are_no_doubles(prior: float, log_ratio: float) -> None:
+def test_posteriors_are_enclosed_when_odds_overflow(prior: float, log_ratio: float) -> None:
     with mpmath.workdps(2000):
         odds = mpf(prior) / (1 - mpf(prior)) * mpmath.exp(mpf(log_ratio))
         truth, log_truth = odds / (1 + odds), -mpmath.log1p(1 / odds)
@@ -83,7 +83,7 @@ def test_posteriors_are_enclosed_wherever_odds_are_no_doubles(prior: float, log_
 
 @pytest.mark.parametrize("prior", [1e-310, 1e-12, 0.5, 1 - 1e-12])
 @pytest.mark.parametrize(("likelihood", "other"), [(1.0, 1e-300), (1e-300, 1.0), (3e-200, 1e-200), (0.3, 0.2), (0, 1)])
-def test_posteriors_of_two_likelihoods(prior: float, likelihood: float, other: float) -> None:
+def test_posterior_of_two_likelihoods_matches_bayes(prior: float, likelihood: float, other: float) -> None:
     value = posterior(Odds.of(prior), Enclosure.point(likelihood), Enclosure.point(other))
     with mpmath.workdps(700):
         p = mpf(prior)
@@ -93,7 +93,7 @@ def test_posteriors_of_two_likelihoods(prior: float, likelihood: float, other: f
             assert close(value, truth)
 
 
-# Where Thudi et al. 2022 are wrong as printed.
+# Printed errors of Thudi et al. 2022.
 
 
 def test_erlingsson_at_epsilon_2_is_93_percent() -> None:
@@ -103,8 +103,8 @@ def test_erlingsson_at_epsilon_2_is_93_percent() -> None:
     assert round(100 * erlingsson, 1) == 93.2
 
 
-def test_less_noise_than_printed_is_enough_in_section_5_2() -> None:
-    """Section 5.2 takes sigma = 4.0412 for (1, 1e-5); 3.7306 is enough, 3.7306 - 1e-4 is not."""
+def test_less_noise_than_printed_suffices_in_section_5_2() -> None:
+    """Section 5.2 uses sigma = 4.0412 for (1, 1e-5); 3.7306317 suffices, and 3.7305 does not."""
 
     def delta(sigma: float) -> Enclosure:
         return profile.delta(WorstCase().curves(built(gaussian(sigma))).both, 1.0).value
@@ -116,8 +116,8 @@ def test_less_noise_than_printed_is_enough_in_section_5_2() -> None:
 @pytest.mark.parametrize(
     ("expected_members", "printed", "right"), [(1, 6065.1757, 820), (0.5, 12130.8, 1641), (50, 120.818, 16)]
 )
-def test_deletion_capacity_has_the_sign_of_a_lower_bound(expected_members: float, printed: float, right: int) -> None:
-    """Section 6 and Figure 7: B = 0.8, N = 10000, eps = 1; the printed formula overstates by about e^2."""
+def test_printed_deletion_capacity_is_too_large(expected_members: float, printed: float, right: int) -> None:
+    """Section 6 and Figure 7: B = 0.8, N = 10000, eps = 1. The printed formula overstates the capacity by about e^2."""
     prior = expected_members / 10_000
     by_print = math.log(0.8) / -math.log1p(math.exp(-1) * prior / (1 - prior))
     assert by_print == pytest.approx(printed, rel=1e-4)
@@ -131,25 +131,25 @@ def test_deletion_capacity_has_the_sign_of_a_lower_bound(expected_members: float
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("prior", [1e-6, 0.01, 0.3, 0.9])
 @pytest.mark.parametrize("confidence", [0.05, 0.5, 0.8, 0.99])
-def test_one_deletion_is_the_guarantee(epsilon: float, prior: float, confidence: float) -> None:
+def test_guarantee_is_that_of_one_deletion(epsilon: float, prior: float, confidence: float) -> None:
     curve = pure(epsilon)
     guarantee = unlearning.unlearning_guarantee(curve, prior, confidence)
     capacity = unlearning.deletion_capacity(curve, prior, confidence).value
     assert guarantee.reading.safe_end == "lower"
     assert guarantee.reading.value == membership.negative_predictive_value(curve, prior, side="at_least").value
-    if capacity.lower == 0 and capacity.upper == 1:  # L = B within rounding: 0.99 without any release
+    if capacity.lower == 0 and capacity.upper == 1:  # L = B within rounding: 0.99 without any release.
         assert (epsilon, prior, confidence, guarantee.holds) == (0.0, 0.01, 0.99, "unknown")
     else:
         assert guarantee.holds == ("yes" if capacity.lower >= 1 else "no")
 
 
-def test_a_guarantee_at_its_own_edge_is_unknown() -> None:
+def test_guarantee_at_its_own_bound_is_unknown() -> None:
     value = unlearning.unlearning_guarantee(pure(1.0), 0.1, 0.5).reading.value
     for confidence, holds in ((value.lower, "yes"), (value.upper, "unknown"), (math.nextafter(value.upper, 1), "no")):
         assert unlearning.unlearning_guarantee(pure(1.0), 0.1, confidence).holds == holds
 
 
-def test_guarantees_at_their_ends() -> None:
+def test_guarantees_at_range_limits_are_exact() -> None:
     assert unlearning.unlearning_guarantee(pure(1.0), 0.0, 1.0).holds == "yes"
     assert unlearning.unlearning_guarantee(pure(1.0), 1.0, 1e-300).holds == "no"
     assert unlearning.unlearning_guarantee(pure(1.0), 1.0, 0.0).holds == "yes"
@@ -161,7 +161,7 @@ def test_guarantees_at_their_ends() -> None:
             unlearning.unlearning_guarantee(unbounded, prior, confidence)
 
 
-def test_an_approximation_guarantees_nothing() -> None:
+def test_approximation_gives_unknown_guarantee() -> None:
     curve = StubCurve("clt", Evidence.ASYMPTOTIC, 1.0)
     assert unlearning.unlearning_guarantee(curve, 0.5, 0.5).holds == "unknown"
 
@@ -170,7 +170,7 @@ def test_an_approximation_guarantees_nothing() -> None:
 
 
 @pytest.mark.parametrize("spec", [laplace(1.0), gaussian(0.7), dpsgd(1.0, 0.05, 50)], ids=lambda spec: spec["type"])
-def test_the_best_predictive_value_rises_with_the_prior_and_falls_with_the_rate(spec: dict[str, Any]) -> None:
+def test_largest_predictive_value_increases_with_prior_and_decreases_with_rate(spec: dict[str, Any]) -> None:
     curve = WorstCase().curves(built(spec)).add
     priors = [1e-9, 0.01, 0.3, 0.9]
     at_a_rate = [membership.positive_predictive_value(curve, prior, 1e-3).value for prior in priors]

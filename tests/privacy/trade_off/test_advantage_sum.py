@@ -1,4 +1,4 @@
-"""Runs that reveal next to nothing: bounds from the advantages of their steps."""
+"""Runs that reveal almost nothing: bounds from the advantages of their steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EPSILONS = np.array([-0.5, 0.0, 1e-3, 0.2, 3.0])
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one", "zero_out"])
 @pytest.mark.parametrize("seed", range(6))
-def test_an_advantage_is_between_one_step_and_the_sum_of_all(seed: int, relation: NeighboringRelation) -> None:
+def test_advantage_lies_between_one_step_and_sum_of_steps(seed: int, relation: NeighboringRelation) -> None:
     rng = np.random.default_rng(seed)
     noise, rate = float(np.exp(rng.uniform(-1, 15))), float(np.exp(rng.uniform(-600, -40)))
     count = int(np.exp(rng.uniform(1, 20)))
@@ -39,7 +39,7 @@ def test_an_advantage_is_between_one_step_and_the_sum_of_all(seed: int, relation
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_bounds_by_advantages_hold_for_gaussian_runs(seed: int) -> None:
+def test_bounds_from_advantages_hold_for_gaussian_runs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shift, count = float(np.exp(rng.uniform(-20, 1))), int(rng.integers(1, 50))
     one, exact = (gaussian_curve(Enclosure.point(shift * root)) for root in (1.0, math.sqrt(count)))

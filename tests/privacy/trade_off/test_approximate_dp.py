@@ -1,4 +1,4 @@
-"""The curve of (eps, delta)-DP at its edges: tiny eps, tiny rates, rates next to 1 - delta; at 900 digits."""
+"""The curve of (eps, delta)-DP at its limits: tiny eps, tiny rates, rates near 1 - delta; at 900 digits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TINY = [(5e-324, 5e-324), (1e-310, 0.0), (1e-300, 1e-87), (1e-12, 0.0), (0.5, 5e
 
 
 @pytest.mark.parametrize("eps", EPSILONS)
-def test_points_at_the_edges(eps: float) -> None:
+def test_points_at_limits_match_900_digits(eps: float) -> None:
     for rate, delta in EDGES + TINY:
         for moved in (np.nextafter(delta, 0), delta, np.nextafter(delta, 1)):
             points = ApproximateDpTradeOff(eps, float(moved)).points(np.array([rate]))
@@ -26,7 +26,7 @@ def test_points_at_the_edges(eps: float) -> None:
                     assert mpf(float(bounds.lower[0])) <= truth <= mpf(float(bounds.upper[0]))
 
 
-def test_power_is_never_below_the_rate_where_little_is_revealed() -> None:
+def test_power_is_never_below_rate_for_tiny_epsilon() -> None:
     for eps, delta in ((5e-324, 0.0), (1e-18, 0.0), (0.0, 1e-87)):
         rates = np.array([1e-310, 1e-100, 1e-9, 0.5])
         power = ApproximateDpTradeOff(eps, delta).points(rates).power

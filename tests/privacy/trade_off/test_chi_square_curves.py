@@ -27,7 +27,7 @@ DIGITS = 60
 
 
 def log_0f1_truth(order: float, z: float) -> mpf:
-    """Compute ln 0F1 by the definition of I_nu, or by the series where the order is large."""
+    """Compute ln 0F1 by the definition of I_nu, or by the series if the order is large."""
     with mp.workdps(DIGITS):
         a, z_exact = mpf(order), mpf(z)
         if z == 0 or order > 1e4:
@@ -37,7 +37,7 @@ def log_0f1_truth(order: float, z: float) -> mpf:
 
 
 @pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 5.0, 32.0, 32.5, 33.0, 64.5, 1290.0, 5e5, 5e8])
-def test_logarithms_of_bessel_functions(order: float) -> None:
+def test_log_0f1_matches_many_digits(order: float) -> None:
     z = np.array([0.0, 1e-30, 1e-8, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e9, *((1e14, 1e20) if order < 1e4 else ())])
     value, error, slope = log_0f1(order, z)
     for place, argument in enumerate(z):
@@ -49,8 +49,8 @@ def test_logarithms_of_bessel_functions(order: float) -> None:
     assert np.allclose((near - value[4:]) / (1e-6 * z[4:]), slope[4:], rtol=1e-3)
 
 
-def test_bounds_of_the_polynomials_of_the_expansion() -> None:
-    """Bounds of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients of ever smaller pieces."""
+def test_polynomial_bounds_of_expansion_hold() -> None:
+    """Bounds of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients on ever smaller intervals."""
     twelfth, first = (bernstein_of_derivative(polynomials()[n]) for n in (TERMS, 1))
     pieces = [twelfth]
     for _ in range(30):
@@ -70,7 +70,7 @@ def bernstein_of_derivative(polynomial: tuple[Fraction, ...]) -> list[Fraction]:
 
 
 def halves(bernstein: list[Fraction]) -> tuple[list[Fraction], list[Fraction]]:
-    """De Casteljau's algorithm: the coefficients on both halves; they bound the polynomial there."""
+    """Return the coefficients on both halves by De Casteljau's algorithm. They bound the polynomial there."""
     left, right, row = [bernstein[0]], [bernstein[-1]], bernstein
     while len(row) > 1:
         row = [(before + after) / 2 for before, after in pairwise(row)]
@@ -81,7 +81,7 @@ def halves(bernstein: list[Fraction]) -> tuple[list[Fraction], list[Fraction]]:
 
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 7.0, 100.0])
 @pytest.mark.parametrize("noncentrality", [1e-4, 0.1, 5.0, 300.0])
-def test_what_a_noncentral_law_gains(degrees: float, noncentrality: float) -> None:
+def test_log_tail_gain_matches_many_digits(degrees: float, noncentrality: float) -> None:
     mean, deviation = degrees + noncentrality, math.sqrt(2 * degrees + 4 * noncentrality)
     x = np.array([0.3 * degrees, mean, mean + 5 * deviation, mean + 20 * deviation])
     low, high = log_tail_gain(degrees, noncentrality, x)
@@ -93,7 +93,7 @@ def test_what_a_noncentral_law_gains(degrees: float, noncentrality: float) -> No
     assert (high[:3] - low[:3] < 1e-11).all()
 
 
-def test_a_weak_law_gains_even_where_doubles_are_equal() -> None:
+def test_log_tail_gain_is_positive_for_indistinguishable_laws() -> None:
     low, high = log_tail_gain(3.0, 1e-30, np.array([3.0]))
     # The first term of the series.
     with mp.workdps(DIGITS):
@@ -156,7 +156,7 @@ def noncentral_tail(a: mpf, noncentrality: mpf, t: mpf, direction: str) -> mpf:
         (1, 100.0, 0.0635, "add"),
     ],
 )
-def test_delta_with_many_digits(dimension: int, noise: float, eps: float, direction: str) -> None:
+def test_delta_matches_many_digits(dimension: int, noise: float, eps: float, direction: str) -> None:
     truth = delta_truth(dimension, noise, eps, direction)
     found = getattr(glrt(dimension, noise), direction).profile(np.array([eps]))
     assert found.log_lower is not None
@@ -167,7 +167,7 @@ def test_delta_with_many_digits(dimension: int, noise: float, eps: float, direct
     assert found.log_upper[0] - found.log_lower[0] <= (1e-7 if deep else 1e-9)
 
 
-def test_deep_tails_by_their_logarithms() -> None:
+def test_deep_tails_match_logarithms() -> None:
     with mp.workdps(DIGITS):
         truth = mpmath.log(delta_truth(1, 1.0, 40.0, "add"))
     found = glrt(1, 1.0).add.profile(np.array([40.0]))
@@ -179,8 +179,8 @@ def test_deep_tails_by_their_logarithms() -> None:
 
 
 @pytest.mark.parametrize("shift", [0.3, 1.0, 4.0])
-def test_one_dimension_by_integration(shift: float) -> None:
-    """Rejecting |y| > c for y ~ N(0, 1) against N(shift, 1)."""
+def test_one_dimension_matches_integration(shift: float) -> None:
+    """The test rejects |y| > c for y ~ N(0, 1) against N(shift, 1)."""
     curve = glrt(1, 1 / shift).add
     for cut in (0.2, 1.5, 5.0):
         with mp.workdps(30):
@@ -191,8 +191,8 @@ def test_one_dimension_by_integration(shift: float) -> None:
         assert read.lower * (1 - 1e-14) <= float(power) <= read.upper * (1 + 1e-14)
 
 
-def test_one_dimension_is_a_closed_form_of_the_general_ratio() -> None:
-    """ln cosh against 0F1 with a = 1/2, and acosh against Newton."""
+def test_general_ratio_matches_closed_form_in_one_dimension() -> None:
+    """ln cosh against 0F1 with a = 1/2, and acosh against Newton's method."""
     t = np.geomspace(1e-12, 1e4, 60)
     for noncentrality in (1e-6, 1.0, 900.0):
         ratio = BesselLogRatio(1.0, Enclosure.point(noncentrality))
@@ -213,7 +213,7 @@ def check_inverse(ratio: AbstractLogRatio, t: FloatArray) -> None:
 
 
 def membership_step(degrees: float, effective: int, susceptibility: float) -> ChiSquareTradeOff:
-    """chi2'_d(N K) against (N - 1)/N chi2'_d((N - 1) K), rejecting small values."""
+    """Return the curve of chi2'_d(N K) against (N - 1)/N chi2'_d((N - 1) K), rejecting small values."""
     intercept = around((susceptibility - degrees * math.log1p(-1 / effective)) / 2, 8)
     return ChiSquareTradeOff(
         ScaledChiSquare(degrees, Enclosure.point(effective * susceptibility)),
@@ -228,7 +228,7 @@ def membership_step(degrees: float, effective: int, susceptibility: float) -> Ch
 @pytest.mark.parametrize(
     ("degrees", "effective", "susceptibility"), [(2.0, 5, 2.0), (50.0, 5, 0.0), (650.0, 400, 650.0)]
 )
-def test_linear_ratios_are_the_slopes_of_their_curves(degrees: float, effective: int, susceptibility: float) -> None:
+def test_linear_log_ratios_are_slopes_of_their_curves(degrees: float, effective: int, susceptibility: float) -> None:
     curve = membership_step(degrees, effective, susceptibility)
     rates = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9])
     for each in (curve, curve.reversed()):
@@ -245,8 +245,8 @@ def assert_slope(left: EnclosureArray, right: EnclosureArray, log_slope: Enclosu
     assert np.allclose(chord, log_slope.upper, atol=1e-4)
 
 
-def test_linear_ratios_by_their_densities() -> None:
-    """ln of the quotient of both densities of T, for d = 2 by Bessel functions."""
+def test_linear_log_ratios_match_densities() -> None:
+    """The oracle is ln of the quotient of both densities of T, for d = 2 by Bessel functions."""
     degrees, effective, susceptibility = 2.0, 5, 2.0
     with mp.workdps(40):
 

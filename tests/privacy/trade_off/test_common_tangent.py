@@ -26,7 +26,7 @@ DELTAS = (1e-12, 1e-8, 1e-5, 1e-3, 0.03)
 
 
 def curve(random: np.random.Generator) -> AbstractTradeOff:
-    """A Gaussian or Laplace curve, as it is or sampled in one of its directions or both."""
+    """Draw a Gaussian or Laplace curve, plain or sampled in one direction or both."""
     size = Enclosure.point(10.0 ** random.uniform(-1.5, 0.6))
     base = LaplaceTradeOff(size) if random.uniform() < 0.2 else gaussian_curve(size)
     kind = random.integers(4)
@@ -38,8 +38,8 @@ def curve(random: np.random.Generator) -> AbstractTradeOff:
     return sampled.reversed() if kind == 2 else Symmetrised(sampled, sampled.reversed())
 
 
-def sent(random: np.random.Generator) -> dict[str, Any]:
-    """One step of noisy SGD against the membership adversary."""
+def membership_request(random: np.random.Generator) -> dict[str, Any]:
+    """Return a request for one step of noisy SGD against the membership adversary."""
     records = int(random.choice([1_000, 60_000]))
     mechanism = {
         "type": "noisy_sgd",
@@ -55,7 +55,7 @@ def sent(random: np.random.Generator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", [*range(12), *map(thorough, range(12, 40))])
-def test_both_ways_to_epsilon_agree(seed: int) -> None:
+def test_tangent_and_search_agree(seed: int) -> None:
     random = np.random.default_rng([20261203, seed])
     first, second = curve(random), curve(random)
     for delta in DELTAS:
@@ -68,8 +68,8 @@ def test_both_ways_to_epsilon_agree(seed: int) -> None:
         assert found.upper - found.lower <= max(searched.upper - searched.lower, CLOSE * found.upper)
 
 
-def test_most_levels_are_found() -> None:
-    """The search is left for extreme epsilons and for kinks."""
+def test_tangent_method_finds_most_levels() -> None:
+    """The search remains for extreme epsilons and for kinks."""
     found: list[bool] = []
     for seed in range(40):
         random = np.random.default_rng([20261203, seed])
@@ -79,19 +79,19 @@ def test_most_levels_are_found() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_step_of_noisy_sgd_needs_no_points(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point of a sampled curve is found by a search within a search, which once cost seconds."""
+def test_step_of_noisy_sgd_evaluates_no_points(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point of a sampled curve is found by a nested search, which once took seconds."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a point was read")
 
-    request = BoundsRequest.model_validate_json(json.dumps(sent(np.random.default_rng([20261204, seed]))))
+    request = BoundsRequest.model_validate_json(json.dumps(membership_request(np.random.default_rng([20261204, seed]))))
     monkeypatch.setattr(SampledRemove, "_points_formula", refuse)
     [answer] = json.loads(BOUNDS.body(request, "sha256:" + "0" * 64, "any"))["answers"]
     assert answer["tolerance_met"]
 
 
-def test_the_hull_is_convex_and_below_all_points() -> None:
+def test_lower_hull_is_convex_and_below_all_points() -> None:
     random = np.random.default_rng(20261205)
     x, y = np.sort(random.uniform(0, 10, 300)), random.uniform(0, 1, 300)
     hull = common_tangent.lower_hull(x.tolist(), y.tolist())

@@ -1,4 +1,4 @@
-"""Lower bounds of minima of convex functions, against functions whose minima are known."""
+"""Lower bounds of minima of convex functions, against functions with known minima."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MARGIN = 1 + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_bound_is_below_the_minimum_of_random_polygons(seed: int) -> None:
-    """Compare with the largest of random lines, which is least at a corner. Enclosures are widened at random."""
+def test_bound_is_below_minimum_of_random_polygons(seed: int) -> None:
+    """The oracle is the maximum of random lines, which is smallest at a corner. Enclosures are widened at random."""
     random = np.random.default_rng(seed)
     x = np.sort(random.uniform(-2.0, 2.0, (5, 9)), axis=1)
     slopes, offsets = random.normal(0.0, 2.0, 6), random.normal(0.0, 1.0, 6)
@@ -35,13 +35,13 @@ def test_the_bound_is_below_the_minimum_of_random_polygons(seed: int) -> None:
     assert (best <= right).all()
 
 
-def test_a_kink_inside_a_cell_costs_nothing() -> None:
+def test_kink_inside_a_cell_loses_no_accuracy() -> None:
     x = np.array([-3.0, -2.0, -1.0, 0.5, 1.5, 2.5])
     value = np.maximum(-2 * x, 3 * x)
     assert convex_minimum(x, value, value, 1.0) == pytest.approx(0.0, abs=1e-14)
 
 
-def test_nothing_is_known_without_a_proof_on_both_sides_and_of_points_that_coincide() -> None:
+def test_bound_is_trivial_for_monotone_or_coinciding_points() -> None:
     x = np.arange(5.0)
     assert convex_minimum(x, x, x, MARGIN) == -np.inf
     assert convex_minimum(-x[::-1], -x, -x, MARGIN) == -np.inf

@@ -1,4 +1,6 @@
-"""A step whose shifts are of any size at once: points against many digits, and what is known at no threshold."""
+"""A step whose shifts have very different sizes: points against many digits, and limits where no threshold is
+finite.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ AT_ZERO = NormalComponents(np.zeros((2, 1)), np.ones(1), 0.0)
 
 
 def _far_components(random: np.random.Generator) -> NormalComponents:
-    """One near 0, the others anywhere up to what may be asked: 1e15 over a noise of 1e-4."""
+    """Draw shifts: one near 0, the others up to the largest allowed one, 1e15 over a noise of 1e-4."""
     count = int(random.integers(2, 6))
     places = np.concatenate(([random.choice([0.0, 0.1])], 10.0 ** random.uniform(-4, 19, count)))
     weights = random.dirichlet(np.full(count + 1, 0.5)) + 1e-6
@@ -31,7 +33,7 @@ def _curves(seed: int) -> tuple[np.random.Generator, list[GaussianMixtureTradeOf
 
 
 def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
-    """sum w Phi(t + sign d), with weights of sum 1."""
+    """Return sum w Phi(t + sign d), with weights of sum 1."""
     total = mpmath.fsum(map(mpf, components.weights))
     terms = (
         mpf(w) * mpmath.ncdf(t + sign * mpf(d))
@@ -41,7 +43,7 @@ def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
 
 
 def _threshold(absent: NormalComponents, rate: float) -> mpf:
-    """t with H0(x > t) = rate, by halving."""
+    """Return the t with H0(x > t) = rate, by bisection."""
     low, high = -mpf(float(absent.distances.max())) - 50, mpf(50)
     while high - low > mpf(10) ** -45 * (1 + abs(low)):
         middle = (low + high) / 2
@@ -50,7 +52,7 @@ def _threshold(absent: NormalComponents, rate: float) -> mpf:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_points_hold_the_truth_and_are_narrow(seed: int) -> None:
+def test_points_enclose_many_digits_and_are_narrow(seed: int) -> None:
     random, curves = _curves(seed)
     for curve in curves:
         rates: FloatArray = np.concatenate(
@@ -65,12 +67,12 @@ def test_points_hold_the_truth_and_are_narrow(seed: int) -> None:
                 # Weights are known to 1e-15.
                 assert found.lower[k] <= truth * (1 + 1e-14)
                 assert found.upper[k] >= truth * (1 - 1e-14)
-                if truth > 1e-290 and abs(t) < 1e6:  # a double beyond is too coarse a threshold
+                if truth > 1e-290 and abs(t) < 1e6:  # A threshold beyond this is too coarse in doubles.
                     assert found.upper[k] - found.lower[k] <= 1e-6 * found.upper[k]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_many_rates_are_all_numbers(seed: int) -> None:
+def test_points_at_many_rates_are_ordered(seed: int) -> None:
     random, curves = _curves(100 + seed)
     for curve in curves:
         points = curve.points(np.sort(10.0 ** random.uniform(-300, 0, 2000)))
@@ -79,7 +81,7 @@ def test_many_rates_are_all_numbers(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_of_no_threshold_the_limits_are_known(seed: int) -> None:
+def test_masses_at_infinite_thresholds_are_limits(seed: int) -> None:
     _, curves = _curves(200 + seed)
     far = np.array([FARTHEST, 1e31, 1e300, math.inf])
     for curve in curves:

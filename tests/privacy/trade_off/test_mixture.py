@@ -1,4 +1,4 @@
-"""Mixtures: points at one likelihood ratio against 30 digits, linear profiles, kinks, nesting, and what is refused."""
+"""Mixtures: points at one likelihood ratio against 30 digits, linear profiles, kinks, nesting, and rejected input."""
 
 from __future__ import annotations
 
@@ -70,23 +70,26 @@ def tail(x: mpf) -> mpf:
 
 
 def normalised(weights: Sequence[float]) -> list[mpf]:
-    """The weights over their sum, as the definition has it."""
+    """Return the weights over their sum, as the definition requires."""
     total = mpmath.fsum(map(mpf, weights))
     return [mpf(weight) / total for weight in weights]
 
 
 class GaussianTruth:
-    """At log ratio c a Gaussian of mean mu stands at z = c/mu + mu/2: alpha = P(N > z), f = P(N < z - mu)."""
+    """Mixture of Gaussians in many digits.
+
+    At log ratio c, a Gaussian of mean mu has threshold z = c/mu + mu/2, with alpha = P(N > z) and f = P(N < z - mu).
+    """
 
     def __init__(self, weights: Sequence[float], means: Sequence[float]) -> None:
         self.weights, self.means = normalised(weights), [mpf(mean) for mean in means]
 
     def level(self, alpha: float) -> mpf:
         low, high = mpf(-5000), mpf(5000)
-        for _ in range(50):  # to 1e-11
+        for _ in range(50):  # To 1e-11.
             middle = (low + high) / 2
             low, high = (middle, high) if self.rate(middle) > alpha else (low, middle)
-        for _ in range(3):  # to 1e-22, 1e-44, 1e-88: Newton's steps for ln of the rate
+        for _ in range(3):  # To 1e-22, 1e-44, 1e-88: Newton steps for ln of the rate.
             rate, slope = self.rate(low), self._sum(lambda mean, c=low: mpmath.npdf(c / mean + mean / 2) / mean)
             low += rate / slope * mpmath.log(rate / alpha)
         return low
@@ -108,7 +111,7 @@ class GaussianTruth:
 
 
 @pytest.mark.parametrize(("weights", "means"), GAUSSIANS)
-def test_mixtures_of_gaussians_have_all_parts_at_one_level(weights: list[float], means: list[float]) -> None:
+def test_mixtures_of_gaussians_match_common_likelihood_ratio(weights: list[float], means: list[float]) -> None:
     mixed = curves(*((weight, {"type": "gdp", "mu": mean}) for weight, mean in zip(weights, means, strict=True)))
     points, profile = mixed.add.points(RATES), mixed.add.profile(EPSILONS)
     assert mixed.add is mixed.remove
@@ -140,9 +143,9 @@ MIXED: list[list[tuple[float, dict[str, Any]]]] = [
 
 
 def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fraction, Fraction]]:
-    """Corners (alpha, f) of a mixture of (eps, delta) curves: all straight pieces, sorted by their slope.
+    """Return the corners (alpha, f) of a mixture of (eps, delta) curves: all straight segments, sorted by slope.
 
-    e^eps is a fraction of 60 digits here.
+    e^eps is a fraction of 60 digits.
     """
     pieces: list[tuple[Fraction, Fraction]] = []
     start = Fraction(1)
@@ -161,8 +164,8 @@ def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fr
 
 
 @pytest.mark.parametrize("components", MIXED)
-def test_mixtures_of_straight_pieces(components: list[tuple[float, dict[str, Any]]]) -> None:
-    """Pieces sorted by slope; the error vanishes after the last."""
+def test_mixtures_of_straight_segments_match_exact_corners(components: list[tuple[float, dict[str, Any]]]) -> None:
+    """Segments are sorted by slope; the error vanishes after the last one."""
     curve, known = curves(*components).add, corners(components)
     rates = [1e-300, 1e-12, 1e-3, 0.05, 0.11, 0.2, 0.3, 0.4, 0.5, 0.62, 0.8, 0.97, 1 - 1e-9]
     rates += [float(alpha) for alpha, _ in known if 0 < alpha < 1]
@@ -191,8 +194,8 @@ def test_mixtures_of_straight_pieces(components: list[tuple[float, dict[str, Any
         [(0.5, {"type": "exponential", "epsilon": 1e6}), (0.5, {"type": "exponential", "epsilon": 1e-12})],
     ],
 )
-def test_no_choice_of_rates_and_no_tangent_does_better(components: list[tuple[float, dict[str, Any]]]) -> None:
-    """sum w_i power_i(alpha_i) <= power(alpha) <= delta(c) + e^c alpha, whatever the alpha_i and c are."""
+def test_power_lies_between_any_rates_and_any_tangent(components: list[tuple[float, dict[str, Any]]]) -> None:
+    """sum w_i power_i(alpha_i) <= power(alpha) <= delta(c) + e^c alpha, for all alpha_i and c."""
     generator = np.random.default_rng(3)
     mixed = curves(*components)
     for direction in ("add", "remove"):
@@ -211,7 +214,7 @@ def test_no_choice_of_rates_and_no_tangent_does_better(components: list[tuple[fl
             assert power.lower[0] <= tangents.min() * (1 + 1e-13)
 
 
-def test_mass_outside_is_the_weighted_mass() -> None:
+def test_singular_mass_is_weighted_sum() -> None:
     curve = curves((0.75, approximate(1.0, 0.25)), (0.25, gaussian(2.0))).add
     assert (curve.singular_power.lower, curve.singular_power.upper) == (0.1875, 0.1875)
     assert math.isinf(curve.epsilon(0.1875).upper)
@@ -221,13 +224,13 @@ def test_mass_outside_is_the_weighted_mass() -> None:
     assert ends.lower[1] <= 0.19 <= ends.upper[0]
     assert answer.relative_width() < 1e-12
     assert gaussian_dp.mu(curve, 0.0, 0.0).value.lower == math.inf
-    # Nothing is left to miss once every part has found all it can.
+    # All parts have reached their largest possible power.
     flat = curves((0.5, approximate(1.0, 0.25)), (0.5, approximate(0.5, 0.125))).add.points(np.array([0.82, 0.9]))
     assert (flat.type_two_error.upper == 0).all()
     assert (flat.power.lower >= 1 - 1e-14).all()
 
 
-def test_epsilon_where_one_part_never_comes_down() -> None:
+def test_epsilon_exists_although_one_part_has_singular_mass() -> None:
     curve = curves((0.5, approximate(1.0, 0.01)), (0.5, gaussian(1.0))).add
     answer = curve.epsilon(0.006)
     assert 0 < answer.lower <= answer.upper < 20
@@ -236,8 +239,8 @@ def test_epsilon_where_one_part_never_comes_down() -> None:
 
 
 @pytest.mark.parametrize("spec", [gaussian(1.0), laplace(0.5), pure(1.0), sampled(0.3, gaussian(1.0))])
-def test_mixing_equals_changes_nothing(spec: dict[str, Any]) -> None:
-    """Check that equal parts are merged as mechanisms, are mixed as curves, and give equal results."""
+def test_mixture_of_equal_parts_is_the_part(spec: dict[str, Any]) -> None:
+    """Equal parts are merged as mechanisms and mixed as curves, with equal results."""
     alone = WorstCase().curves(built(spec))
     for same in (curves((1.0, spec)), curves((0.25, spec), (0.75, mixture((0.5, spec), (0.5, spec))))):
         assert type(same.add) is type(alone.add)
@@ -259,7 +262,7 @@ def test_nesting_multiplies_weights() -> None:
     assert (WorstCase().curves(nested).add.power(RATES).upper == flat.upper).all()
 
 
-def test_weights_are_divided_by_their_sum() -> None:
+def test_weights_are_normalised() -> None:
     spec = mixture((0.1, gaussian(1.0)), (0.2, gaussian(2.0)), (0.7 + 3e-13, gaussian(3.0)))
     mechanism = built(spec)
     assert isinstance(mechanism, Mixture)
@@ -273,13 +276,13 @@ def test_weights_are_divided_by_their_sum() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, -0.5, 1.5, math.nan, True])
-def test_weights_are_positive_numbers(weight: float) -> None:
+def test_weights_must_be_positive(weight: float) -> None:
     with pytest.raises(OutOfDomain) as refusal:
         WeightedMechanism(weight=weight, mechanism=Gaussian(noise_multiplier=1.0))
     assert refusal.value.name == "weight"
 
 
-def test_the_number_of_components_is_limited() -> None:
+def test_number_of_components_is_limited() -> None:
     for count in (0, 257):
         with pytest.raises(OutOfDomain):
             built(mixture(*((1 / max(count, 1), gaussian(1.0)) for _ in range(count))))
@@ -294,7 +297,7 @@ def test_the_number_of_components_is_limited() -> None:
         lambda spec: mixture((1.0, {"type": "repeated", "mechanism": spec, "steps": 2})),
     ],
 )
-def test_a_mixture_is_no_step(wrap: Any) -> None:
+def test_mixture_inside_composition_is_rejected(wrap: Any) -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         built(wrap(mixture((0.5, gaussian(1.0)), (0.5, gaussian(2.0)))))
     assert refusal.value.field == "mechanism"
@@ -320,8 +323,8 @@ def test_components_are_composed_before_they_are_mixed() -> None:
 
 
 @pytest.mark.thorough
-def test_components_on_lattices_are_enclosed() -> None:
-    """Slopes are known loosely there; a composition that has a closed form as well says what is right."""
+def test_components_on_lattices_agree_with_closed_form() -> None:
+    """Slopes of lattices are wide. The oracle is a composition that also has a closed form."""
     run = {"type": "repeated", "mechanism": gaussian(2.0), "steps": 4}
     spec = built(mixture((0.5, run), (0.5, gaussian(3.0))))
     coarse = EngineOptions(relative_tolerance=1e-4)
@@ -334,10 +337,10 @@ def test_components_on_lattices_are_enclosed() -> None:
         assert (left.upper - left.lower <= 1e-4 * left.upper).all()
 
 
-def test_parts_that_are_known_by_profiles_are_mixed_before_the_search() -> None:
-    """Check that a part mixed with itself is that part.
+def test_parts_known_by_profiles_are_mixed_before_search() -> None:
+    """A part mixed with itself is that part.
 
-    For different parts the profile at every level bounds the power, and tightly at one level.
+    For different parts the profile at every level bounds the power, and attains it at one level.
     """
     shifted = {"type": "composed", "mechanisms": [laplace(1.0), pure(0.3)]}
     alone, twice = curves((1.0, shifted)).add, curves((0.25, shifted), (0.75, shifted)).add
@@ -358,7 +361,7 @@ def test_parts_that_are_known_by_profiles_are_mixed_before_the_search() -> None:
         assert curve.points(np.array([1 - 1e-9])).type_two_error.upper[0] == 0
 
 
-def test_engines_and_relations_reach_the_components() -> None:
+def test_engines_and_relations_apply_to_components() -> None:
     spec = built(mixture((0.5, gaussian(2.0)), (0.5, laplace(2.0))))
     replaced = WorstCase(neighboring_relation="replace_one").curves(spec).add.power(RATES)
     assert (replaced.upper == curves((0.5, gaussian(1.0)), (0.5, laplace(1.0))).add.power(RATES).upper).all()
@@ -369,7 +372,7 @@ def test_engines_and_relations_reach_the_components() -> None:
     assert pair(built(mixture((0.5, gaussian(2.0)), (0.5, gaussian(3.0)))), "contour").add.method == "contour"
 
 
-def test_a_mixture_costs_what_its_parts_do_and_the_search() -> None:
+def test_cost_of_mixture_includes_parts_and_search() -> None:
     parts = [gaussian(1.0 + 0.1 * part) for part in range(4)]
     two, four = (plan(built(mixture(*((1 / n, part) for part in parts[:n])))).cost for n in (2, 4))
     assert two.evaluate > 10 * plan(built(parts[0])).cost.evaluate

@@ -1,4 +1,4 @@
-"""Numbers of the Gaussian profile that are read without arrays are those of the arrays, bit for bit."""
+"""Scalar evaluation of the Gaussian profile: bit-for-bit equal to the array evaluation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from service.privacy.trade_off.shifted import gaussian
 READINGS = 4_000
 
 
-def test_numbers_are_those_of_arrays() -> None:
+def test_scalar_evaluation_equals_array_evaluation() -> None:
     random = np.random.default_rng(20261123)
     mus = 10 ** random.uniform(math.log10(gaussian.SMALL_SHIFT), 4, READINGS)
-    # a = eps / mu - mu / 2 over all of the range in which nothing is patched, and a little beyond it.
+    # a = eps / mu - mu / 2 over the whole range without special cases, and a little beyond it.
     thresholds = np.concatenate((random.uniform(-6, 45, READINGS // 2), 10 ** random.uniform(-8, 4.1, READINGS // 2)))
     epsilons = np.maximum(mus * (thresholds + 0.5 * mus), 0.0)
     read = 0

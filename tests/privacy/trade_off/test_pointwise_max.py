@@ -39,7 +39,7 @@ every = pytest.mark.parametrize("pair", APART + CROSSING)
 
 
 def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float) -> tuple[float, float]:
-    """sup of min(power) - e^eps alpha over a grid, refined three times, and how far it may be below the truth."""
+    """Return sup of min(power) - e^eps alpha over a grid, refined three times, and the largest possible error."""
     scores = np.linspace(-8.0, 8.0, 4001, dtype=np.float64)
     last = 0.0
     for _ in range(3):
@@ -53,7 +53,7 @@ def conjugate(first: AbstractTradeOff, second: AbstractTradeOff, epsilon: float)
 
 
 @every
-def test_points_are_those_of_the_harder_curve(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
+def test_points_are_those_of_harder_curve(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
     alpha = np.concatenate((np.geomspace(1e-250, 0.5, 60), 1 - np.geomspace(1e-12, 0.4, 30)))
     points, (one, other) = PointwiseMax(*pair).points(alpha), (curve.points(alpha) for curve in pair)
     assert (points.power.upper == np.minimum(one.power.upper, other.power.upper)).all()
@@ -63,7 +63,7 @@ def test_points_are_those_of_the_harder_curve(pair: tuple[AbstractTradeOff, Abst
 
 
 @every
-def test_the_profile_is_the_conjugate(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
+def test_profile_is_conjugate_of_power(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
     curve = PointwiseMax(*pair)
     read = curve.profile(EPSILONS)
     for index, epsilon in enumerate(EPSILONS.tolist()):
@@ -75,7 +75,7 @@ def test_the_profile_is_the_conjugate(pair: tuple[AbstractTradeOff, AbstractTrad
 
 
 @every
-def test_slopes_are_those_of_the_power(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
+def test_slopes_match_finite_differences(pair: tuple[AbstractTradeOff, AbstractTradeOff]) -> None:
     curve = PointwiseMax(*pair)
     alpha = np.array([1e-6, 1e-3, 0.1, 0.4, 0.7])
     slope = curve.points(alpha).log_slope
@@ -105,7 +105,7 @@ def test_epsilon_inverts_the_profile(pair: tuple[AbstractTradeOff, AbstractTrade
 
 
 @every
-def test_the_order_does_not_matter_and_reversal_is_an_involution(
+def test_order_does_not_matter_and_swap_is_an_involution(
     pair: tuple[AbstractTradeOff, AbstractTradeOff],
 ) -> None:
     one, other = PointwiseMax(*pair), PointwiseMax(*reversed(pair))
@@ -122,7 +122,7 @@ def test_the_order_does_not_matter_and_reversal_is_an_involution(
         assert one.profile_at(-epsilon).upper == pytest.approx(back, rel=1e-8)
 
 
-def test_extremes() -> None:
+def test_extreme_ratios_and_singular_power_are_those_of_parts() -> None:
     bounded, unbounded = ApproximateDpTradeOff(2.0, 0.0), gaussian(1.0)
     curve = PointwiseMax(bounded, unbounded)
     assert (curve.largest_log_ratio.upper, curve.smallest_log_ratio.lower) == (2.0, -2.0)

@@ -1,4 +1,4 @@
-"""delta of both directions is the larger of both, though mostly one of them alone is read."""
+"""Delta of both directions is the larger of the two, although usually only one direction is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 SEED = 20261123
 
 
-def test_the_larger_of_both_directions() -> None:
+def test_delta_of_both_is_the_larger() -> None:
     random, alone = np.random.default_rng(SEED), 0
     for index in range(30):
         noise, rate = math.exp(random.uniform(-1, 2)), math.exp(random.uniform(-6, -0.1))
@@ -37,9 +37,10 @@ def test_the_larger_of_both_directions() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.7, 1.3])
-def test_what_is_far_smaller_is_not_looked_at(noise: float) -> None:
-    """Without the record a loss is at most -steps ln(1 - rate): near that, delta is far below that of the other side,
-    and no line is narrow there.
+def test_much_smaller_direction_is_not_evaluated(noise: float) -> None:
+    """Without the record a loss is at most -steps ln(1 - rate).
+
+    Near that limit, delta is far below that of the other direction, and no contour is narrow.
     """
     pair = choose.pair(built(dpsgd(noise, 0.01, 1000)))
     top = pair.both.epsilon(1e-5).upper
@@ -50,7 +51,7 @@ def test_what_is_far_smaller_is_not_looked_at(noise: float) -> None:
     assert pair.second_uses == 0
 
 
-def test_mass_that_no_epsilon_covers_is_seen() -> None:
+def test_singular_mass_is_included() -> None:
     leak = {"type": "approximate_dp", "epsilon": 0.5, "delta": 1e-3}
     pair = choose.pair(built({"type": "composed", "mechanisms": [leak, dpsgd(1.0, 0.01, 100)]}))
     assert np.all(pair.both.profile(np.array([5.0, 1.0, 50.0])).lower >= 0.999e-3)

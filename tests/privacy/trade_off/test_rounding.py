@@ -1,4 +1,4 @@
-"""The rounding model behind every error bound, against 40-digit values over the ranges the engine uses."""
+"""The rounding model behind every error bound, against 40-digit values over the ranges of the engine."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ def _signed(rng: np.random.Generator, low: float, high: float) -> Any:
         ("cos", mpmath.cos, lambda rng: _signed(rng, -300, 6)),
     ],
 )
-def test_elementary_functions(name: str, truth: Callable[[Any], Any], arguments: Callable[..., Any]) -> None:
+def test_elementary_functions_are_within_model(
+    name: str, truth: Callable[[Any], Any], arguments: Callable[..., Any]
+) -> None:
     points = np.asarray(arguments(np.random.default_rng(7)), dtype=np.float64)
     values = getattr(np, name)(points)
-    with mpmath.workdps(340):  # log1p of 1e-300 and sin of 1e6 need the digits
+    with mpmath.workdps(340):  # log1p of 1e-300 and sin of 1e6 need these digits.
         for point, value in zip(points.tolist(), values.tolist(), strict=True):
             exact = truth(mpmath.mpf(point))
             assert abs(mpmath.mpf(value) - exact) <= FUNCTION_ERROR * abs(exact), (name, point)
 
 
-def test_arctan2() -> None:
+def test_arctan2_is_within_model() -> None:
     rng = np.random.default_rng(8)
     y, x = 10 ** rng.uniform(-200, 3, SAMPLES), _signed(rng, -100, 3)
     with mpmath.workdps(40):
@@ -50,7 +52,7 @@ def test_arctan2() -> None:
 
 
 @pytest.mark.parametrize("terms", [32, 320, 3200])
-def test_blocked_products_stay_within_their_bound(terms: int) -> None:
+def test_blocked_products_are_within_error_bound(terms: int) -> None:
     rng = np.random.default_rng(terms)
     shape = (terms // SUM_BLOCK, 1, SUM_BLOCK)
     left = rng.normal(size=shape) + 1j * rng.normal(size=shape)

@@ -1,4 +1,4 @@
-"""Sampling of any curve: for shifted laws the curves that are known for them, and laws that hold for all."""
+"""Sampling of any curve: against known curves of shifted laws, and laws for all curves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def meet(one: EnclosureArray, other: EnclosureArray) -> bool:
 @pytest.mark.parametrize("base", SHIFTED)
 @pytest.mark.parametrize("rate", SAMPLE_RATES)
 @pytest.mark.parametrize("direction", ["add", "remove"])
-def test_shifted_laws(base: GaussianTradeOff | LaplaceTradeOff, rate: float, direction: str) -> None:
+def test_sampled_shifted_laws_match_known_curves(
+    base: GaussianTradeOff | LaplaceTradeOff, rate: float, direction: str
+) -> None:
     ours: AbstractTradeOff = SampledAdd(base, rate)
     known: AbstractTradeOff = PoissonSampledAdd(base, rate)
     if direction == "remove":
@@ -54,12 +56,12 @@ def test_shifted_laws(base: GaussianTradeOff | LaplaceTradeOff, rate: float, dir
 
 @pytest.mark.parametrize("base", OTHERS)
 @pytest.mark.parametrize("rate", SAMPLE_RATES)
-def test_the_inverse_function_and_the_reflected_profile(base: AbstractTradeOff, rate: float) -> None:
+def test_inverse_and_profile_are_consistent(base: AbstractTradeOff, rate: float) -> None:
     add = SampledAdd(base, rate)
     remove = add.reversed()
     alpha = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9])
     errors = add.type_two_error(alpha)
-    # Type II errors of the inverse function are rates again: both functions fall.
+    # Type II errors of the inverse function are rates again; both functions decrease.
     assert (remove.type_two_error(errors.upper).lower <= alpha * (1 + 1e-9)).all()
     flat = errors.lower <= 0
     assert (flat | (remove.type_two_error(errors.lower).upper >= alpha * (1 - 1e-9))).all()
@@ -75,7 +77,7 @@ def _conjugate(curve: AbstractTradeOff) -> list[float]:
     return [float((power - math.exp(epsilon) * alpha).max()) for epsilon in EPSILONS.tolist()]
 
 
-def test_singular_parts() -> None:
+def test_singular_mass_is_sampled() -> None:
     curve = SampledAdd(ApproximateDpTradeOff(0.0, 1.0), 0.25)
     assert curve.singular_power.upper == pytest.approx(0.25)
     assert curve.power_at(0.5).upper == pytest.approx(0.625)

@@ -1,4 +1,4 @@
-"""Mixtures read at levels that all parts share, against the reader that searches each part, and what ends there."""
+"""Mixtures evaluated at common levels of all parts, against a search in each part, and limiting cases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES: list[Any] = [
 ]
 
 
-def both_readers(parts: list[dict[str, Any]], weights: list[int], way: str) -> tuple[LogPoints, LogPoints]:
+def both_evaluations(parts: list[dict[str, Any]], weights: list[int], way: str) -> tuple[LogPoints, LogPoints]:
     total = sum(weights)
     curves = [getattr(pair(built(part)), way) for part in parts]
     mixture = MixtureTradeOff([(Fraction(w, total), curve) for w, curve in zip(weights, curves, strict=True)])
@@ -49,8 +49,8 @@ def both_readers(parts: list[dict[str, Any]], weights: list[int], way: str) -> t
 
 @pytest.mark.parametrize("way", ["add", "remove"])
 @pytest.mark.parametrize(("parts", "weights"), CASES)
-def test_both_readers_enclose_one_curve(parts: list[dict[str, Any]], weights: list[int], way: str) -> None:
-    shared, searched = both_readers(parts, weights, way)
+def test_both_evaluations_enclose_one_curve(parts: list[dict[str, Any]], weights: list[int], way: str) -> None:
+    shared, searched = both_evaluations(parts, weights, way)
     for mine, other in ((shared.power, searched.power), (shared.error, searched.error), (shared.slope, searched.slope)):
         assert (mine[0] <= other[1]).all()
         assert (other[0] <= mine[1]).all()
@@ -83,8 +83,8 @@ def test_a_search_that_was_cut_short_narrows_the_point_and_resumes(rate: float) 
     assert total <= 1.6 * whole.done  # 1.9 times if every evaluation started anew
 
 
-def test_sums_of_nothing_are_nothing() -> None:
-    """Without a warning, which is an error here."""
+def test_log_sum_of_zeros_is_minus_infinity() -> None:
+    """A warning would be an error in these tests."""
     logs = np.full((2, 3, 2), -np.inf)
     logs[:, 0, 1] = -2.0
     low, high = log_sums(logs)
@@ -92,7 +92,7 @@ def test_sums_of_nothing_are_nothing() -> None:
     assert low[1] <= -2.0 <= high[1]
 
 
-def test_an_edge_that_is_lost_in_rounding_is_flat() -> None:
+def test_edge_lost_in_rounding_is_flat() -> None:
     rate, rest, error, power = (
         np.array(each)
         for each in ([0.0, 0.25, 1.0, 1.0], [1.0, 0.75, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 1.0, 1.0])
@@ -106,8 +106,8 @@ def test_an_edge_that_is_lost_in_rounding_is_flat() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_polygon_is_enclosed_where_corners_are_nearer_to_one_than_doubles(seed: int) -> None:
-    """Against rational arithmetic, in both directions, with many corners whose rates are the same double."""
+def test_polygon_with_corners_near_one_is_enclosed(seed: int) -> None:
+    """Against rational arithmetic, in both directions, with many corners whose rates round to the same double."""
     rng = np.random.default_rng(seed)
     rest = np.exp(-np.cumsum(rng.uniform(0.05, 1.5, 150)))
     slope = -np.cumsum(rng.uniform(1e-4, 0.02, 151))

@@ -1,4 +1,4 @@
-"""Steps of two losses beside one Laplace step: both readings of the curve by the law of the loss, in many digits."""
+"""Two-point steps with one Laplace step: power and type II error by the law of the loss, in many digits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ RATES = [1e-30, 1e-12, 1e-3, 0.3, 0.5, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12]
 
 
 def missed(mu: Any, loss: Any) -> Any:
-    """P1(L <= loss) of a Laplace step of shift mu; P0(L > loss) is P1(L < -loss)."""
+    """Return P1(L <= loss) of a Laplace step of shift mu. P0(L > loss) is P1(L < -loss)."""
     return mpf(1) if loss >= mu else mpf(0) if loss < -mu else mpmath.exp((loss - mu) / 2) / 2
 
 
 def truth(mu: Any, steps: list[tuple[float, int]], rate: float) -> Any:
-    """The type II error: at the threshold c with P0(L > c) <= rate <= P0(L >= c), and from there with slope -e^c."""
+    """Return the type II error: at the threshold c with P0(L > c) <= rate <= P0(L >= c), and from there with slope
+    -e^c.
+    """
     shifts = atoms(steps)
 
     def false_positives(c: Any) -> Any:
@@ -41,8 +43,8 @@ def truth(mu: Any, steps: list[tuple[float, int]], rate: float) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_readings_keep_their_digits(seed: int) -> None:
-    """However small they are: the type II error is not one less the power, nor the other way round."""
+def test_power_and_type_two_error_keep_their_digits(seed: int) -> None:
+    """For any size: the type II error is not computed as 1 minus the power, nor the power as 1 minus the error."""
     random = np.random.default_rng(seed)
     noise = float(10 ** random.uniform(-1.4, 0.7))
     steps = [(float(10 ** random.uniform(-1, 1)), int(random.integers(1, 4))) for _ in range(random.integers(1, 3))]
@@ -59,7 +61,7 @@ def test_both_readings_keep_their_digits(seed: int) -> None:
                 assert high - low <= 1e-7 * high + 1e-300, (noise, steps, rate)
 
 
-def test_nothing_is_missed_where_every_rate_is_taken() -> None:
+def test_type_two_error_near_rate_one_is_tiny() -> None:
     curve = pair(built({"type": "composed", "mechanisms": [laplace(0.2), pure(3.0)]})).add
     error = curve.points(np.array([math.nextafter(1.0, 0.0)])).type_two_error
     assert 0 < error.lower[0] <= error.upper[0] <= 2.0**-53

@@ -1,4 +1,4 @@
-"""Readings of one number: the same truth as those of arrays, also where a curve computes them in another way."""
+"""Scalar evaluation: the same truth as the array evaluation, also for curves with a separate implementation."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RATES = st.one_of(
 
 
 def agree(one: Enclosure, other: Enclosure) -> bool:
-    """Whether two enclosures may hold the same truth, and neither is much wider."""
+    """Return whether two enclosures meet, and neither is much wider."""
     widths = one.relative_width(), other.relative_width()
     meet = one.lower <= other.upper and other.lower <= one.upper
     return meet and max(widths) <= 4 * min(widths) + 1e-14
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_single_readings_are_those_of_arrays(case: Case) -> None:
+def test_scalar_evaluation_agrees_with_arrays(case: Case) -> None:
     curve = case.worst_case.add
     for rate in (0.0, 1e-9, 1e-3, 0.3, 0.999, 1.0):
         assert agree(curve.power_at(rate), curve.power(np.array([rate])).at(0, curve.evidence))
@@ -42,14 +42,14 @@ def test_single_readings_are_those_of_arrays(case: Case) -> None:
 
 
 @given(SHIFTS, RATES)
-def test_power_of_shifted_laws(shift: Enclosure, rate: float) -> None:
+def test_power_of_shifted_laws_agrees_with_arrays(shift: Enclosure, rate: float) -> None:
     curves: tuple[AbstractTradeOff, ...] = (GaussianTradeOff(shift), LaplaceTradeOff(shift))
     for curve in curves:
         assert agree(curve.power_at(rate), curve.power(np.array([rate])).at(0, curve.evidence))
 
 
 @given(SHIFTS, st.floats(0, 40))
-def test_profile_of_gaussians(shift: Enclosure, quantile: float) -> None:
+def test_profile_of_gaussians_agrees_with_arrays(shift: Enclosure, quantile: float) -> None:
     curve = GaussianTradeOff(shift)
     epsilon = shift.upper * (quantile + 0.5 * shift.upper)
     assert agree(curve.profile_at(epsilon), curve.profile(np.array([epsilon])).at(0, curve.evidence))
@@ -66,7 +66,7 @@ def test_epsilon_of_gaussians_inverts_the_profile(shift: Enclosure, delta: float
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, math.nan])
-def test_values_outside_the_domain_are_refused(wrong: float) -> None:
+def test_values_outside_domain_raise(wrong: float) -> None:
     curve = GaussianTradeOff(quotient(1.0, 2.0))
     with pytest.raises(OutOfDomain):
         curve.power_at(wrong)

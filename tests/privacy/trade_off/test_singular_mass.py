@@ -1,4 +1,4 @@
-"""Compositions whose steps reveal everything with some probability: delta and power far from what else they reveal."""
+"""Compositions whose steps reveal everything with some probability: delta and power in the limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, gaussian, laplace, sampled
 
 FAR = np.array([3.0, 6.0, 20.0])
-"""Above every finite loss here: what is left of delta there is the singular mass."""
+"""Above every finite loss in these tests, where delta is the singular mass."""
 RATES = np.array([1e-6, 1e-3, 0.5, 1 - 1e-6])
 
 
@@ -36,7 +36,7 @@ RUNS = {
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(("run", "mass"), RUNS.values(), ids=RUNS)
-def test_beyond_all_finite_losses_the_singular_mass_is_left(run: dict[str, Any], mass: float, direction: str) -> None:
+def test_delta_beyond_finite_losses_is_singular_mass(run: dict[str, Any], mass: float, direction: str) -> None:
     found = getattr(discretised(run, laplace(2.0)), direction).profile(FAR)
     assert (found.lower <= mass * (1 + 1e-14)).all()
     assert (found.upper >= mass * (1 - 1e-14)).all()
@@ -46,8 +46,8 @@ def test_beyond_all_finite_losses_the_singular_mass_is_left(run: dict[str, Any],
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize(("run", "mass"), RUNS.values(), ids=RUNS)
-def test_a_test_for_singular_mass_alone_is_a_test(run: dict[str, Any], mass: float, direction: str) -> None:
-    """It rejects what only H1 can be, and of the rest a share alpha: power q + (1 - q) alpha."""
+def test_power_is_at_least_that_of_singular_mass_test(run: dict[str, Any], mass: float, direction: str) -> None:
+    """The test rejects what only H1 can produce, and a share alpha of the rest: power q + (1 - q) alpha."""
     points = getattr(discretised(run), direction).points(RATES)
     assert (points.power.lower >= (mass + (1 - mass) * RATES) * (1 - 1e-12)).all()
     assert (points.type_two_error.upper <= (1 - mass) * (1 - RATES) * (1 + 1e-9)).all()
@@ -55,8 +55,10 @@ def test_a_test_for_singular_mass_alone_is_a_test(run: dict[str, Any], mass: flo
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
-def test_tilts_beyond_what_doubles_hold_are_not_read(epsilon: float, direction: str) -> None:
-    """Losses beyond epsilon have a chance below 1e-15 here, so delta is the singular mass; far beyond, below 1e-300."""
+def test_delta_far_out_is_singular_mass_without_overflow(epsilon: float, direction: str) -> None:
+    """Losses beyond epsilon have probability below 1e-15 here, and below 1e-300 far out, so delta is the singular
+    mass.
+    """
     curves = discretised(sampled(0.06, gaussian(9.6)), approximate_dp(0.0, 1e-3))
     found = getattr(curves, direction).profile(np.array([epsilon]))
     assert found.lower[0] <= 1e-3 * (1 + 1e-12)

@@ -1,4 +1,4 @@
-"""Two steps of mixtures of shifted Gaussians against integrals over both outcomes, drawn by a seed."""
+"""Two steps of mixtures of shifted Gaussians against integrals over both outcomes, drawn by seed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mixture(NamedTuple):
 
 
 def laws(step: AbstractStep) -> tuple[Mixture, Mixture]:
-    """Return the laws without the record, and with it."""
+    """Return the laws without and with the record."""
     part = step.part()
     assert isinstance(part, GaussianMixturePart)
     centres, weights = np.array(part.shifts) / part.noise_multiplier, np.array(part.weights)
@@ -48,7 +48,7 @@ def laws(step: AbstractStep) -> tuple[Mixture, Mixture]:
 
 
 def delta(first: AbstractStep, second: AbstractStep, epsilon: float) -> float:
-    """The mean over the first outcome, by Gauss-Legendre panels, of what the best threshold of the second gains."""
+    """Return delta by Gauss-Legendre panels over the first outcome, with the best threshold of the second."""
     (absent, present), (other_absent, other_present) = laws(first), laws(second)
     low, high = absent.centres.min() - REACH, present.centres.max() + REACH
     edges = np.linspace(low, high, math.ceil(4 * (high - low)))
@@ -74,7 +74,7 @@ def drawn(rng: random.Random) -> AbstractStep:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_profile_holds_the_integral_in_both_directions(seed: int) -> None:
+def test_profile_encloses_integral_in_both_directions(seed: int) -> None:
     rng = random.Random(seed)
     first = drawn(rng)
     second = first if seed == 0 else drawn(rng)
@@ -91,13 +91,13 @@ def test_the_profile_holds_the_integral_in_both_directions(seed: int) -> None:
     assert mirrored.lower * (1 - 1e-12) <= there * (1 + INTEGRALS * truth) <= mirrored.upper * (1 + 1e-12) + INTEGRALS
 
 
-def test_a_run_of_two_steps_is_narrow_unasked() -> None:
+def test_two_mixture_steps_are_narrow_by_default() -> None:
     run = pair(DpSgd(noise_multiplier=1.0, sample_rate=0.01, steps=2), neighbours=Neighbours(records=2))
     assert run.add.epsilon(1e-5).relative_width() <= WIDTH
     assert run.remove.profile_at(0.02).relative_width() <= WIDTH
 
 
-def test_a_sampled_step_may_stand_beside_a_mixture() -> None:
+def test_sampled_step_with_mixture_is_enclosed() -> None:
     mixture = drawn(random.Random(7))
     sampled = PoissonSampled(sample_rate=0.05, mechanism=Gaussian(noise_multiplier=0.8))
     curve = two_steps_curve(((sampled, 1), (mixture, 1)))

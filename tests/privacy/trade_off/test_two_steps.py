@@ -42,7 +42,7 @@ class Step:
         return mp.npdf(y) if self.normal else mp.exp(-abs(y)) / 2
 
     def above(self, t: Any) -> Any:
-        """The mass above a point without the record."""
+        """Return the mass above a point without the record."""
         if self.normal:
             return mp.erfc(t / mp.sqrt(2)) / 2
         return mp.exp(-t) / 2 if t > 0 else 1 - mp.exp(t) / 2
@@ -54,7 +54,7 @@ class Step:
         return 1 - self.rate + self.rate * mp.exp(base)
 
     def threshold(self, ratio: Any) -> Any:
-        """Return where the likelihood ratio has this value; minus or plus infinity where it never has it."""
+        """Return the point with this likelihood ratio, or minus or plus infinity if no point has it."""
         base = (ratio - 1 + self.rate) / self.rate
         if base <= 0 or (not self.normal and mp.log(base) <= -self.shift):
             return -mp.inf
@@ -63,7 +63,7 @@ class Step:
         return mp.inf if mp.log(base) >= self.shift else (mp.log(base) + self.shift) / 2
 
     def tails(self, ratio: Any) -> tuple[Any, Any]:
-        """Mass of both hypotheses above the threshold of a ratio."""
+        """Return the mass of both hypotheses above the threshold of a ratio."""
         t = self.threshold(ratio)
         if mp.isinf(t):
             return (mp.mpf(0), mp.mpf(0)) if t > 0 else (mp.mpf(1), mp.mpf(1))
@@ -72,9 +72,10 @@ class Step:
 
 
 def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any], Any]) -> Any:
-    """Mean, without the record, of value(ratio of the first step, masses of the second above what is left of a level).
+    """Return the mean without the record of value(ratio of the first step, masses of the second above the remaining
+    level).
 
-    Panels close in on the losses at which those masses begin and end.
+    Panels are refined near the losses at which those masses begin and end.
     """
     bends = [first.threshold(mp.exp(level) / second.ratio(y)) for y in (mp.mpf(-1), second.shift + 1)]
     places = {mp.mpf(0), first.shift, -40, first.shift + 40, mp.mpf(0) - 10, first.shift + 10, first.shift / 2}
@@ -91,7 +92,7 @@ def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any],
         return first.density(y) * inner(y)
 
     whole = mp.quad(weighed, sorted(places), method="gauss-legendre", maxdegree=5)
-    if not first.normal:  # the atoms, beyond which the ratio is constant
+    if not first.normal:  # The atoms, beyond which the ratio is constant.
         whole += inner(mp.mpf(0)) / 2 + inner(first.shift) * mp.exp(-first.shift) / 2
     return whole
 
@@ -103,7 +104,7 @@ def delta(first: Step, second: Step, epsilon: float, *, swapped: bool) -> Any:
     return mean(first, second, level, lambda ratio, a, b: ratio * b - mp.exp(level) * a)
 
 
-def holds(found: Enclosure, truth: Any, slack: float = INTEGRALS) -> bool:
+def assert_encloses(found: Enclosure, truth: Any, slack: float = INTEGRALS) -> bool:
     return found.lower <= truth * (1 + mp.mpf(slack)) and truth * (1 - mp.mpf(slack)) <= found.upper
 
 
@@ -126,7 +127,7 @@ def known(steps: Steps) -> tuple[TwoSteps, Step, Step]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
+def test_profile_and_epsilon_enclose_integral(seed: int) -> None:
     rng = random.Random(seed)
     curve, first, second = known(drawn(rng, (Gaussian, Gaussian, Laplace)))
     swapped = seed % 2 == 1
@@ -134,7 +135,7 @@ def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
     epsilon = read.epsilon(10 ** rng.uniform(-10, -1)).upper * rng.uniform(0.2, 0.95)
     found = read.profile_at(epsilon)
     truth = delta(first, second, epsilon, swapped=swapped)
-    assert holds(found, truth)
+    assert assert_encloses(found, truth)
     assert found.relative_width() <= WIDTH
     back = read.epsilon(float(truth))
     assert back.lower <= epsilon * (1 + 1e-12) + 1e-12
@@ -143,7 +144,7 @@ def test_the_profile_and_epsilon_hold_the_integral(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_points_hold_the_masses_above_a_level(seed: int) -> None:
+def test_points_enclose_masses_above_level(seed: int) -> None:
     rng = random.Random(100 + seed)
     curve, first, second = known(drawn(rng, (Gaussian,), -0.2))
     level = rng.uniform(-1, 2) * math.sqrt(float(first.rate * first.shift))
@@ -155,14 +156,14 @@ def test_points_hold_the_masses_above_a_level(seed: int) -> None:
         points = read.points(np.array([float(rate)]))
         for ends, truth in ((points.power, 1 - error), (points.type_two_error, error)):
             number = ends.at(0, read.evidence)
-            assert holds(number, truth, INTEGRALS + slack)
+            assert assert_encloses(number, truth, INTEGRALS + slack)
             assert number.relative_width() <= WIDTH
 
 
 @pytest.mark.parametrize("law", [NORMAL, LAPLACE])
 @pytest.mark.parametrize("rate", [1e-6, 0.3, 1.0])
 @pytest.mark.parametrize("shift", [1e-3, 7.0, 90.0])
-def test_cells_share_out_the_whole_mass_and_lie_in_order(law: Any, rate: float, shift: float) -> None:
+def test_cells_partition_the_mass_in_order(law: Any, rate: float, shift: float) -> None:
     step = SampledShift(law, shift, rate)
     borders = step.first_borders()
     borders = divided(borders, np.random.default_rng(3).integers(1, 9, len(borders) - 1).astype(float))
@@ -177,14 +178,14 @@ def test_cells_share_out_the_whole_mass_and_lie_in_order(law: Any, rate: float, 
 
 
 @pytest.mark.parametrize(("noise", "rate"), [(0.02, 0.1), (0.1, 1e-3), (0.3, 0.01)])
-def test_a_run_of_two_steps_is_narrow_unasked(noise: float, rate: float) -> None:
+def test_two_steps_are_narrow_by_default(noise: float, rate: float) -> None:
     run = pair(DpSgd(noise_multiplier=noise, sample_rate=rate, steps=2))
     for curve in (run.add, run.remove):
         assert curve.epsilon(1e-5).relative_width() <= WIDTH
         assert curve.power_at(0.01).relative_width() <= WIDTH
 
 
-def test_other_runs_are_left_to_other_engines() -> None:
+def test_other_runs_have_no_two_steps_curve() -> None:
     step = PoissonSampled(sample_rate=0.1, mechanism=Gaussian(noise_multiplier=1.0))
     assert two_steps_curve(((step, 3),)) is None
     assert two_steps_curve(((step, 1),)) is None

@@ -1,4 +1,4 @@
-"""The accuracy that `trade_off/enclosed/ulps.py` assumes of scipy's special functions, against mpmath at 60 digits."""
+"""Accuracy of scipy's special functions that `trade_off/enclosed/ulps.py` assumes, against mpmath at 60 digits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def largest_error(
     ],
     ids=["tail", "middle", "near half", "near one", "subnormal"],
 )
-def test_normal_quantile(arguments: FloatArray) -> None:
+def test_normal_quantile_is_within_assumed_error(arguments: FloatArray) -> None:
     assert largest_error(special.ndtri, quantile, arguments) <= ulps.NORMAL_QUANTILE_ERROR
 
 
@@ -91,7 +91,7 @@ def test_normal_quantile(arguments: FloatArray) -> None:
     [-log_uniform(-10, 6), RANDOM.uniform(-3, 1, COUNT), RANDOM.uniform(0, 37, COUNT)],
     ids=["left", "middle", "right"],
 )
-def test_log_normal_cdf(arguments: FloatArray) -> None:
+def test_log_normal_cdf_is_within_assumed_error(arguments: FloatArray) -> None:
     error = largest_error(special.log_ndtr, log_normal_cdf, arguments, lambda x: 1 + max(x, 0.0) ** 2)
     assert error <= ulps.LOG_NORMAL_CDF_ERROR
 
@@ -101,15 +101,15 @@ def test_log_normal_cdf(arguments: FloatArray) -> None:
     [RANDOM.uniform(-5, 0, COUNT), RANDOM.uniform(0, 60, COUNT), log_uniform(-10, 5)],
     ids=["left", "right", "wide"],
 )
-def test_scaled_erfc(arguments: FloatArray) -> None:
+def test_scaled_erfc_is_within_assumed_error(arguments: FloatArray) -> None:
     assert largest_error(special.erfcx, scaled_erfc, arguments) <= ulps.SCALED_ERFC_ERROR
 
 
 @pytest.mark.parametrize("arguments", [log_uniform(-300, -0.05), 1 - log_uniform(-12, -1)], ids=["small", "near one"])
-def test_inverse_error_function(arguments: FloatArray) -> None:
+def test_inverse_error_function_is_within_assumed_error(arguments: FloatArray) -> None:
     assert largest_error(special.erfinv, mpmath.erfinv, arguments[:150]) <= ulps.ERF_ERROR
 
 
-def test_quantile_of_a_logarithm() -> None:
+def test_quantile_of_logarithm_is_within_assumed_error() -> None:
     arguments = -log_uniform(2.5, 6)[:100]
     assert largest_error(special.ndtri_exp, log_quantile, arguments) <= ulps.LOG_QUANTILE_ERROR

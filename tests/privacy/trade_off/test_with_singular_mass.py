@@ -1,4 +1,4 @@
-"""A curve joined by outputs that only one hypothesis can have: the same numbers as by definition, in many digits."""
+"""A curve combined with singular mass: the numbers of the definition, in many digits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def exact_rest(parts: list[tuple[float, int]]) -> mpf:
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_masses_of_many_steps(parts: list[tuple[float, int]]) -> None:
+def test_masses_of_many_steps_match_many_digits(parts: list[tuple[float, int]]) -> None:
     found = SingularMass.of(parts)
     with mpmath.workdps(400):
         rest = exact_rest(parts)
@@ -51,7 +51,7 @@ def test_masses_of_many_steps(parts: list[tuple[float, int]]) -> None:
     assert found.mass.upper - found.mass.lower <= 1e-13 * found.mass.upper
 
 
-def test_nothing_and_everything() -> None:
+def test_masses_of_zero_and_one_are_exact() -> None:
     nothing, everything = SingularMass.of([(0.0, 5)]), SingularMass.of([(0.5, 2), (1.0, 1)])
     assert (nothing.mass.upper, nothing.rest.lower, nothing.exponent.upper) == (0, 1, 0)
     assert (everything.mass.lower, everything.rest.upper, everything.exponent.lower) == (1, 0, math.inf)
@@ -68,8 +68,8 @@ def test_nothing_and_everything() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.3, 4.0, 900.0])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.1, 0.9])
-def test_one_step_is_the_curve_of_approximate_dp(epsilon: float, delta: float) -> None:
-    """The one curve of which both forms are known: they differ by rounding alone."""
+def test_one_step_matches_approximate_dp(epsilon: float, delta: float) -> None:
+    """Both forms are known for this curve; they differ by rounding alone."""
     joined = WithSingularMass(ApproximateDpTradeOff(epsilon, 0.0), SingularMass.of([(delta, 1)]))
     known = ApproximateDpTradeOff(epsilon, delta)
     mine, other = joined.points(RATES), known.points(RATES)
@@ -95,8 +95,8 @@ def test_one_step_is_the_curve_of_approximate_dp(epsilon: float, delta: float) -
 
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize("curve", CURVES)
-def test_readings_are_those_of_what_is_left(curve: AbstractTradeOff, parts: list[tuple[float, int]]) -> None:
-    """Both formulas in many digits, from enclosures of the curve beside alpha/(1 - Delta)."""
+def test_points_and_profile_match_definition(curve: AbstractTradeOff, parts: list[tuple[float, int]]) -> None:
+    """Both formulas in many digits, from enclosures of the curve near alpha/(1 - Delta)."""
     found = WithSingularMass(curve, SingularMass.of(parts))
     for direction, inner in ((found, curve), (found.reversed(), curve.reversed())):
         points, profile = direction.points(RATES), direction.profile(EPSILONS)
@@ -122,8 +122,7 @@ def test_readings_are_those_of_what_is_left(curve: AbstractTradeOff, parts: list
         assert (points.power.upper <= points.power.lower * (1 + width)).all()
 
 
-def test_runs_of_steps_join_their_masses() -> None:
-    """Mass joined twice is the mass of both."""
+def test_joining_mass_twice_joins_both() -> None:
     first, second = [(1e-3, 2)], [(0.2, 1)]
     twice = WithSingularMass(WithSingularMass(CURVES[2], SingularMass.of(first)), SingularMass.of(second))
     once = WithSingularMass(CURVES[2], SingularMass.of(first + second))

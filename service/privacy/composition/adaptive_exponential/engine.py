@@ -53,16 +53,19 @@ SMALLEST_EPSILON: Final = 1e-250
 
 DOMINATING: Final = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
 BRACKET: Final = (
-    f"bracket: upper ends by blocks of exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack "
-    f"whose shift is the same share of epsilon in every step ({SOURCE})."
+    "bracket: upper bounds compose blocks of exponential steps as dominating pairs "
+    f"({DOMINATING}). Lower bounds are attained by an attack whose shift is the same share of "
+    f"epsilon in every step ({SOURCE})."
 )
 ORDER_BRACKET: Final = (
-    f"bracket: upper ends by the recursion with the order of the steps chosen on the way ({SOURCE}); lower ends by the "
-    "same recursion in the order of rising epsilons, of which no theorem says that it is the worst."
+    "bracket: upper bounds use the recursion in which the order of the steps is chosen "
+    f"adaptively ({SOURCE}). Lower bounds use the recursion with epsilons in increasing order. No "
+    "theorem shows that this order is the worst."
 )
 SAMPLED_BRACKET: Final = (
-    f"bracket: upper ends by exponential steps as dominating pairs ({DOMINATING}); lower ends by an attack whose shift "
-    f"is half of epsilon in every step, which is randomised response ({SOURCE})."
+    f"bracket: upper bounds compose exponential steps as dominating pairs ({DOMINATING}). Lower "
+    "bounds are attained by an attack whose shift is half of epsilon in every step, which is "
+    f"randomised response ({SOURCE})."
 )
 Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
@@ -73,7 +76,10 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
     inside = _recursion_groups(groups)
     left = tuple(group for group in groups if group not in inside)
-    reason = "discretised: worst shifts of exponential steps, chosen after all earlier results, in the worst order."
+    reason = (
+        "discretised: the worst shift of every exponential step is chosen after all earlier results, "
+        "with the steps in the worst order."
+    )
     if inside and not left:
         options = options.no_finer_than(FINEST)
         one = ExponentialRun(inside, options.relative_tolerance)
@@ -99,8 +105,9 @@ def approximated(engine: Engine) -> Engine:
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         pair = engine(steps, options)
         note = (
-            "exponential: approximates the dominating pair, the worst shift of every step at once, which several steps "
-            "do not attain; `auto` bounds what they do attain."
+            "exponential: the approximation composes dominating pairs, which take the worst shift in "
+            "every step at once. Several steps do not attain these pairs. Method `auto` gives bounds on "
+            "the attained worst case."
         )
         return replace(pair, notes=(*pair.notes, note))
 
@@ -111,7 +118,7 @@ def sampled(engine: Engine) -> Engine:
     """Return a sampling engine: the dominating pair above, and a shift of epsilon/2 in every step below."""
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
-        options = options.for_parts(2)
+        options = options.for_components(2)
         above = engine(steps, options)
         halves = merged(
             (step if step.adaptive_range is None else PureDp(epsilon=0.5 * step.adaptive_range), count)

@@ -1,0 +1,1 @@
+"""Approximations for comparison with certified bounds: asymptotic engines, and sampling (Monte Carlo)."""

@@ -56,10 +56,10 @@ class AbstractExactSum(AbstractSelfInverse):
         )
 
     @abstractmethod
-    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+    def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return bounds of ln power, of ln type II error and of the log slope, shape (6, n).
 
-        The rates are `level` in (0, 1/2] with `low`, and 1 - `level` otherwise.
+        The false positive rates are `rates` in (0, 1/2] with `low`, and 1 - `rates` otherwise.
         """
 
     @final

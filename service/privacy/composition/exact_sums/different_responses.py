@@ -55,8 +55,8 @@ class DifferentResponses(AbstractExactSum):
         self._nudge = 4 * self._lists.loss_error
 
     @override
-    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
-        return self._low(level) if low else self._high(level)
+    def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
+        return self._low(rates) if low else self._high(rates)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
@@ -117,23 +117,23 @@ class DifferentResponses(AbstractExactSum):
         rows = np.minimum(rows, 0.0)
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
-    def _bracket(self, level: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds proved to be left and right of where the tail decreases to e^level."""
+    def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+        """Return thresholds proved to be left and right of where the tail decreases to e^log_target."""
 
         def excess(thresholds: FloatArray) -> FloatArray:
-            value = self._lists.log_tails(thresholds)[hypothesis] - level
-            return np.where(np.isfinite(value), value, -FARTHEST - np.abs(level))
+            value = self._lists.log_tails(thresholds)[hypothesis] - log_target
+            return np.where(np.isfinite(value), value, -FARTHEST - np.abs(log_target))
 
         edge = self._largest.upper * (1 + 1e-12) + self._nudge
-        root = bracketed_roots(excess, np.full(len(level), -edge), np.full(len(level), edge))
+        root = bracketed_roots(excess, np.full(len(log_target), -edge), np.full(len(log_target), edge))
         unit = 4 * self._nudge + 4 * UNIT_ROUNDOFF * np.abs(root)
-        slack = self._lists.error + SLACK * (1 + np.abs(level))
-        ends = np.full(len(level), -edge), np.full(len(level), edge)
+        slack = self._lists.error + SLACK * (1 + np.abs(log_target))
+        ends = np.full(len(log_target), -edge), np.full(len(log_target), edge)
         for side, end in zip((-1, 1), ends, strict=True):
-            rest = np.arange(len(level))
+            rest = np.arange(len(log_target))
             for step in STEPS:
                 tried = np.clip(root[rest] + side * (0.5 * self._nudge + step * unit[rest]), -edge, edge)
-                proved = side * (self._lists.log_tails(tried)[hypothesis] - level[rest]) <= -slack[rest]
+                proved = side * (self._lists.log_tails(tried)[hypothesis] - log_target[rest]) <= -slack[rest]
                 end[rest[proved]] = tried[proved]
                 rest = rest[~proved]
                 if not len(rest):
@@ -164,13 +164,15 @@ class DifferentResponses(AbstractExactSum):
         return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
 
 
-def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 1, least: bool = False) -> FloatArray:
-    """Return a bound of ln |1 - e^apart|, where `apart` is a tail's logarithm less the level.
+def _log_gap(
+    apart: FloatArray, error: float, log_target: FloatArray, *, side: int = 1, least: bool = False
+) -> FloatArray:
+    """Return a bound of ln |1 - e^apart|, where `apart` is a tail's logarithm less ln of the rate.
 
-    The result is an upper bound (side 1), or a lower bound for tails above the level (side -1) or with `least`. It is
+    The result is an upper bound (side 1), or a lower bound for tails above the rate (side -1) or with `least`. It is
     minus infinity if the gap may be 0.
     """
-    rounding = error + SLACK * (1 + np.abs(level))
+    rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:
         gap = np.expm1(np.minimum(apart - rounding, 700.0))
     else:
@@ -178,12 +180,12 @@ def _log_gap(apart: FloatArray, error: float, level: FloatArray, *, side: int = 
     return log(np.maximum(gap, 0.0))
 
 
-def _share(far: FloatArray, near: FloatArray, error: float, level: FloatArray, *, side: int = -1) -> FloatArray:
+def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArray, *, side: int = -1) -> FloatArray:
     """Return the share of the left test in a mixture of both tests with the given rate.
 
     The rate of the mixture is at most (side -1) or at least (side 1) the given rate.
     """
-    rounding = side * (error + SLACK * (1 + np.abs(level)))
+    rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.
     apart = near - rounding if side < 0 else np.minimum(near - rounding, 700.0)
     behind, ahead = -np.expm1(far - rounding), np.expm1(apart)

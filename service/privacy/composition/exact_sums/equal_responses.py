@@ -74,14 +74,14 @@ class EqualResponses(AbstractExactSum):
         self._largest = Enclosure(*outer, Evidence.EXACT)
 
     @override
-    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
+    def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return the bounds of `AbstractExactSum`. Above 1/2 the laws are swapped.
 
         Tails of K under H1 are then rates, and tails under H0 are type II errors.
         """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
-        found = self._segments(level, null)
+        found = self._segments(rates, null)
         mass = self._log_mass(other, null, found.k)
         beyond = self._log_beyond(other, null, found.k)
         before = self._log_beyond(null, other, self._steps - found.k)  # of N - K
@@ -100,9 +100,9 @@ class EqualResponses(AbstractExactSum):
             log_sum(log_sum(before.upper, mass.upper + log(1 - least), 1), mass.upper + growth + log(short), 1),
         )
         power, error = (up, down) if low else (down, up)
-        log_level, log_rest = np.log(level), np.log1p(-level)
-        rounding = SLACK * np.abs(log_level)
-        log_alpha, log_beta = (log_level, log_rest) if low else (log_rest, log_level)
+        log_rate, log_rest = np.log(rates), np.log1p(-rates)
+        rounding = SLACK * np.abs(log_rate)
+        log_alpha, log_beta = (log_rate, log_rest) if low else (log_rest, log_rate)
         side = 1.0 if low else -1.0
         steepest = side * self._loss(found.k + np.where(found.low <= 0, side, 0.0) * side)
         flattest = side * self._loss(found.k - np.where(found.high >= 1, side, 0.0) * side)
@@ -123,26 +123,26 @@ class EqualResponses(AbstractExactSum):
         """Return (2 k - N) eps within 2 u."""
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
-    def _segments(self, level: FloatArray, law: BinomialTails) -> _Segments:
-        """Return k with P(K > k) <= level <= P(K >= k), for levels <= 1/2."""
-        log_level = np.log(level)
-        first, last = self._range(law, float(log_level.max()), float(log_level.min()))
+    def _segments(self, rates: FloatArray, law: BinomialTails) -> _Segments:
+        """Return k with P(K > k) <= rates <= P(K >= k), for rates <= 1/2."""
+        log_rate = np.log(rates)
+        first, last = self._range(law, float(log_rate.max()), float(log_rate.min()))
         table = law.table(first, last)
-        if table.log_mass[first - table.first] + math.log1p(table.beyond[first - table.first]) < log_level.max():
+        if table.log_mass[first - table.first] + math.log1p(table.beyond[first - table.first]) < log_rate.max():
             first = _start(law)
             table = law.table(first, last)
         inside = slice(first - table.first, last - table.first + 1)
         mass, beyond = table.log_mass[inside], table.beyond[inside]
         tails = mass + np.log1p(beyond)
-        place = np.searchsorted(-tails, -log_level, side="right") - 1
-        place = np.clip(place, 0, last - first)
-        error = table.mass_error[inside][place] + SLACK * (1 + np.abs(log_level))
-        share, past = np.exp(log_level - mass[place]), beyond[place]
-        past_error = table.beyond_error[inside][place]
+        index = np.searchsorted(-tails, -log_rate, side="right") - 1
+        index = np.clip(index, 0, last - first)
+        error = table.mass_error[inside][index] + SLACK * (1 + np.abs(log_rate))
+        share, past = np.exp(log_rate - mass[index]), beyond[index]
+        past_error = table.beyond_error[inside][index]
         # Above K = N the only error is the rounding of a share that underflows. Elsewhere tails may underflow too.
-        tiny = np.where(first + place < self._steps, 1e-320, 4 * SMALLEST)
+        tiny = np.where(first + index < self._steps, 1e-320, 4 * SMALLEST)
         return _Segments(
-            (first + place).astype(np.int64),
+            (first + index).astype(np.int64),
             share * (1 - error) - past * (1 + past_error) - tiny,
             share * (1 + error) - past * (1 - past_error) + tiny,
         )
@@ -160,9 +160,9 @@ class EqualResponses(AbstractExactSum):
         """Return bounds of ln P(K = k)."""
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
-        for which, read, places in ((direct, law, k), (~direct, mirror, self._steps - k)):
+        for which, read, indices in ((direct, law, k), (~direct, mirror, self._steps - k)):
             if which.any():
-                rows = read.at(places[which])
+                rows = read.at(indices[which])
                 low[which], high[which] = rows.log_mass - rows.mass_error, rows.log_mass + rows.mass_error
         return LogBounds(low, high)
 
@@ -227,12 +227,12 @@ class EqualResponses(AbstractExactSum):
 
         Values of j that are close together share a sum.
         """
-        places, inverse = np.unique(j, return_inverse=True)
-        gained, error = np.empty(len(places)), np.empty(len(places))
-        apart = np.flatnonzero(np.diff(places) > 64 + 9 * self._laws[0].deviation) + 1
-        for group in np.split(np.arange(len(places)), apart):
-            first, last = int(places[group[0]]), int(places[group[-1]])
-            gained[group], error[group] = (row[places[group] - first] for row in self._gains(first, last))
+        indices, inverse = np.unique(j, return_inverse=True)
+        gained, error = np.empty(len(indices)), np.empty(len(indices))
+        apart = np.flatnonzero(np.diff(indices) > 64 + 9 * self._laws[0].deviation) + 1
+        for group in np.split(np.arange(len(indices)), apart):
+            first, last = int(indices[group[0]]), int(indices[group[-1]])
+            gained[group], error[group] = (row[indices[group] - first] for row in self._gains(first, last))
         inverse = inverse.reshape(-1)
         return gained[inverse], error[inverse]
 
@@ -275,16 +275,16 @@ class EqualResponses(AbstractExactSum):
         beside = self._loss(np.floor(0.5 * (root / self._step + self._steps)) + np.arange(-1, 3))
         tried = np.clip(np.concatenate((root + steps, beside)), 0.0, self._largest.upper)
         read = self._log_profile(tried)
-        level, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
-        above, below = read.lower >= level + slack, read.upper <= level - slack
+        log_delta, slack = math.log(delta), SLACK * (1 + abs(math.log(delta)))
+        above, below = read.lower >= log_delta + slack, read.upper <= log_delta - slack
         lower = float(tried[above].max()) if above.any() else 0.0
         upper = float(tried[below].min()) if below.any() else self._largest.upper
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
         """Return an approximate root of delta(eps) = delta, for 0 < delta < delta(0), and its uncertainty."""
-        other, level = self._laws[1], math.log(delta)
-        last = _first_at_most(other, level - 1, other.mode, self._steps)
+        other, log_delta = self._laws[1], math.log(delta)
+        last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
         # If K is nearly always N the range is larger, but products of ratios must not overflow.
         below = math.ceil(9 * other.deviation + min(40.0, 500.0 / max(self._step, 1.0)))
         least = max(self._steps // 2 + 1, other.mode - below)
@@ -293,11 +293,11 @@ class EqualResponses(AbstractExactSum):
         least = min(least, last)
         # A profile is about a tail, or a share 2 eps of it. A tail is about its Chernoff bound over the deviation.
         spread = 2 + math.log(8 * (other.deviation**2 + 1)) + max(-math.log(2 * self._step), 0.0)
-        first = max(_first_at_most(other, level + spread, other.mode, self._steps) - 2, least)
-        found = self._root_between(first, last, level)
-        return found if found is not None else self._root_between(least, last, level) or (0.0, 0.0)
+        first = max(_first_at_most(other, log_delta + spread, other.mode, self._steps) - 2, least)
+        found = self._root_between(first, last, log_delta)
+        return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
-    def _root_between(self, first: int, last: int, level: float) -> tuple[float, float] | None:
+    def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
         """Return the result of `_root` between the losses of these indices.
 
         The result is None if the root is left of them and there are other losses.
@@ -306,15 +306,15 @@ class EqualResponses(AbstractExactSum):
         table = self._laws[1].table(first, last)
         inside = slice(first - table.first, last - table.first + 1)
         log_vertices = table.log_mass[inside] + log(gained)
-        place = int(np.clip(np.searchsorted(-log_vertices, -level, side="left"), 0, last - first))
-        share, gain = math.exp(level - float(table.log_mass[inside][place])), float(gained[place])
+        index = int(np.clip(np.searchsorted(-log_vertices, -log_delta, side="left"), 0, last - first))
+        share, gain = math.exp(log_delta - float(table.log_mass[inside][index])), float(gained[index])
         # Left of l_j, 1 - e^(e - l_j) is a quotient of sums.
-        tail = max(1 + float(table.beyond[inside][place]) - gain, 1.0)
+        tail = max(1 + float(table.beyond[inside][index]) - gain, 1.0)
         w = min(max((share - gain) / tail, 0.0), 1.0)
-        if place == 0 and w > -math.expm1(-2 * self._step) and first > self._steps // 2 + 1:
+        if index == 0 and w > -math.expm1(-2 * self._step) and first > self._steps // 2 + 1:
             return None
-        loss = float(self._loss(np.array([first + place]))[0])
-        relative = float(error[place] + table.mass_error[inside][place]) + SLACK * (2 + abs(level))
+        loss = float(self._loss(np.array([first + index]))[0])
+        relative = float(error[index] + table.mass_error[inside][index]) + SLACK * (2 + abs(log_delta))
         root = max(loss + math.log1p(-w) if w < 1 else 0.0, loss - 2 * self._step)
         uncertainty = relative * (share + gain) / tail / max(1 - w, 1e-300) + 8 * UNIT_ROUNDOFF * (loss + root)
         return max(root, 0.0), uncertainty
@@ -325,9 +325,9 @@ def _start(law: BinomialTails) -> int:
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 
 
-def _first_at_most(law: BinomialTails, level: float, start: int, end: int) -> int:
-    """Return the first k of start..end at which the Chernoff bound is about e^level, or `end`."""
-    return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= level)
+def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) -> int:
+    """Return the first k of start..end at which the Chernoff bound is about e^log_target, or `end`."""
+    return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= log_target)
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:

@@ -66,20 +66,20 @@ class ComposedLaplace(AbstractExactSum):
         self._largest = Enclosure(min(nearest, beyond), max(nearest, beyond), self.evidence)
 
     @override
-    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
-        log_level = np.log(level)
-        # Above 1/2 the power of the mirrored run is the smaller rate.
-        cell, share, spread = self._root(log_level, 0 if low else 1)
-        rows = self._simple_bounds(level, low)
-        left = np.arange(len(level))
+    def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
+        log_rate = np.log(rates)
+        # Above 1/2 the power of the mirrored run is the smaller rates.
+        cell, share, spread = self._root(log_rate, 0 if low else 1)
+        rows = self._simple_bounds(rates, low)
+        left = np.arange(len(rates))
         for margin in _MARGINS:
             step = np.minimum(margin * spread[left], 1.0)
             outer = LatticeThreshold.of(cell[left], share[left] + step, self._steps, closed=False)
             inner = LatticeThreshold.of(cell[left], share[left] - step, self._steps, closed=True)
-            right, near = self._threshold(outer, log_level[left], low), self._threshold(inner, log_level[left], low)
+            right, near = self._threshold(outer, log_rate[left], low), self._threshold(inner, log_rate[left], low)
             if not low:  # mirrored thresholds are in the opposite order
                 right, near = near, right
-            proved = self._read(right, near, log_level[left])
+            proved = self._read(right, near, log_rate[left])
             rows[0][:, left] = np.maximum(rows[0][:, left], proved[0])
             rows[1][:, left] = np.minimum(rows[1][:, left], proved[1])
             left = left[~_on_both_sides(right, near)]
@@ -88,16 +88,16 @@ class ComposedLaplace(AbstractExactSum):
             spread = np.maximum(spread, self._sums.error)
         return rows.swapaxes(0, 1).reshape(6, -1)
 
-    def _simple_bounds(self, level: FloatArray, low: bool) -> FloatArray:
+    def _simple_bounds(self, rates: FloatArray, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), without any evaluation.
 
         They follow from slopes within [-N e, N e] and from guessing.
         """
         most = self._largest.upper
-        log_level, other = np.log(level), np.log1p(-level)
-        log_alpha, log_rest = (log_level, other) if low else (other, log_level)
-        rounding = _SLACK * (1 + np.abs(log_level) + most)
-        every = np.ones_like(level)
+        log_rate, other = np.log(rates), np.log1p(-rates)
+        log_alpha, log_rest = (log_rate, other) if low else (other, log_rate)
+        rounding = _SLACK * (1 + np.abs(log_rate) + most)
+        every = np.ones_like(rates)
         return np.array(
             [
                 [log_alpha - rounding, log_rest - most - rounding, -most * every],
@@ -105,25 +105,25 @@ class ComposedLaplace(AbstractExactSum):
             ]
         )
 
-    def _threshold(self, place: LatticeThreshold, level: FloatArray, low: bool) -> _Threshold:
+    def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
         """Return the test at a threshold, or at its mirror image for rates above 1/2."""
-        mirror = place.mirrored(self._steps)
-        tails, mirrored = self._sums.tails(place), self._sums.tails(mirror)
-        power, error = (tails[1], mirrored[0]) if low else (mirrored[1], tails[0])
+        mirror = at.reflected(self._steps)
+        tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
+        power, error = (tails[1], reflected[0]) if low else (reflected[1], tails[0])
         rate = tails[0] if low else tails[1]
-        rounding = _SLACK * (1 + np.abs(level))
-        excess_low, excess_high = np.expm1(rate.lower - level), np.expm1(rate.upper - level)
+        rounding = _SLACK * (1 + np.abs(log_rate))
+        excess_low, excess_high = np.expm1(rate.lower - log_rate), np.expm1(rate.upper - log_rate)
         if not low:
             excess_low, excess_high = -excess_high, -excess_low
         slack_low, slack_high = (rounding * (1 + np.abs(side)) for side in (excess_low, excess_high))
-        c = self._sums.threshold(place if low else mirror)
+        c = self._sums.threshold(at if low else mirror)
         return _Threshold(c, power, error, excess_low - slack_low, excess_high + slack_high)
 
-    def _read(self, right: _Threshold, left: _Threshold, level: FloatArray) -> FloatArray:
+    def _read(self, right: _Threshold, left: _Threshold, log_rate: FloatArray) -> FloatArray:
         """Return bounds as in `_points_of_half`, from thresholds right and left of the root (proved or not)."""
         most = self._largest.upper
-        power_high = log_moved(right.power.upper, right.c + level, -right.excess_low, 1)
-        error_low = log_moved(left.error.lower, left.c + level, left.excess_low, -1)
+        power_high = log_moved(right.power.upper, right.c + log_rate, -right.excess_low, 1)
+        error_low = log_moved(left.error.lower, left.c + log_rate, left.excess_low, -1)
         # The upper bounds of the excesses move the point of the chord to the safe side.
         behind, ahead = np.maximum(-right.excess_high, 0.0), np.maximum(left.excess_high, 0.0)
         between = (right.excess_high <= 0) & (behind + ahead > 0) & np.isfinite(ahead)
@@ -145,30 +145,30 @@ class ComposedLaplace(AbstractExactSum):
         lows, highs = np.array(lower), np.array(upper)
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
-    def _root(self, level: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of v with ln P(V > v) about the level, and the uncertainty of the share.
+    def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Return cell and share of v with ln P(V > v) about `log_target`, and the uncertainty of the share.
 
         At an atom the share and its uncertainty are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
-        cell = np.searchsorted(-closed, -level, side="right") - 1
+        cell = np.searchsorted(-closed, -log_target, side="right") - 1
         cell = np.clip(cell, 0, self._steps)
-        jumps = (level >= opened[cell]) | (cell == self._steps)
-        share, slope = np.zeros(len(level)), np.full(len(level), -1.0)
+        jumps = (log_target >= opened[cell]) | (cell == self._steps)
+        share, slope = np.zeros(len(log_target)), np.full(len(log_target), -1.0)
         inner = np.flatnonzero(~jumps)
         if len(inner):
             cells = cell[inner]
-            ends = opened[cells] - level[inner], closed[cells + 1] - level[inner]
+            ends = opened[cells] - log_target[inner], closed[cells + 1] - log_target[inner]
 
             def tail(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-                value, slope = self._sums.tail_and_slope(self._place(cells, share), hypothesis)
-                return value - level[inner], slope
+                value, slope = self._sums.tail_and_slope(self._lattice_threshold(cells, share), hypothesis)
+                return value - log_target[inner], slope
 
             share[inner], slope[inner] = falling_roots(tail, *ends, self._sums.error)
         spread = self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
         return cell, share, np.where(jumps, 0.0, spread)
 
-    def _place(self, cell: IndexArray, share: FloatArray) -> LatticeThreshold:
+    def _lattice_threshold(self, cell: IndexArray, share: FloatArray) -> LatticeThreshold:
         return LatticeThreshold.of(cell, share, self._steps, closed=False)
 
     @override
@@ -185,37 +185,37 @@ class ComposedLaplace(AbstractExactSum):
     def _at(self, v: FloatArray) -> LatticeThreshold:
         """Return a threshold at v or slightly below v."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
-        return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
+        return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
     @override
     def _epsilon_of_less(self, delta: float) -> Enclosure:
-        level = math.log(delta)
-        slack = _SLACK * (1 + abs(level))
+        log_delta = math.log(delta)
+        slack = _SLACK * (1 + abs(log_delta))
         most = self._largest.upper
-        cell, share, spread = self._profile_root(level)
+        cell, share, spread = self._profile_root(log_delta)
         left, right = 0.0, most
         for margin in _MARGINS:
             step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
-            place = self._place(np.repeat(cell, 2), share + step)
-            read, c = self._sums.profile(place), self._sums.threshold(place)
+            at = self._lattice_threshold(np.repeat(cell, 2), share + step)
+            read, c = self._sums.profile(at), self._sums.threshold(at)
             c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
-            if read.lower[0] >= level + slack:
+            if read.lower[0] >= log_delta + slack:
                 left = max(left, float(c[0]))
-            if read.upper[1] <= level - slack:
+            if read.upper[1] <= log_delta - slack:
                 right = min(right, float(c[1]))
             if left > 0 and right < most:
                 break
         return Enclosure(left, max(left, right), self.evidence)
 
-    def _profile_root(self, level: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of v with ln delta about the level, and the uncertainty of the share."""
+    def _profile_root(self, log_delta: float) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Return cell and share of v with ln delta(v) about `log_delta`, and the uncertainty of the share."""
         vertices = self._sums.profile_vertices
-        cell = np.array([int(np.clip(np.searchsorted(-vertices, -level, side="right") - 1, 0, self._steps - 1))])
-        ends = vertices[cell] - level, vertices[cell + 1] - level
+        cell = np.array([int(np.clip(np.searchsorted(-vertices, -log_delta, side="right") - 1, 0, self._steps - 1))])
+        ends = vertices[cell] - log_delta, vertices[cell + 1] - log_delta
 
         def profile(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-            value, slope = self._sums.profile_and_slope(self._place(cell, share))
-            return value - level, slope
+            value, slope = self._sums.profile_and_slope(self._lattice_threshold(cell, share))
+            return value - log_delta, slope
 
         share, slope = falling_roots(profile, *ends, self._sums.error)
         return cell, share, self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF

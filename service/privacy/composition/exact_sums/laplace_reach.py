@@ -42,7 +42,20 @@ def can_sum(steps: int, loss: float) -> bool:
 
 
 def log_atoms(loss: float, sample_rate: float) -> float:
-    """Return ln of the mass of a (sampled) Laplace step's two extreme losses, the larger of H0 and H1."""
+    """Return the logarithm of the mass of the two extreme losses of a Laplace step.
+
+    Parameters
+    ----------
+    loss : float
+        Largest privacy loss of the step without sampling, nats.
+    sample_rate : float
+        Probability that the record is sampled, in (0, 1].
+
+    Returns
+    -------
+    float
+        ln of the larger of the masses under H0 and H1.
+    """
     least, most = (1 + sample_rate * math.expm1(side * min(loss, 600.0)) for side in (-1, 1))
     far = math.exp(-loss)
     return math.log(0.5) + max(math.log1p(far), math.log(least + most * far))

@@ -67,8 +67,8 @@ class SmoothedResponses(AbstractExactSum):
         """Lower bound of ln P0 of the largest loss."""
 
     @override
-    def _points_of_half(self, level: FloatArray, *, low: bool) -> FloatArray:
-        rows = np.array([self._low(rate) if low else self._high(rate) for rate in level.tolist()]).T
+    def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
+        rows = np.array([self._low(rate) if low else self._high(rate) for rate in rates.tolist()]).T
         for first in (0, 2):
             rows[first], rows[first + 1] = _below_one(rows[first], rows[first + 1])
         return rows

@@ -1,7 +1,7 @@
 """Engine `ground_truth`: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
 
 The engine also covers steps that are mixtures of shifted Gaussians. One step and Gaussian steps have closed forms
-(`sources.py`). Runs are evaluated by two contour integrals (`line.py`) with different tilts and different inner and
+(`sources.py`). Runs are evaluated by two contour integrals (`contour.py`) with different tilts and different inner and
 outer nodes. Their enclosures must meet and are intersected. All computations are ball arithmetic, in which truncation,
 aliasing, quadrature and rounding errors are radii. Parameters and arguments are exact fractions. The cost does not
 depend on the number of steps.
@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
+from service.privacy.composition.ground_truth.contour import GroundTruthRun
 from service.privacy.composition.ground_truth.curve import GroundTruthTradeOff
-from service.privacy.composition.ground_truth.line import GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
 from service.privacy.composition.ground_truth.search import GroundTruthSearch
@@ -64,8 +64,8 @@ def _pair(
     run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
 ) -> TradeOffPair:
     """Build the curves of both directions; Gaussian steps have one curve for both."""
-    how = "a closed form" if lone or not run.steps else "line integrals at two tilts"
-    note = f"ground_truth: {how} in ball arithmetic, {digits} significant digits."
+    how = "a closed form" if lone or not run.steps else "two contour integrals with different tilts"
+    note = f"ground_truth: {how} in ball arithmetic, with {digits} significant digits."
     if not run.steps:
         sources = ClosedSources(partial(GaussianThresholds, run.gaussian_mu_squared))
         search = GroundTruthSearch(sources, guides[0], digits)
@@ -95,8 +95,8 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
         exact = None if part is None else part.exact_shifts
         if exact is None:
             reason = (
-                "ball arithmetic covers Gaussian, gdp and Poisson-sampled Gaussian steps, and mixtures of shifted "
-                "Gaussians, which groups, replaced records and batches of fixed size are."
+                "ball arithmetic covers Gaussian and gdp steps, Poisson-sampled Gaussian steps, and mixtures "
+                "of shifted Gaussians (groups of records, replaced records and batches of fixed size)."
             )
             engines = ("auto", "closed_form", "discretised", "monte_carlo")
             raise UnsupportedCombination("method", f"ground_truth for {step.type}", reason, engines)

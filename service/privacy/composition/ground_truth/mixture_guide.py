@@ -46,7 +46,7 @@ class MixtureGuide:
         left = right if self._mirrored else FARTHEST
         nodes = (left + right) / step
         if nodes > LARGEST_PLANNING_GRID or nodes * len(self._distances) > LARGEST_PLANNING_WORK:
-            raise out_of_reach("the noise of a mixture is too small beside its shifts.")
+            raise out_of_reach("the noise of a mixture is too small relative to its shifts.")
         y = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1, dtype=np.float64) * step
         far = np.geomspace(right, max(1e9, 4 * right), 400)
         self._y, self._far = y, np.concatenate([-far[::-1], far])
@@ -133,7 +133,7 @@ class MixtureGuide:
         exponent = tilt * loss + log_null
         kept = y[exponent > exponent.max() - depth - 3]
         if max(kept[-1], -kept[0]) > 1e8 or (kept[-1] - kept[0]) / step > LARGEST_POWERS:
-            raise out_of_reach("an inner sum would need too many nodes.")
+            raise out_of_reach("an inner sum needs too many nodes.")
         left = 0.05 if -kept[0] <= FARTHEST else -0.05 * float(kept[0])
         right = 0.05 if kept[-1] < FARTHEST else 0.05 * float(kept[-1])
         first = math.floor((min(float(kept[0]), -2.0) - left) / step) - 1

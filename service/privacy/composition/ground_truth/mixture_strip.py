@@ -205,7 +205,7 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
     while not holds(far):
         near, far = far, 4 * far
         if abs(far) > 1e18:
-            raise out_of_reach("the shifts of a mixture are too near to one another.")
+            raise out_of_reach("the shifts of a mixture are too close to each other.")
     return bisected(holds, near, far, 60)[1]
 
 

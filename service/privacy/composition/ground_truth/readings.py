@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.line import Threshold
+from service.privacy.composition.ground_truth.contour import Threshold
 from service.privacy.composition.ground_truth.sources import ThresholdSource
 from service.privacy.numerics.balls import ball
 
@@ -73,14 +73,14 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
         return test.power - epsilon.exp() * test.false_positive_rate
 
 
-def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Reading:
+def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Reading:
     """Return the root of delta(eps) = delta; its ball may extend below 0.
 
     Parameters
     ----------
     source : ThresholdSource
         Tests for exact thresholds.
-    level : Fraction
+    delta : Fraction
         delta, in (0, 1).
     guess : float
         Threshold at which the search starts.
@@ -91,17 +91,17 @@ def read_epsilon(source: ThresholdSource, level: Fraction, guess: float) -> Read
         The ball of epsilon, or None if nothing is proved; and the last threshold.
     """
     with ctx.workprec(source.bits):
-        delta = ball(level)
+        target = ball(delta)
 
         def residual(threshold: arb, test: Threshold) -> tuple[arb, arb, arb]:
             slope = threshold.exp() * test.false_positive_rate  # d delta/d eps = -e^eps alpha(eps)
-            return test.power - slope, delta, slope
+            return test.power - slope, target, slope
 
         root = _newton(source, arb(guess), residual)
         value, _, slope = residual(root, source.at(root))
         for margin in _margins(value, slope, root, source.bits):
             left, right = (root - margin).mid(), (root + margin).mid()
-            if read_profile(source, left) >= delta and read_profile(source, right) <= delta:
+            if read_profile(source, left) >= target >= read_profile(source, right):
                 return (left.union(right),), float(root)
         return None, float(root)
 

@@ -64,7 +64,7 @@ class GroundTruthSearch:
         good = high - low < _GOOD_WIDTH * max(1.0, abs(low))
         guess = 0.5 * (low + high) if good else self._sources.guess(float(rate))
         if not math.isfinite(guess):
-            raise out_of_reach("no threshold is known near this rate.")
+            raise out_of_reach("the search found no threshold near this false positive rate.")
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
@@ -77,19 +77,19 @@ class GroundTruthSearch:
 
         return self._search(float(epsilon), log_value, read, False)
 
-    def epsilon(self, level: Fraction) -> FoundBalls:
-        """Return the smallest eps >= 0 with delta(eps) <= level, for levels in (0, 1)."""
-        near = self._guide.epsilon(float(level))
+    def epsilon(self, delta: Fraction) -> FoundBalls:
+        """Return the smallest eps >= 0 with delta(eps) <= delta, for delta in (0, 1)."""
+        near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
             with ctx.workprec(at_zero.bits):
-                if at_zero.balls[0] <= ball(level):
+                if at_zero.balls[0] <= ball(delta):
                     return FoundBalls((arb(0),), at_zero.bits)
         guess = 0.5 * (near.lower + near.upper)
         if not math.isfinite(guess):
-            raise out_of_reach("no threshold is known near this delta.")
-        log_value = math.log(level)
-        return self._search(guess, log_value, lambda source, start: read_epsilon(source, level, start), False)
+            raise out_of_reach("the search found no threshold near this delta.")
+        log_value = math.log(delta)
+        return self._search(guess, log_value, lambda source, start: read_epsilon(source, delta, start), False)
 
     def _search(
         self,
@@ -128,7 +128,7 @@ class GroundTruthSearch:
                 guess = readings[0][0][1]
                 nats += 10
         if best is None:
-            raise out_of_reach("no threshold could be proved.")
+            raise out_of_reach("the search could not prove a threshold.")
         return best
 
     def _missing_nats(self, found: FoundBalls, complement: bool) -> float:
@@ -148,7 +148,7 @@ def _meet(known: list[FoundBalls]) -> FoundBalls:
             try:
                 balls = tuple(a.intersection(b) for a, b in zip(balls, other.balls, strict=True))
             except ValueError as error:
-                raise NumericalFailure("the enclosures of two lines do not meet") from error
+                raise NumericalFailure("the enclosures of two contours are disjoint") from error
     return FoundBalls(balls, bits)
 
 

@@ -27,6 +27,7 @@ from typing import final
 import numpy as np
 from typing_extensions import override
 
+from service.privacy.composition.inversion.direction_contours import EVIDENCE, DirectionContours, around
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.epsilons import evaluate_epsilon
 from service.privacy.composition.inversion.evaluation import (
@@ -35,8 +36,7 @@ from service.privacy.composition.inversion.evaluation import (
     evaluate_roughly,
 )
 from service.privacy.composition.inversion.inverse_profile import cap_inverse_profile
-from service.privacy.composition.inversion.run import ContourRun
-from service.privacy.composition.inversion.run_contours import EVIDENCE, RunContours, around
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, Accuracy
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure, EnclosureArray
@@ -62,7 +62,7 @@ def contour_pair(
     ----------
     Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs).
     """
-    run = ContourRun.of(gaussian_mu_squared, summands)
+    run = RunLaw.of(gaussian_mu_squared, summands)
     add = ContourTradeOff(run, accuracy, reflected=False)
     return add, add.reversed()
 
@@ -83,20 +83,20 @@ class ContourTradeOff(AbstractTradeOff):
     method = "contour"
 
     def __init__(
-        self, run: ContourRun, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
+        self, run: RunLaw, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
     ) -> None:
         """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one."""
         self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property
-    def contours(self) -> RunContours:
+    def contours(self) -> DirectionContours:
         """Contours and bounds of this direction, built on first use."""
-        return RunContours(self.run, self._accuracy, reflected=self._reflected)
+        return DirectionContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio, with the bounds of `RunContours`."""
+        """Largest log-likelihood ratio, with the bounds of `DirectionContours`."""
         return self.contours.largest_log_ratio
 
     @property
@@ -133,6 +133,10 @@ class ContourTradeOff(AbstractTradeOff):
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         return evaluate_profile(self.contours, epsilon)
+
+    @override
+    def is_settled(self, epsilon: float) -> bool:
+        return epsilon in self.contours.settled
 
     @override
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:

@@ -5,36 +5,37 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import RunContours
+from service.privacy.composition.inversion.direction_contours import DirectionContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.numerics.arrays import FloatArray
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
-"""Distances of tilts from 1, in approximate inverse deviations of the loss, of a first bound of epsilon."""
-_CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
+"""Distances of tilts from 1, in inverse deviations of the loss, that bound epsilon where a normal core dominates."""
+_CAP_TILTS_OF_JUMPS = np.geomspace(0.25, 16.0, 6)
+"""Distances of tilts from 1, in inverse nats, that bound epsilon where few jumps of about a nat dominate the loss."""
 _CAP_SLACK = 1e-11
-"""Relative slack of that bound, far above its rounding and far below its looseness."""
+"""Relative slack of these bounds, far above their rounding and far below their looseness."""
 _SMALLEST_DEVIATION = 1e-12
+"""Deviation (nats) of the loss below which the tilts no longer grow, so that they stay in the range of doubles."""
 
 
 @np.errstate(all="ignore")
-def epsilon_cap(contours: RunContours, delta: float) -> float:
+def epsilon_cap(contours: DirectionContours, delta: float) -> float:
     """Return the smallest Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
     most = max(contours.largest_log_ratio.upper, 0.0)
     first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]
     transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
     if transform is None:
         return most
-    # Tilts in units of the core, and in nats where few jumps dominate.
-    s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
+    s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_TILTS_OF_JUMPS])
     cumulants = transform.cumulants(s)
-    dropped = np.array([transform.log_dropped[1]])
-    caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], dropped, delta)
+    truncated = np.array([transform.log_truncated_mass[1]])
+    caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], truncated, delta)
     return min(float(caps[0]), most)
 
 
 def chernoff_caps(
-    tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, delta: FloatArray | float
+    tilts: FloatArray, value: FloatArray, error: FloatArray, log_truncated_mass: FloatArray, delta: FloatArray | float
 ) -> FloatArray:
     """Return upper bounds of epsilon(delta) of R runs, in nats, shape (R,).
 
@@ -42,7 +43,7 @@ def chernoff_caps(
     ----------
     tilts, value, error : (S, R)
         Tilts s > 1, K there and its error; NaN where unknown.
-    log_dropped : (R,)
+    log_truncated_mass : (R,)
         ln of the truncated mass of H1.
     delta : float or (R,)
         Values of delta.
@@ -52,17 +53,17 @@ def chernoff_caps(
     delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the truncated mass of H1, is solved for eps at each tilt
     (`fallback.py`).
     """
-    left = delta * (1 - _CAP_SLACK) - np.exp(log_dropped)
-    parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
+    left = delta * (1 - _CAP_SLACK) - np.exp(log_truncated_mass)
+    terms = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
     log_left = np.log(np.where(left > 0, left, 1.0))
-    found = (parts.sum(axis=0) - log_left + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (tilts - 1)
+    found = (terms.sum(axis=0) - log_left + _CAP_SLACK * np.abs(terms).sum(axis=0)) / (tilts - 1)
     least = np.where(np.isnan(found), np.inf, found).min(axis=0)
     caps = np.maximum(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
     return np.where(left > 0, caps, np.inf)
 
 
 def chernoff_missed(
-    tilts: FloatArray, value: FloatArray, error: FloatArray, log_dropped: FloatArray, alpha: FloatArray
+    tilts: FloatArray, value: FloatArray, error: FloatArray, log_truncated_mass: FloatArray, alpha: FloatArray
 ) -> FloatArray:
     """Return upper bounds of the type II errors of R runs at the rates `alpha`, shape (R,).
 
@@ -70,7 +71,7 @@ def chernoff_missed(
     ----------
     tilts, value, error : (S, R)
         Tilts 0 < s < 1, K there and its error; NaN where unknown.
-    log_dropped : (R,)
+    log_truncated_mass : (R,)
         ln of the truncated mass of H1.
     alpha : (R,)
         Rates in (0, 1).
@@ -80,7 +81,7 @@ def chernoff_missed(
     The test S > c of the rate alpha has the type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}. As the power is at
     most 1, e^c <= 1/alpha. The truncated mass of H1 is added.
     """
-    parts = np.stack([value, error, (tilts - 1) * np.log(alpha)])
-    found = parts.sum(axis=0) + _CAP_SLACK * np.abs(parts).sum(axis=0)
+    terms = np.stack([value, error, (tilts - 1) * np.log(alpha)])
+    found = terms.sum(axis=0) + _CAP_SLACK * np.abs(terms).sum(axis=0)
     least = np.where(np.isnan(found), np.inf, found).min(axis=0)
-    return np.minimum(np.exp(least) + np.exp(log_dropped), 1.0) * (1 + _CAP_SLACK)
+    return np.minimum(np.exp(least) + np.exp(log_truncated_mass), 1.0) * (1 + _CAP_SLACK)

@@ -7,11 +7,12 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from service.privacy.composition.inversion.direction_contours import EVIDENCE, HOPELESS, DirectionContours
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
+from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import EVIDENCE, HOPELESS, RunContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import Enclosure
 from service.privacy.numerics.arrays import FloatArray
@@ -35,122 +36,139 @@ _MANY_NODES = 256
 
 
 @np.errstate(all="ignore")
-def evaluate_epsilon(run: RunContours, delta: float) -> Enclosure:
+def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
     """Return the smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as contours can make it."""
-    if not run.deforms_first:
-        return _straight_first(run, delta, tried=False)
-    found = _on_deformed_contours(run, delta, Enclosure(0.0, math.inf, EVIDENCE))
-    if found is not None and found.relative_width() <= run.accuracy.deformed:
+    far = _far_epsilon(contours, delta)
+    if far is not None and far.relative_width() <= contours.accuracy.deformed:
+        return far
+    found = _evaluate_on_contours(contours, delta)
+    return found if far is None else found.intersected(far)
+
+
+def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
+    """Return epsilon where one rare jump determines it, else None."""
+    step = contours.jumping_step
+    if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
+        return None
+    proved = enclosed_root(step, delta, contours.far_profile)
+    return None if proved is None else Enclosure(*proved, EVIDENCE)
+
+
+def _evaluate_on_contours(contours: DirectionContours, delta: float) -> Enclosure:
+    if not contours.deforms_first:
+        return _straight_first(contours, delta, tried=False)
+    found = _on_deformed_contours(contours, delta, Enclosure(0.0, math.inf, EVIDENCE))
+    if found is not None and found.relative_width() <= contours.accuracy.deformed:
         return found
-    if found is None and _is_zero(run, delta):
+    if found is None and _is_zero(contours, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)
-    straight = _straight_first(run, delta, tried=True)
+    straight = _straight_first(contours, delta, tried=True)
     return straight if found is None else straight.intersected(found)
 
 
-def _straight_first(run: RunContours, delta: float, *, tried: bool) -> Enclosure:
+def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -> Enclosure:
     """Return epsilon on straight contours, and on deformed contours where these are wide.
 
     `tried` is whether deformed contours were tried before.
     """
     best: Enclosure | None = None
-    wide, rounds = run.accuracy.deformed, _FEW_ROUNDS
-    order = run.run.levels(delta, abs(float(ndtri(delta))))
+    wide, rounds = contours.accuracy.deformed, _FEW_ROUNDS
+    order = contours.run.levels(delta, abs(float(ndtri(delta))))
     for attempt, level in enumerate(order):
         if is_spent():
             break
-        grid = run.grid(TRUNCATION_DIGITS[level])
-        if grid is None:
+        tilt_grid = contours.tilt_grid(TRUNCATION_DIGITS[level])
+        if tilt_grid is None:
             continue
-        tilt = grid.for_delta(delta)
-        if not run.has_end(tilt):
+        tilt = tilt_grid.for_delta(delta)
+        if not contours.neighbours_may_help(tilt):
             rounds = _FEW_ROUNDS
             break
-        rounds = _ROUNDS if tilt.contour.ends.all() else rounds
-        found = epsilon_on_contour(grid, tilt, delta, run.good_width)
-        if run.run.is_straight and (found is None or found.relative_width() > wide):
-            nearer = _near_core(grid, tilt, delta)
+        rounds = _ROUNDS if tilt.contour.has_decayed.all() else rounds
+        found = epsilon_on_contour(tilt_grid, tilt, delta, contours.good_width)
+        if contours.run.is_straight and (found is None or found.relative_width() > wide):
+            nearer = _near_core(tilt_grid, tilt, delta)
             found = nearer if found is None or nearer is None else found.intersected(nearer)
         if found is not None:
             best = found if best is None else best.intersected(found)
             # Jumps to several shifts make a contour long. A deeper level has more jumps and a longer contour.
-            long = run.run.is_straight and tilt.contour.nodes > _MANY_NODES
-            if best.relative_width() <= (wide if long else run.good_width):
+            long = contours.run.is_straight and tilt.contour.nodes > _MANY_NODES
+            if best.relative_width() <= (wide if long else contours.good_width):
                 return best
         hopeless = attempt >= min(1, len(order) - 1) and (best is None or best.relative_width() > HOPELESS)
-        if hopeless and run.deformed is not None and not tried:
+        if hopeless and contours.deformed is not None and not tried:
             tried = True
-            bounded = best or Enclosure(0.0, epsilon_cap(run, delta), EVIDENCE)
-            found = _on_deformed_contours(run, delta, bounded) if bounded.upper < math.inf else None
+            bounded = best or Enclosure(0.0, epsilon_cap(contours, delta), EVIDENCE)
+            found = _on_deformed_contours(contours, delta, bounded) if bounded.upper < math.inf else None
             if found is not None and found.relative_width() <= wide:
                 return found
     if best is None:
-        best = _by_bisection(run, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
-    if best.relative_width() > wide and run.deformed is not None and best.upper > 0 and not is_spent():
-        best = _on_deformed_contours(run, delta, best) or best
+        best = _by_bisection(contours, delta, min(rounds, _FEW_ROUNDS) if is_spent() else rounds)
+    if best.relative_width() > wide and contours.deformed is not None and best.upper > 0 and not is_spent():
+        best = _on_deformed_contours(contours, delta, best) or best
     return best
 
 
-def _on_deformed_contours(run: RunContours, delta: float, known: Enclosure) -> Enclosure | None:
+def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
     """Return what deformed contours prove within the known bounds; None where they prove nothing."""
-    proved = None if run.deformed is None else run.deformed.epsilon(delta, known.lower, known.upper)
+    proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
-def epsilon_on_contour(grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
+def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
     """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where the proof fails.
 
     The search begins at `tilt`, as from `TiltGrid.for_delta`.
     """
-    level = np.array([delta])
-    threshold = solve_profile(tilt.contour, level)
+    deltas = np.array([delta])
+    threshold = solve_profile(tilt.contour, deltas)
     if not 0 < threshold[0] < math.inf:
         return None
-    nearest = grid.for_root(tilt, float(threshold[0]))
+    nearest = tilt_grid.for_root(tilt, float(threshold[0]))
     if nearest is not tilt:
-        tilt, threshold = nearest, solve_profile(nearest.contour, level)
-    found = _proved(tilt, threshold, level)
+        tilt, threshold = nearest, solve_profile(nearest.contour, deltas)
+    found = _proved(tilt, threshold, deltas)
     if 0 < threshold[0] < math.inf and (found is None or found.relative_width() > _SHARED * good_width):
-        best = grid.for_thresholds(threshold, shared=False)[0]
+        best = tilt_grid.for_thresholds(threshold, shared=False)[0]
         if best is not tilt and best.theta > 0:
-            other = _proved(best, solve_profile(best.contour, level), level)
+            other = _proved(best, solve_profile(best.contour, deltas), deltas)
             return other if found is None else found if other is None else found.intersected(other)
     return found
 
 
-def _proved(tilt: Tilt, threshold: FloatArray, level: FloatArray) -> Enclosure | None:
+def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure | None:
     """Return bounds around an approximate root; None where there is none, or nothing is proved."""
     if not 0 < threshold[0] < math.inf:
         return None
-    lower, upper = prove_root(tilt.contour, threshold, level)
+    lower, upper = prove_root(tilt.contour, threshold, deltas)
     return None if math.isnan(lower[0]) else Enclosure(float(lower[0]), float(upper[0]), EVIDENCE)
 
 
-def _near_core(grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
+def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     """Return the root on a contour nearer to the core, as in `_Thresholds.bound`."""
-    nearer, level = grid.near_core(tilt.theta), np.array([delta])
-    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, level), level)
+    nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
+    return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
 
 
-def _is_zero(run: RunContours, delta: float) -> bool:
+def _is_zero(contours: DirectionContours, delta: float) -> bool:
     """Return whether delta(0), the largest delta, is proved to be at most `delta`."""
-    return bool(evaluate_profile(run, np.zeros(1)).upper[0] <= delta)
+    return bool(evaluate_profile(contours, np.zeros(1)).upper[0] <= delta)
 
 
-def _by_bisection(run: RunContours, delta: float, rounds: int) -> Enclosure:
+def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
     """Return bounds from enclosures of the profile by straight contours, with a bisection for each bound."""
-    level = math.log(delta)
-    slack = 1e-15 * (1 + abs(level))
+    log_delta = math.log(delta)
+    slack = 1e-15 * (1 + abs(log_delta))
 
     def is_proved(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is proved."""
-        return straight_profile(run, epsilon)[1] <= level - slack
+        return straight_profile(contours, epsilon)[1] <= log_delta - slack
 
     def is_possible(epsilon: float) -> bool:
         """Whether delta(epsilon) <= delta is not disproved."""
-        return straight_profile(run, epsilon)[0] <= level + slack
+        return straight_profile(contours, epsilon)[0] <= log_delta + slack
 
-    if _is_zero(run, delta):
+    if _is_zero(contours, delta):
         return Enclosure(0.0, 0.0, EVIDENCE)
     high = 1e-12
     while not is_proved(high):

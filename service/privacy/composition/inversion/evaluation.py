@@ -16,11 +16,11 @@ from scipy.special import ndtri
 from typing_extensions import override
 
 from service.privacy.composition.inversion.deformed.run import DeformedRun
+from service.privacy.composition.inversion.direction_contours import HOPELESS, DirectionContours
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
 from service.privacy.composition.inversion.readings.profile import read_profile
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import HOPELESS, RunContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.enclosure import EnclosureArray
@@ -44,6 +44,16 @@ Such numbers begin with the deepest one, because every level has its own contour
 """
 
 
+_MOST_FAR = 16
+"""Maximal number of thresholds of a list that are evaluated as those of one rare jump: each takes 10 to 50 ms."""
+
+_COARSE = 1e-2
+"""Width above which contours are tried in any case."""
+
+_CONTOUR_DIGITS = 1e-19
+"""Error of contours in long doubles beside rare jumps, approximately. They do not improve narrower bounds."""
+
+
 class _Query(ABC):
     """Numbers of one kind, their `known` enclosures, and how contours evaluate them.
 
@@ -59,16 +69,20 @@ class _Query(ABC):
         Number of rows of `known` that should be narrow.
     """
 
-    def __init__(self, run: RunContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int) -> None:
-        self.run, self.at, self.known, self.levels, self.rows = run, at, known, levels, rows
+    def __init__(
+        self, contours: DirectionContours, at: FloatArray, known: Readings, levels: IndexArray, rows: int
+    ) -> None:
+        self.contours, self.at, self.known, self.levels, self.rows = contours, at, known, levels, rows
         self.open = np.arange(len(at))
 
     @abstractmethod
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
         """Return the best tilt for each number; `slack` is that of `TiltGrid.for_thresholds`."""
 
     @abstractmethod
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         """Return whether the truncation level serves each number; other numbers wait for a deeper level.
 
         `last` is whether no other level follows.
@@ -93,105 +107,111 @@ class _Query(ABC):
             deepest = first.max()
             self._evaluate_at(np.where(first >= deepest - _LEVELS_SHARED, deepest, first), self._wide(-1.0), 0)
         attempts, tried, wide = self.levels.shape[1], self.open[:0], self._wide()
-        if deformed and len(wide) and self.run.deforms_first:
-            tried = self._deform(tried, self.run.accuracy.deformed)
-            wide = self._wide(self.run.accuracy.deformed) if len(tried) else wide
+        if deformed and len(wide) and self.contours.deforms_first:
+            tried = self._deform(tried, self.contours.accuracy.deformed)
+            wide = self._wide(self.contours.accuracy.deformed) if len(tried) else wide
         for attempt in range(attempts if len(wide) else 0):
-            ended = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
+            may_help = self._evaluate_at(self.levels[:, attempt], wide, attempt + 1)
             if deformed and attempt == min(1, attempts - 1):
-                hopeless = self.run.to_deform(self.known, self.rows, HOPELESS)
+                hopeless = self.contours.to_deform(self.known, self.rows, HOPELESS)
                 if len(hopeless):
                     self.bound(hopeless)
                 tried = self._deform(tried, HOPELESS)
             wide = self._wide()
-            if len(wide) == 0 or not ended:
+            if len(wide) == 0 or not may_help:
                 break
         if len(wide):
             self.bound(wide)
             if deformed:
-                self._deform(tried, self.run.accuracy.deformed)
+                self._deform(tried, self.contours.accuracy.deformed)
         return self.known
 
     def _wide(self, width: float | None = None) -> IndexArray:
         return self._wide_among(self.open, width)
 
     def _wide_among(self, at: IndexArray, width: float | None = None) -> IndexArray:
-        least = self.run.good_width if width is None else width
+        least = self.contours.good_width if width is None else width
         return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Evaluate numbers wider than `width` that were not tried on deformed contours; return their indices."""
-        where = self.run.to_deform(self.known, self.rows, width)
-        where = np.setdiff1d(where, tried) if len(where) and len(tried) else where
+        where = self.contours.to_deform(self.known, self.rows, width)
+        where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
         for index in where.tolist():
-            if self.run.deformed is not None:
-                self.known.tighten(np.array([index]), self.evaluate_deformed(self.run.deformed, index))
+            if self.contours.deformed is not None:
+                self.known.tighten(np.array([index]), self.evaluate_deformed(self.contours.deformed, index))
         return where
 
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
         """Evaluate each of some numbers at its truncation level.
 
         `following` is the index of the next attempt, or 0 for a list on few contours without their neighbours. Return
-        False where contours of a mixed run have no end, because those of another level have none either.
+        False where the transform of a mixed run does not decay on a contour, because it does not at other levels
+        either.
         """
-        ended = True
+        may_help = True
         chosen_levels: list[int] = levels[where].tolist()
         for level in sorted(set(chosen_levels)):
-            grid = self.run.grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
-            if grid is None:
+            tilt_grid = self.contours.tilt_grid(TRUNCATION_DIGITS[level]) if level >= 0 else None
+            if tilt_grid is None:
                 continue
             at = where[levels[where] == level]
-            tilts = self.tilts(grid, at, 0.0 if following else _SLACK_OF_LISTS)
+            tilts = self.tilts(tilt_grid, at, 0.0 if following else _SLACK_OF_LISTS)
             last = np.asarray((self.levels[at, following:] < 0).all(axis=1) if following else np.ones_like(at, bool))
-            ready = self.are_ready(grid, tilts, at, level, last)
+            ready = self.are_ready(tilt_grid, tilts, at, level, last)
             chosen = [tilt for tilt, is_ready in zip(tilts, ready, strict=True) if is_ready]
-            ended &= self.evaluate_on(chosen, at[ready], grid if following else None)
-        return ended
+            may_help &= self.evaluate_on(chosen, at[ready], tilt_grid if following else None)
+        return may_help
 
-    def evaluate_on(self, tilts: list[Tilt], where: IndexArray, grid: TiltGrid | None = None) -> bool:
-        """Evaluate each number on the contour of its tilt, and wide numbers on the tilt's neighbours in the `grid`.
+    def evaluate_on(self, tilts: list[Tilt], where: IndexArray, tilt_grid: TiltGrid | None = None) -> bool:
+        """Evaluate each number on the contour of its tilt, and wide numbers on neighbours in the `tilt_grid`.
 
-        Return False where a contour of a mixed run has no end, because its neighbours have none either.
+        Return False where the transform of a mixed run does not decay on a contour, because it does not on the
+        neighbours either.
         """
-        ended = True
+        may_help = True
         for tilt in dict.fromkeys(tilts):
             if is_spent():  # bounds that need no contour remain
                 return False
             at = where[[chosen is tilt for chosen in tilts]]
             self.known.tighten(at, self.evaluate(tilt.contour, at))
-            if not self.run.has_end(tilt):
-                ended = False
+            if not self.contours.neighbours_may_help(tilt):
+                may_help = False
                 continue
             at = self._wide_among(at)
-            for other in grid.neighbours(tilt) if grid is not None and len(at) else ():
+            for other in tilt_grid.neighbours(tilt) if tilt_grid is not None and len(at) else ():
                 self.known.tighten(at, self.evaluate(other.contour, at))
                 at = self._wide_among(at)
                 if len(at) == 0:
                     break
-        return ended
+        return may_help
 
 
 class _Rates(_Query):
     """Points at rates strictly between 0 and 1: their power (`rows` 1), or power and type II error (2)."""
 
-    def __init__(self, run: RunContours, alpha: FloatArray, rows: int) -> None:
+    def __init__(self, contours: DirectionContours, alpha: FloatArray, rows: int) -> None:
         n = len(alpha)
         known = Readings(np.stack([np.log(alpha), np.full(n, -np.inf), np.full(n, -np.inf)]), np.zeros((3, n)))
         known.upper[1], known.upper[2] = np.log1p(-alpha), np.inf
-        super().__init__(run, alpha, known, run.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows)
+        super().__init__(
+            contours, alpha, known, contours.run.level_orders(np.minimum(alpha, 1 - alpha), abs(ndtri(alpha))), rows
+        )
 
     @override
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        return grid.for_rates(self.at[where], slack)
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return tilt_grid.for_rates(self.at[where], slack)
 
     @override
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         # Beyond the last tilt of a grid, contours of a deeper level are nearer, but those of mixtures are long there.
-        return grid.reaches_rates(self.at[where]) | last | self.run.run.is_straight
+        return tilt_grid.covers_rates(self.at[where]) | last | self.contours.run.is_straight
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        return read_few_points(contour, self.at[where], self.run.accuracy.straight)
+        return read_few_points(contour, self.at[where], self.contours.accuracy.straight)
 
     @override
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
@@ -199,28 +219,48 @@ class _Rates(_Query):
 
     @override
     def bound(self, where: IndexArray) -> None:
-        self.known.tighten(where, self.run.fallback.points(self.at[where]))
+        self.known.tighten(where, self.contours.fallback.points(self.at[where]))
 
 
 class _Thresholds(_Query):
     """Profile at finite epsilons, as ln delta."""
 
-    def __init__(self, run: RunContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
-        beyond = epsilon >= run.largest_log_ratio.upper
+    def __init__(self, contours: DirectionContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
+        beyond = epsilon >= contours.largest_log_ratio.upper
         known = Readings(np.full((1, len(epsilon)), -np.inf), np.where(beyond, -np.inf, 0.0)[None])
-        levels = run.run.level_orders_for_thresholds(epsilon) if levels is None else levels
-        super().__init__(run, epsilon, known, levels, 1)
+        levels = contours.run.level_orders_for_thresholds(epsilon) if levels is None else levels
+        super().__init__(contours, epsilon, known, levels, 1)
         self.open = np.flatnonzero(~beyond)
 
     @override
-    def tilts(self, grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        return grid.for_thresholds(self.at[where], slack)
+    def answer(self, *, deformed: bool = True) -> Readings:
+        if len(self.open) <= _MOST_FAR:
+            self._evaluate_far()
+        return super().answer(deformed=deformed)
+
+    def _evaluate_far(self) -> None:
+        """Evaluate thresholds that one rare jump determines, and close those that contours would not improve."""
+        for index in self.open.tolist():
+            found = self.contours.far_profile(float(self.at[index]))
+            if found is not None:
+                self.known.tighten(np.array([index]), Readings(*(np.array([[bound]]) for bound in found)))
+        enough = np.maximum(self.contours.accuracy.deformed, _CONTOUR_DIGITS / np.exp(self.known.upper[0]))
+        width = np.where(np.isfinite(self.known.lower[0]), self.known.width(1), 1.0)
+        closed = width <= np.minimum(enough, _COARSE)
+        self.contours.settled.update(self.at[self.open[closed[self.open]]].tolist())
+        self.open = self.open[~closed[self.open]]
 
     @override
-    def are_ready(self, grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray) -> BoolArray:
+    def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
+        return tilt_grid.for_thresholds(self.at[where], slack)
+
+    @override
+    def are_ready(
+        self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
+    ) -> BoolArray:
         # The truncated mass lies 11 digits below delta, approximately. The enclosure includes it in any case.
         deep = np.array([tilt.log_profile for tilt in tilts]) > (11 - TRUNCATION_DIGITS[level]) * math.log(10)
-        return (deep & grid.reaches(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
+        return (deep & tilt_grid.covers(self.at[where])) | (level == len(TRUNCATION_DIGITS) - 1)
 
     @override
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
@@ -235,64 +275,66 @@ class _Thresholds(_Query):
     def bound(self, where: IndexArray) -> None:
         # Contours through saddle points between distant modes have no end. A contour near the core has an end but
         # fewer digits. It evaluates far thresholds that unlikely jumps determine.
-        far = where[self.known.width(1)[where] > self.run.accuracy.deformed]
-        grid = self.run.grid(TRUNCATION_DIGITS[0]) if self.run.run.is_straight and len(far) else None
-        tilt = None if grid is None else grid.near_core()
+        far = where[self.known.width(1)[where] > self.contours.accuracy.deformed]
+        tilt_grid = (
+            self.contours.tilt_grid(TRUNCATION_DIGITS[0]) if self.contours.run.is_straight and len(far) else None
+        )
+        tilt = None if tilt_grid is None else tilt_grid.near_core()
         if tilt is not None:
             self.known.tighten(far, self.evaluate(tilt.contour, far))
-        self.known.tighten(where, self.run.fallback.profile(self.at[where]))
+        self.known.tighten(where, self.contours.fallback.profile(self.at[where]))
 
 
 # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
 @np.errstate(all="ignore")
-def evaluate_points(run: RunContours, alpha: FloatArray, rows: int) -> CurvePoints:
+def evaluate_points(contours: DirectionContours, alpha: FloatArray, rows: int) -> CurvePoints:
     """Return points: their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
 
     The point at a single rate is cached, because several numbers need it.
     """
     key = (float(alpha[0]), rows) if len(alpha) == 1 else None
-    if key in run.points:
-        return run.points[key]
-    known = _Rates(run, alpha, rows).answer()
+    if key in contours.points:
+        return contours.points[key]
+    known = _Rates(contours, alpha, rows).answer()
     power, type_two_error = (EnclosureArray.from_logs(known.lower[row], known.upper[row]) for row in (0, 1))
     points = CurvePoints(type_two_error, power, EnclosureArray(known.lower[2], known.upper[2]))
     if key is not None:
-        run.points[key] = points
-        if rows == 1 and known.width()[0] <= run.good_width:  # narrow enough for `rows` 2 as well
-            run.points[key[0], 2] = points
+        contours.points[key] = points
+        if rows == 1 and known.width()[0] <= contours.good_width:  # narrow enough for `rows` 2 as well
+            contours.points[key[0], 2] = points
     return points
 
 
 @np.errstate(all="ignore")
-def evaluate_profile(run: RunContours, epsilon: FloatArray) -> EnclosureArray:
+def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> EnclosureArray:
     """Return delta at finite epsilons, as narrow as contours can make it."""
-    known = _Thresholds(run, epsilon).answer()
+    known = _Thresholds(contours, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
-def straight_profile(run: RunContours, epsilon: float) -> tuple[float, float]:
+def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
     """Return bounds of ln delta at one epsilon by straight contours and by bounds that need none."""
-    known = _Thresholds(run, np.array([epsilon])).answer(deformed=False)
+    known = _Thresholds(contours, np.array([epsilon])).answer(deformed=False)
     return float(known.lower[0, 0]), float(known.upper[0, 0])
 
 
 @np.errstate(all="ignore")
-def evaluate_roughly(run: RunContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
+def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
     """Return delta at epsilons by the fewest contours that reach all of them.
 
     The truncation level is that of the point at `rate`, or a deeper one.
     """
-    levels = run.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
-    query = _Thresholds(run, epsilon, np.array([levels]))
+    levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
+    query = _Thresholds(contours, epsilon, np.array([levels]))
     thresholds = epsilon[query.open]
     for level in levels if len(thresholds) else ():
-        grid = run.grid(TRUNCATION_DIGITS[level])
-        if grid is not None:
-            tilts = grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
+        tilt_grid = contours.tilt_grid(TRUNCATION_DIGITS[level])
+        if tilt_grid is not None:
+            tilts = tilt_grid.beyond_the_poles(thresholds, _SLACK_OF_ROUGH_LISTS)
             deep = min(tilt.log_profile for tilt in set(tilts)) > (_ROUGH_DIGITS - TRUNCATION_DIGITS[level]) * math.log(
                 10
             )
-            if (deep and grid.reaches(thresholds).all()) or level == levels[-1]:
+            if (deep and tilt_grid.covers(thresholds).all()) or level == levels[-1]:
                 query.evaluate_on(tilts, query.open)
                 break
     return EnclosureArray.from_logs(query.known.lower[0], query.known.upper[0])

@@ -173,7 +173,7 @@ class FallbackBounds:
     @property
     def _log_truncated(self) -> float:
         """ln of the mass of H1 that the moments leave out."""
-        return -math.inf if self._transform is None else self._transform.log_dropped[1]
+        return -math.inf if self._transform is None else self._transform.log_truncated_mass[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:
         """Return the lower and upper bound of ln delta(eps) for finite eps."""

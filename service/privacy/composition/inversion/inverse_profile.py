@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS
-from service.privacy.composition.inversion.run_contours import RunContours
+from service.privacy.composition.inversion.direction_contours import DirectionContours
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 _LARGEST_INVERSE, _FARTHEST_INVERSE = 600.0, 5.0
@@ -18,7 +18,7 @@ The distance, in deviations, counts from the centre of a contour that was laid o
 
 
 @np.errstate(all="ignore")
-def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
+def cap_inverse_profile(contours: DirectionContours, epsilon: float) -> float:
     """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
 
     delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
@@ -26,14 +26,14 @@ def cap_inverse_profile(run: RunContours, epsilon: float) -> float:
     serves.
     """
     at = np.array([epsilon])
-    levels: list[int] = run.run.level_orders_for_thresholds(at)[0].tolist()
-    built = (run.built_grid(TRUNCATION_DIGITS[level]) for level in levels)
-    grid = next((grid for grid in built if grid is not None), None)
-    if grid is None or run.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
+    levels: list[int] = contours.run.level_orders_for_thresholds(at)[0].tolist()
+    built = (contours.built_tilt_grid(TRUNCATION_DIGITS[level]) for level in levels)
+    tilt_grid = next((tilt_grid for tilt_grid in built if tilt_grid is not None), None)
+    if tilt_grid is None or contours.deforms_first or abs(epsilon) > _LARGEST_INVERSE:
         return 1.0
-    tilt = grid.for_thresholds(at)[0]
+    tilt = tilt_grid.for_thresholds(at)[0]
     if not (tilt.has_contour and abs(epsilon + tilt.threshold) <= _FARTHEST_INVERSE * tilt.deviation):
-        tilt = grid.for_thresholds(-at)[0]
+        tilt = tilt_grid.for_thresholds(-at)[0]
     integrals = tilt.contour.integrals(-at)
     log_scale, high = float(integrals.log_scale[2, 0]) + epsilon, float(integrals.upper[2, 0])
     if not (log_scale <= _LARGEST_INVERSE and high < math.inf):

@@ -63,7 +63,18 @@ def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
 
 
 def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
-    """Return the shape of the loss, and the expected number of steps that use a record."""
+    """Return the approximate shape of the loss of a run, and the expected number of steps that use a record.
+
+    Parameters
+    ----------
+    parts : tuple
+        Numbers of each kind of step, with the count of such steps.
+
+    Returns
+    -------
+    (Shape, float)
+        Shape of the loss, and the expected number of steps in whose sample a record is.
+    """
     gaussian = math.sqrt(
         min(math.fsum(count * mu.upper**2 for part, count in parts if (mu := part.gaussian_shift) is not None), 1e300)
     )

@@ -31,9 +31,9 @@ class LossTransform:
             alone = summands[0].cumulants(s)
             first = -alone.first if self.reflected else alone.first
             error = alone.error + 4 * UNIT_ROUNDOFF * np.abs(alone.value)
-            return RealCumulants(alone.value, first, alone.second, error, alone.truncation)
+            return RealCumulants(alone.value, first, alone.second, error, alone.discretisation)
         value, first, second = 0.5 * mu2 * (s * s - s), mu2 * (s - 0.5), np.full_like(s, mu2)
-        truncation = np.zeros_like(s)
+        discretisation = np.zeros_like(s)
         error = (
             0.5 * mu2 * (s * s + np.abs(s)) * 600 * UNIT_ROUNDOFF
         )  # mu^2 itself is a rounded sum of at most 256 parts
@@ -41,14 +41,14 @@ class LossTransform:
             sampled = summand.cumulants(s)
             value, first, second = value + sampled.value, first + sampled.first, second + sampled.second
             error = error + sampled.error + 4 * UNIT_ROUNDOFF * np.abs(value)
-            truncation = truncation + sampled.truncation
-        return RealCumulants(value, -first if self.reflected else first, second, error, truncation)
+            discretisation = discretisation + sampled.discretisation
+        return RealCumulants(value, -first if self.reflected else first, second, error, discretisation)
 
     @property
-    def log_dropped(self) -> tuple[float, float]:
+    def log_truncated_mass(self) -> tuple[float, float]:
         """Upper bounds of ln of the truncated mass of H0 and of H1, in this direction."""
-        dropped = [summand.log_dropped for summand in self.summands]
-        null, alternative = (_log_sum([each[side] for each in dropped]) for side in (0, 1))
+        masses = [summand.log_truncated_mass for summand in self.summands]
+        null, alternative = (_log_sum([each[side] for each in masses]) for side in (0, 1))
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property

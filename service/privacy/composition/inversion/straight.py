@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from service.privacy.composition.inversion.readings.contour import Integrals
-from service.privacy.composition.inversion.runs_on_contours import RunsOnContours
+from service.privacy.composition.inversion.transforms_of_runs import TransformsOfRuns
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import BoolArray, ComplexArray, FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -64,10 +64,11 @@ _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
 _BLOCK_ROUNDS = 5
 """Blocks of heights [t, 8t] beyond the last node, which are bounded two at a time."""
 
-_MOST_OF_A_POLE = 4.0
-"""Multiple of the sum of the moduli of a contour's terms.
+_LARGEST_POLE_TERM = 4.0
+"""Largest modulus of a pole's term in approximations, over the sum of the moduli of a contour's terms.
 
-It bounds sums and, nearly, integrals and their difference.
+The sum and the integral are each at most about that sum of moduli, and a pole's term is their difference. A larger term
+belongs to a pole that the contour does not resolve, so that approximations leave it out.
 """
 
 
@@ -77,17 +78,19 @@ class StraightContour:
     Thresholds of one contour are any array. Thresholds of R contours are an array (..., R), with one column for each.
     """
 
-    def __init__(self, runs: RunsOnContours, center: FloatArray, deviation: FloatArray, reach: FloatArray) -> None:
-        """Lay out contours at `runs.theta` for thresholds center +- reach; all arrays have the shape (R,).
+    def __init__(
+        self, transforms: TransformsOfRuns, center: FloatArray, deviation: FloatArray, half_width: FloatArray
+    ) -> None:
+        """Lay out contours at `transforms.theta` for thresholds center +- reach; all arrays have the shape (R,).
 
         The contours are valid for farther thresholds too, but wider. `center` = K'(theta) and `deviation` = sqrt
         K''(theta) steer the layout; no bound depends on them.
         """
-        self.theta, self.center, self.deviation = runs.theta, center, deviation
+        self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self._lay_out(runs, center - reach, center + reach)
+        self._lay_out(transforms, center - half_width, center + half_width)
         self._prepare_aliases()
-        values = runs.values(self.step, self.counts)
+        values = transforms.values(self.step, self.counts)
         exponents: ComplexArray = values.difference
         error: FloatArray = values.error
         t = self.step[:, None] * np.arange(self.nodes + 1)
@@ -115,35 +118,35 @@ class StraightContour:
         sizes = shares * np.maximum(size, SMALLEST)
         self._size, self._phase_size = sizes.sum(axis=-1), (sizes * t).sum(axis=-1)
         # The summed transform has no atomic part. The transform of the run has one at every node.
-        atomic = runs.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
+        atomic = transforms.atomic_mass(self.theta) * (1 + shares.sum(axis=-1))
         node_error = ((shares * uncertain).sum(axis=-1) + atomic) * (1 + 1e-9)
-        self._fixed_error = node_error + _truncation(runs, self.step, (self.counts + 1) * self.step)
-        self._prepare_errors(runs)
+        self._fixed_error = node_error + _tail_bound(transforms, self.step, (self.counts + 1) * self.step)
+        self._prepare_errors(transforms)
 
-    def _lay_out(self, runs: RunsOnContours, low: FloatArray, high: FloatArray) -> None:
+    def _lay_out(self, transforms: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
         """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
         theta, sd = self.theta, self.deviation
-        self.value, self.value_error = runs.origin
-        goal = runs.log_accuracy + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
+        self.value, self.value_error = transforms.origin
+        goal = transforms.log_accuracy + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
         for distances in (_FEW_ALIAS_DISTANCES, _ALIAS_DISTANCES):
             offsets = np.concatenate([-distances[::-1], distances])[:, None] / sd
             self._tilts = theta + offsets
-            self._log_bound = runs.log_bounds(self._tilts)
-            reach = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
-            periods = reach / np.abs(offsets)
+            self._log_bound = transforms.log_bounds(self._tilts)
+            exponents = self._log_bound - self.value - offsets * np.where(offsets > 0, low, high) + goal
+            periods = exponents / np.abs(offsets)
             period = np.maximum(periods[: len(distances)].min(axis=0), periods[len(distances) :].min(axis=0))
             if (period < _SHORT_PERIOD * sd).all():
                 break
         # Without a usable tilt further out the aliases have no bound, and the results are trivial.
-        period = runs.longest(np.maximum(period, 8.0 * sd))
+        period = transforms.longest(np.maximum(period, 8.0 * sd))
         self.step = 2 * math.pi / np.where(np.isfinite(period), np.minimum(period, 1e4 * sd), 1e4 * sd)
-        highest = runs.most_nodes * self.step
-        heights = _height(runs, sd, goal, highest)
-        self.ends = np.isfinite(heights) & (heights <= highest) & runs.is_affordable(heights, self.step)
-        """Mask of contours whose transform becomes negligible within reach; others have few digits."""
+        highest = transforms.most_nodes * self.step
+        heights = _height(transforms, sd, goal, highest)
+        self.has_decayed = np.isfinite(heights) & (heights <= highest) & transforms.is_affordable(heights, self.step)
+        """Mask of contours whose transform is negligible beyond the last node; other contours have few digits."""
         nodes = heights / self.step
-        if not self.ends.all():
-            nodes = np.where(self.ends, nodes, runs.few_nodes(self.step))
+        if not self.has_decayed.all():
+            nodes = np.where(self.has_decayed, nodes, transforms.few_nodes(self.step))
         self.counts = np.maximum(4, np.ceil(nodes)).astype(np.intp)
         self.nodes = int(self.counts.max())
 
@@ -168,7 +171,7 @@ class StraightContour:
         # Pole terms are exponentials of rounded exponents, for a law of mass 1 instead of the truncated law.
         exponents = np.abs(log_scale) + np.abs(c) + self._largest_pole_log
         pole_error = self._pole_error + 4 * UNIT_ROUNDOFF * exponents
-        error = error + pole_error * known_size + np.exp(self._log_cut(c) - log_scale)
+        error = error + pole_error * known_size + np.exp(self._log_truncated(c) - log_scale)
         # e^{K(theta)} scales the sums, not the pole terms: its error acts on the sums, before anything cancels.
         scale_error = self._value_rounding + 4 * UNIT_ROUNDOFF * np.abs(moved)
         margin = error + (np.abs(sums) + error) * np.expm1(scale_error)
@@ -176,8 +179,8 @@ class StraightContour:
         lower, upper = middle - margin, middle + margin
         lower[np.isnan(lower)], upper[np.isnan(upper)] = -np.inf, np.inf
         whole = (3, *thresholds.shape)
-        ends = lower.reshape(whole), upper.reshape(whole)
-        return Integrals(log_scale.reshape(whole), *ends, density.reshape(thresholds.shape))
+        bounds = lower.reshape(whole), upper.reshape(whole)
+        return Integrals(log_scale.reshape(whole), *bounds, density.reshape(thresholds.shape))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales, without bounds.
@@ -195,31 +198,31 @@ class StraightContour:
         whole = (4, *thresholds.shape)
         return sums.reshape(whole), log_scale.reshape(whole)
 
-    def _prepare_errors(self, runs: RunsOnContours) -> None:
+    def _prepare_errors(self, transforms: TransformsOfRuns) -> None:
         """Compute the error terms that no threshold changes."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
         self._value_rounding = self.value_error + 1e-15 + 4 * UNIT_ROUNDOFF * np.abs(self.value)
         # The moments are those of the truncated law. The truncated mass is added as an uncertainty.
-        null, alternative = runs.log_dropped
+        null, alternative = transforms.log_truncated_mass
         self._log_null, self._log_alternative = null, alternative
-        self._log_cut_beyond = np.stack([null, alternative, alternative + math.log(2)])[:, None]
-        self._mirrored = self.theta < 0
+        self._log_truncated_right = np.stack([null, alternative, alternative + math.log(2)])[:, None]
+        self._is_left_of_poles = self.theta < 0
         zeros, ones = np.zeros_like(self.theta), np.ones_like(self.theta)
-        atomic_at_poles = 2 * runs.atomic_mass(zeros) + 2 * runs.atomic_mass(ones)
+        atomic_at_poles = 2 * transforms.atomic_mass(zeros) + 2 * transforms.atomic_mass(ones)
         self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + atomic_at_poles
-        self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+        self._most_of_poles = _LARGEST_POLE_TERM * self._size[_POLES_ROW, None]
 
-    def _log_cut(self, c: FloatArray) -> FloatArray:
-        """Return ln of what truncation of the law leaves out of each integral."""
-        if not self._mirrored.any():
-            return self._log_cut_beyond
+    def _log_truncated(self, c: FloatArray) -> FloatArray:
+        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID, shape (3, M or 1, R)."""
+        if not self._is_left_of_poles.any():
+            return self._log_truncated_right
         # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
-        left_out = np.repeat(self._log_cut_beyond, len(c), axis=1)
-        mirrored = np.logaddexp(self._log_alternative, self._log_null + c)
-        left_out[2] = np.where(self._mirrored, mirrored, left_out[2])
-        return left_out
+        logs = np.repeat(self._log_truncated_right, len(c), axis=1)
+        left = np.logaddexp(self._log_alternative, self._log_null + c)
+        logs[2] = np.where(self._is_left_of_poles, left, logs[2])
+        return logs
 
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Return the term of each pole in the trapezoid sum of its integral, relative to its scale; (4, M, R)."""
@@ -236,7 +239,7 @@ class StraightContour:
         self._side_tilts = self._tilts.reshape(sides)[::-1]
         self._side_offsets = (self._side_tilts - self.theta)[:, :, None]
         self._side_bases = base.reshape(sides)[::-1, :, None]
-        self._runs = np.arange(len(self.theta))
+        self._columns = np.arange(len(self.theta))
         gaps = _POLES_AT - self.theta
         self._pole_signs = (-np.sign(gaps) * _POLES_RESIDUE)[:, None]
         self._pole_is_right: BoolArray = (gaps > 0)[:, None]
@@ -249,7 +252,7 @@ class StraightContour:
         The poles between the contour and the tilts of these bounds, (4, M, R), are known terms.
         """
         exponents = self._side_bases - self._side_offsets * c
-        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._runs]
+        chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]
         right, left = np.greater(chosen[0], _POLES_ALONG), np.less(chosen[1], _POLES_ALONG)
         return exponents.min(axis=1), np.where(self._pole_is_right, right, left)
 
@@ -260,7 +263,7 @@ def _by_integral(poles: FloatArray) -> FloatArray:
     return poles[:3]
 
 
-def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
+def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
     """Return heights above which the majorant is about e^-goal.
 
     The height is infinite where a few tries find none up to the highest. Heights steer; no bound depends on them.
@@ -268,10 +271,10 @@ def _height(runs: RunsOnContours, deviation: FloatArray, goal: FloatArray, highe
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
     for tries in range(_HEIGHT_ROUNDS):
-        reached = -runs.log_majorants(heights)[0]
-        ends = reached[-1] > goal
-        if ends.any():
-            found = np.where(np.isinf(found) & ends, _first_at(goal, reached, heights), found)
+        reached = -transforms.log_majorants(heights)[0]
+        is_reached = reached[-1] > goal
+        if is_reached.any():
+            found = np.where(np.isinf(found) & is_reached, _first_at(goal, reached, heights), found)
         more = np.isinf(found) & (heights[-1] <= highest)
         if not more.any():
             break
@@ -290,19 +293,19 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
     return heights[before, runs] + np.clip(share, 0.0, 1.0) * (heights[after, runs] - heights[before, runs])
 
 
-def _truncation(runs: RunsOnContours, step: FloatArray, first: FloatArray) -> FloatArray:
+def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
     """Return a bound of the nodes from height `first` on, for the three kernels, relative to their scales; (3, R).
 
     |F| is below a decreasing majorant e^U, so that blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
     Beyond the last block the decay V/t of one step, or that of the Gaussian part, bounds the sum. The third kernel has
     an additional factor 1/t.
     """
-    log_variation, squares = runs.log_variation, runs.gaussian_mu_squared
+    log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first
     tail, least, strongest = np.full_like(first, np.inf), np.zeros_like(first), np.zeros_like(first)
     for _ in range(_BLOCK_ROUNDS):
         heights = height * _BLOCKS[:, None]
-        whole, single = runs.log_majorants(heights)
+        whole, single = transforms.log_majorants(heights)
         # A bound at a height holds at all greater heights, even where the majorants there are larger.
         whole = np.fmin.accumulate(np.fmin(whole, least))
         single = np.fmin.accumulate(np.fmin(single, strongest))

@@ -17,14 +17,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from service.privacy.composition.inversion.loss_transform import LossTransform
-from service.privacy.composition.inversion.runs_on_contours import RunOnContour
 from service.privacy.composition.inversion.straight import StraightContour
+from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 
-LARGEST_TRUNCATION = 1e-12
+LARGEST_DISCRETISATION = 1e-12
 """Largest truncation error of K at a usable tilt. For larger errors the truncated far jumps dominate the tilted law."""
 
 _SPACING = 2.0
@@ -33,7 +33,7 @@ _SPACING = 2.0
 _FARTHEST = _SPACING * (1 + 1e-9)
 """Maximal distance of candidates that become neighbours, with room for rounding."""
 
-_REACH = 1.75
+_HALF_WIDTH = 1.75
 """Distance from the saddle point for which a contour is laid out, in standard deviations of the tilted loss.
 
 It is more than half of the distance to the next tilt, and as far as a threshold on the shared contour may be.
@@ -73,6 +73,12 @@ _HALVINGS = 12
 _SCAN = np.concatenate([[1 / 32, 1 / 16], np.arange(1, 17) / 8])
 """Distances of the candidates for the next tilts, over the spacing at a tilt. The candidates are evaluated together."""
 
+_ROOT_OF_TWO_PI = 2.5
+"""About sqrt(2 pi): the saddle-point approximation of delta is e^{K - (theta - 1) c}/(theta (theta - 1) sd sqrt(2 pi)).
+
+The approximation estimates ln delta at each tilt, which decides where the search of a contour for a delta begins.
+"""
+
 _OUTWARD, _INWARD = 60, 20
 """Maximal number of tilts on one side of the middle, and between a pole and the middle."""
 
@@ -97,9 +103,9 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about ln delta(threshold) at the saddle point theta; the arguments are those of `tail_scores`."""
-    damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
-    tail = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
-    return tail - np.log1p(2.5 * damping)
+    prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
+    exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
+    return exponent - np.log1p(_ROOT_OF_TWO_PI * prefactor)
 
 
 def cancellation(
@@ -133,7 +139,7 @@ def cancellation(
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:
     """Return sqrt K'', NaN where a tilt is not usable."""
-    usable = (cumulants.truncation < LARGEST_TRUNCATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
+    usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
 
 
@@ -146,18 +152,18 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
-    place, farthest = 0.0, -1
+    position, farthest = 0.0, -1
     while True:
         first = farthest + 1
         for index in range(first, len(candidates)):
             grown, distance = candidates[index]
-            if not (grown <= _LARGEST_GROWTH * deviation and (distance - place) * deviation <= _FARTHEST):
+            if not (grown <= _LARGEST_GROWTH * deviation and (distance - position) * deviation <= _FARTHEST):
                 break
             farthest = index
         if farthest < first:
             return chosen
         chosen.append(farthest)
-        deviation, place = candidates[farthest]
+        deviation, position = candidates[farthest]
 
 
 class Tilt:
@@ -175,7 +181,7 @@ class Tilt:
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
         return StraightContour(
-            RunOnContour(self._transform, self.theta), np.array([self.threshold]), deviation, _REACH * deviation
+            TransformOfRun(self._transform, self.theta), np.array([self.threshold]), deviation, _HALF_WIDTH * deviation
         )
 
     @property
@@ -184,7 +190,20 @@ class Tilt:
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
-        """Return how many more nats the threshold loses at this tilt than at another tilt."""
+        """Return how many more digits a threshold loses by cancellation at this tilt than at another tilt.
+
+        Parameters
+        ----------
+        threshold : float
+            Threshold of the loss, nats.
+        other : Tilt
+            The other tilt.
+
+        Returns
+        -------
+        float
+            Additional loss in nats, the logarithm of the factor.
+        """
         return self.value - other.value - (self.theta - other.theta) * threshold
 
 
@@ -275,7 +294,7 @@ class TiltGrid:
             self._ended.add(side)
         return tilts[-1] is not last
 
-    def _reach(self, name: str, lowest: float, highest: float) -> None:
+    def _extend_to(self, name: str, lowest: float, highest: float) -> None:
         """Extend both sides until a property of the outermost tilts is beyond its range, or as far as the grid can."""
         for side, wanted in ((1, highest), (-1, -lowest)):
             while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
@@ -306,7 +325,7 @@ class TiltGrid:
         shared : bool
             Whether a single threshold may use the contour that most requests share.
         """
-        self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
+        self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = self.tilts
         lost, chosen = self._best(tilts, thresholds)
         if shared and len(thresholds) == 1:
@@ -322,7 +341,7 @@ class TiltGrid:
         The first tilt is the best for the largest threshold, or the shared one. The next serves the largest threshold
         that loses more than `slack` nats by the first, and so on.
         """
-        self._reach("threshold", float(thresholds.min()), float(thresholds.max()))
+        self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
         if not tilts:
             return self.for_thresholds(thresholds, slack)
@@ -343,7 +362,7 @@ class TiltGrid:
         """Return the tilt that most requests share, where it serves a threshold nearly as well as the best tilt."""
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
-        self._reach("score", math.inf, _SHARED_SCORE)
+        self._extend_to("score", math.inf, _SHARED_SCORE)
         right = self._sides[1]
         # Only tilts up to the first beyond the shared score count, so that earlier requests do not matter.
         end = next((k + 1 for k, tilt in enumerate(right) if tilt.score >= _SHARED_SCORE), len(right))
@@ -352,14 +371,14 @@ class TiltGrid:
         nearest = min(short, key=lambda tilt: abs(tilt.score - _SHARED_SCORE), default=best)
         return nearest if nearest.excess_cancellation(threshold, best) <= slack else best
 
-    def reaches(self, thresholds: FloatArray) -> BoolArray:
+    def covers(self, thresholds: FloatArray) -> BoolArray:
         """Return whether saddle points of the grid come within a standard deviation of each threshold."""
         highest, lowest = self._sides[1][-1], self._sides[-1][-1]
         return (thresholds <= highest.threshold + highest.deviation) & (
             thresholds >= lowest.threshold - lowest.deviation
         )
 
-    def reaches_rates(self, false_positive_rates: FloatArray) -> BoolArray:
+    def covers_rates(self, false_positive_rates: FloatArray) -> BoolArray:
         """Return whether the grid comes within a standard deviation of the threshold of each rate."""
         scores = -ndtri(false_positive_rates)
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
@@ -370,7 +389,7 @@ class TiltGrid:
         The threshold is estimated from the deviation of the tilt whose tail P0(S > c) is nearest.
         """
         scores = -ndtri(false_positive_rates)
-        self._reach("score", float(scores.min()), float(scores.max()))
+        self._extend_to("score", float(scores.min()), float(scores.max()))
         centers, thresholds, deviations = np.array([(t.score, t.threshold, t.deviation) for t in self.tilts]).T
         nearest = np.argmin(np.abs(scores[:, None] - centers), axis=1)
         # Scores and tilts may diverge where jumps dominate. No estimate is nearer to the next tilt than to its own.
@@ -381,16 +400,16 @@ class TiltGrid:
 
     def for_delta(self, delta: float) -> Tilt:
         """Return the best tilt with theta > 0 for a delta, whose threshold is estimated between those of two tilts."""
-        level = math.log(delta)
-        while not self._sides[1][-1].log_profile <= level and self._extend(1):
+        log_delta = math.log(delta)
+        while not self._sides[1][-1].log_profile <= log_delta and self._extend(1):
             pass
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 0]
-        after = next((k for k, tilt in enumerate(tilts) if tilt.log_profile <= level), len(tilts) - 1)
+        after = next((k for k, tilt in enumerate(tilts) if tilt.log_profile <= log_delta), len(tilts) - 1)
         low, high = tilts[max(after - 1, 0)], tilts[after]
-        nearest = low if abs(low.log_profile - level) <= abs(high.log_profile - level) else high
+        nearest = low if abs(low.log_profile - log_delta) <= abs(high.log_profile - log_delta) else high
         threshold = nearest.threshold
-        if low.log_profile > level >= high.log_profile:
-            share = (low.log_profile - level) / (low.log_profile - high.log_profile)
+        if low.log_profile > log_delta >= high.log_profile:
+            share = (low.log_profile - log_delta) / (low.log_profile - high.log_profile)
             threshold = low.threshold + share * (high.threshold - low.threshold)
         chosen = self.for_thresholds(np.array([threshold]))[0]
         return chosen if chosen.theta > 0 else nearest
@@ -414,7 +433,7 @@ class TiltGrid:
         for tilt in short[: -_NEARER - 1 : -1]:
             if is_spent():  # every contour may be expensive
                 break
-            if tilt.contour.ends.all():
+            if tilt.contour.has_decayed.all():
                 return tilt
         return None
 

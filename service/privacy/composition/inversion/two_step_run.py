@@ -40,7 +40,9 @@ def two_steps_pair(steps: Steps) -> TradeOffPair | None:
     curve = two_steps_curve(steps)
     if curve is None:
         return None
-    reason = "closed_form: the loss of one step shifts the thresholds at which the curve of the other is read."
+    reason = (
+        "closed_form: the loss of one step shifts the thresholds at which the curve of the other step is evaluated."
+    )
     source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
     return TradeOffPair(curve, curve.reversed(), source, (reason,))
 

@@ -178,10 +178,10 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
     """Compute an enclosure of the smallest eps >= 0 with delta(eps) <= delta.
 
-    A bound is -inf or inf if it is not within the thresholds. The profile decreases. If its lower bound is above the
-    level, eps is larger. If its upper bound is not above the level, eps is at most that point. The search therefore
+    A bound is -inf or inf if it is not within the thresholds. The profile decreases. If its lower bound is above
+    delta, eps is larger. If its upper bound is not above delta, eps is at most that point. The search therefore
     evaluates few points: first some thresholds, then those between two of them. Finally it evaluates points between two
-    neighbours, including the point where a straight line in e^c has the level.
+    neighbours, including the point where a straight line in e^c has the value delta.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
     levels = log_delta + rounding, log_delta - rounding
@@ -206,15 +206,15 @@ def _sparse(nodes: FloatArray) -> FloatArray:
 
 
 def _next_section(
-    nodes: FloatArray, grid: FloatArray, values: FloatArray, level: float, known: float, side: int
+    nodes: FloatArray, grid: FloatArray, values: FloatArray, log_delta: float, known: float, side: int
 ) -> tuple[FloatArray, float]:
     """Return the next points, and the best known bound.
 
-    The bound is the last point above the level (`side` -1), or the first that is not above.
+    The bound is the last point above delta (`side` -1), or the first that is not above.
     """
     if len(grid) == 0:
         return grid, known
-    proved = np.flatnonzero(values > level if side < 0 else values <= level)
+    proved = np.flatnonzero(values > log_delta if side < 0 else values <= log_delta)
     if len(proved) == 0:
         return grid[:0], known
     at = int(proved[-1] if side < 0 else proved[0])
@@ -228,7 +228,7 @@ def _next_section(
         return np.concatenate([grid[left : left + 1], _sparse(inner), grid[right : right + 1]]), best
     if grid[right] - grid[left] <= _CLOSE * (1 + grid[right]):
         return grid[:0], best
-    x = [float(np.exp(values[end] - level)) for end in (left, right)]
+    x = [float(np.exp(values[end] - log_delta)) for end in (left, right)]
     share = (x[0] - 1) / (x[0] - x[1]) if math.isfinite(x[0]) and x[0] > x[1] else 0.5
     start, end = float(grid[left]), float(grid[right])
     guess = start + math.log1p(min(max(share, 0.0), 1.0) * math.expm1(end - start))

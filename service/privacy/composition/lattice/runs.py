@@ -82,12 +82,12 @@ class LatticeStep:
     count: int
     two_point: TwoPointPart | None = None
 
-    def reach(self, log_cut: float) -> tuple[float, float]:
-        """Return the losses (> 0) to the left and right beyond which H0 and H1 have less than e^log_cut of mass."""
-        return _reach(self.remove, log_cut), _reach(self.add, log_cut)
+    def extent(self, log_tail_mass: float) -> tuple[float, float]:
+        """Return the losses (> 0) to the left and right beyond which less than e^log_tail_mass of H0 and H1 remains."""
+        return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
 
-def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
+def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
     largest = curve.largest_log_ratio.upper
     if largest <= _SHORT_LOSS:
         return max(largest, 1e-300)
@@ -96,7 +96,7 @@ def _reach(curve: AbstractTradeOff, log_cut: float) -> float:
         losses = np.geomspace(low, high, 60)
         profile = curve.profile(losses)
         logs = profile.log_upper if profile.log_upper is not None else np.log(np.maximum(profile.upper, 1e-320))
-        beyond = np.flatnonzero(logs <= max(log_cut, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
+        beyond = np.flatnonzero(logs <= max(log_tail_mass, math.log(max(curve.singular_power.upper, 1e-320)) + 1e-9))
         if len(beyond) == 0:
             return high
         at = int(beyond[0])
@@ -116,7 +116,7 @@ class LatticeRun:
 
     @staticmethod
     def build(
-        steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_cut: float
+        steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_tail_mass: float
     ) -> LatticeRun | None:
         """Build the run in the add direction with about this spacing.
 
@@ -128,7 +128,9 @@ class LatticeRun:
             replace(part, atoms=()) if all(abs(loss) < _NEAR * chosen for loss, _ in part.atoms) else part
             for part in steps
         )
-        lattices = [_lattice(part, chosen, reach) for part, reach in zip(steps, _reaches(steps, log_cut), strict=True)]
+        lattices = [
+            _lattice(part, chosen, extent) for part, extent in zip(steps, _extents(steps, log_tail_mass), strict=True)
+        ]
         if sum(lattice.last - lattice.first for lattice in lattices) > LARGEST_CELLS:
             return None
         if any(max(-lattice.first, lattice.last) * chosen > FARTHEST_NODE for lattice in lattices):
@@ -143,10 +145,10 @@ class LatticeRun:
             lower.append(CountedLaw(low, part.count))
         return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
-    def mirrored(self) -> LatticeRun | None:
+    def reflected(self) -> LatticeRun | None:
         """Return the run in the other direction; None if rounding leaves no mass to the cells there."""
         upper, lower = (
-            tuple(CountedLaw(counted.law.mirrored(self.step), counted.count) for counted in laws)
+            tuple(CountedLaw(counted.law.reflected(self.step), counted.count) for counted in laws)
             for laws in (self.upper, self.lower)
         )
         if not all(counted.law.masses.any() for counted in (*upper, *lower)):
@@ -214,15 +216,15 @@ class LatticeRun:
         return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
-def _reaches(steps: tuple[LatticeStep, ...], log_cut: float) -> list[tuple[float, float]]:
-    return [part.reach(log_cut - math.log(2 * part.count)) for part in steps]
+def _extents(steps: tuple[LatticeStep, ...], log_tail_mass: float) -> list[tuple[float, float]]:
+    return [part.extent(log_tail_mass - math.log(2 * part.count)) for part in steps]
 
 
-def _lattice(part: LatticeStep, spacing: float, reach: tuple[float, float]) -> Lattice:
+def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> Lattice:
     """Return the lattice that covers a step's losses, with the first atom on a node."""
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
-    left, right = (math.ceil(side / spacing) + 2 for side in reach)
+    left, right = (math.ceil(side / spacing) + 2 for side in extent)
     return Lattice(spacing, offset, -max(left, 3), max(right, 3))
 
 
@@ -237,25 +239,25 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     # The candidates are spread out: short distances become multiples only if the spacing changes sufficiently.
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)
-    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
+    quotients: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     # The last atom of a step, mostly above 0, moves down to a node.
-    off = np.maximum(places - np.floor(places + 1e-9 * (1 + places)), 0.0).max(axis=0)
+    off = np.maximum(quotients - np.floor(quotients + 1e-9 * (1 + quotients)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
     """Cumulants of a coarse lattice with the interface of `LossTransform`. They choose tilts; no proof depends on them.
 
-    With `mirrored` they are those of the other direction, K(1 - z).
+    With `reflected` they are those of the other direction, K(1 - z).
     """
 
-    def __init__(self, run: LatticeRun, *, mirrored: bool) -> None:
-        self._run, self._mirrored = run, mirrored
+    def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
+        self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K, K' and K'' at real tilts. Their errors are unknown and given as 0."""
-        run, sign = self._run, -1.0 if self._mirrored else 1.0
-        there = 1 - tilts if self._mirrored else tilts
+        run, sign = self._run, -1.0 if self._reflected else 1.0
+        there = 1 - tilts if self._reflected else tilts
         rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.off_nodes) for tilt in there])
         zeros = np.zeros(len(tilts))
         return RealCumulants(rows[:, 0], sign * rows[:, 1], rows[:, 2], zeros, zeros)
@@ -274,7 +276,7 @@ class LatticeRuns:
     def farthest(self, digits: float) -> float:
         """Return the largest loss of a step beyond which 10^-digits of its mass remains."""
         if digits not in self._farthest:
-            self._farthest[digits] = max(max(part.reach(-digits * math.log(10))) for part in self.steps)
+            self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
@@ -283,7 +285,7 @@ class LatticeRuns:
         The lattice ends where 10^-digits of mass remains, or at the largest finite e^loss.
         """
         if digits not in self._coarse:
-            widest = max(max(pair) for pair in _reaches(self.steps, -digits * math.log(10)))
+            widest = max(max(pair) for pair in _extents(self.steps, -digits * math.log(10)))
             self._coarse[digits] = self._built(digits, widest / _COARSE_CELLS)
         return self._coarse[digits]
 
@@ -293,12 +295,12 @@ class LatticeRuns:
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
-    def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
+    def at(self, digits: float, spacing: float, *, reflected: bool) -> LatticeRun | None:
         """Return the run on a lattice of about this spacing, or None as in `LatticeRun.build`.
 
         The least recently used runs are removed if too many cells are cached.
         """
-        key = digits, spacing, mirrored
+        key = digits, spacing, reflected
         if key in self._kept:
             self._kept[key] = self._kept.pop(key)  # now the most recently used
             return self._kept[key]
@@ -308,13 +310,13 @@ class LatticeRuns:
             return None
         run = known or self._built(digits, spacing)
         self._kept[digits, spacing, False] = run
-        if mirrored:
-            self._kept[key] = None if run is None else run.mirrored()
+        if reflected:
+            self._kept[key] = None if run is None else run.reflected()
         return self._kept[key]
 
-    def finest_composed(self, count: int, *, mirrored: bool) -> list[LatticePair]:
+    def finest_composed(self, count: int, *, reflected: bool) -> list[LatticePair]:
         """Return up to `count` cached composed laws in this direction, at any tilt, finest spacing first."""
-        runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
+        runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is reflected]
         pairs = (
             pair for run in sorted(runs, key=lambda run: run.step) for pair in run.composed.values() if pair is not None
         )
@@ -340,14 +342,14 @@ class LatticeRuns:
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
-def coarse_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
+def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
         return None
-    transform = CoarseTransform(run, mirrored=mirrored)
+    transform = CoarseTransform(run, reflected=reflected)
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None
-    grid = TiltGrid(transform, variances)
-    return grid if grid.usable else None
+    tilt_grid = TiltGrid(transform, variances)
+    return tilt_grid if tilt_grid.usable else None

@@ -89,7 +89,7 @@ class Accuracy:
         return self.deformed / _MARGIN
 
     @property
-    def deformed_truncation(self) -> float:
+    def deformed_error(self) -> float:
         """Error of quadrature and truncation of a deformed contour, relative to the number evaluated."""
         return self.deformed / 100
 

@@ -167,11 +167,11 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     The closed form serves the few numbers of two steps.
     """
     known = engines.lattices(steps, options)
-    return replace(known, build=partial(_beside_parts, known, steps))
+    return replace(known, build=partial(_bounded_lattices, known, steps))
 
 
-def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
-    return contour_inversion.beside_parts(contour_inversion.few_of_two_steps(steps, known.curves), steps)
+def _bounded_lattices(known: Plan, steps: Steps) -> TradeOffPair:
+    return contour_inversion.bounded_by_sub_runs(contour_inversion.few_of_two_steps(steps, known.curves), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
@@ -182,8 +182,8 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
-            "no pair is known that dominates its steps and that one choice of data sets attains in all of them, so "
-            "there is no law of one loss: its worst case is enclosed by two theorems."
+            "no pair of data sets is known that is the worst case of every step, so no single loss "
+            "distribution exists. Two theorems enclose the worst case."
         )
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     looser, loose = map(options.no_finer_than, BRACKET)
@@ -225,7 +225,10 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
     if method not in CERTAIN:
         if sentences:
-            reason = "its worst case is enclosed by two theorems, and an estimate of one of them is none of it."
+            reason = (
+                "two theorems enclose its worst case, and an estimate of one theorem is not an estimate of "
+                "the worst case."
+            )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
     below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
@@ -247,7 +250,7 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
     drawn = _drawn(mechanism)
     if len(drawn) == 1:
         return plan(drawn[0][1], method, neighbours, options)
-    options = options.for_parts(len(drawn))
+    options = options.for_components(len(drawn))
     priced = [plan(part, method, neighbours, options) for _, part in drawn[:MOST_PRICED]]
     build = partial(_mixed, mechanism, priced, method, neighbours, options)
     return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)
@@ -262,7 +265,10 @@ def _mixed(
     drawn = _drawn(mechanism)
     rest = [plan(part, method, neighbours, options) for _, part in drawn[len(priced) :]]
     pairs = [each.curves for each in (*priced, *rest)]
-    reason = "mixture: profiles of the components mix linearly; the bound holds even if the draw becomes known."
+    reason = (
+        "mixture: the profiles of the components mix linearly. The bound holds even if the attacker "
+        "learns which component was drawn."
+    )
     source = "Leemann et al. 2023, Definition 4.1 (stochastic composition), by joint convexity"
     return mixed([share for share, _ in drawn], pairs, source, reason)
 
@@ -270,11 +276,14 @@ def _mixed(
 def _refusal(kind: str, method: str) -> UnsupportedCombination:
     others = tuple(name for name in METHODS if name != method)
     if method == "closed_form":
-        reason = "several steps have a closed form only if all are Gaussian, all pure or approximate DP of few kinds, "
-        reason += "or equal Laplace steps, not too many."
+        reason = (
+            "a closed form of several steps needs steps of one kind: all Gaussian, all pure or approximate DP with few "
+            "different parameters, "
+        )
+        reason += "or a moderate number of equal Laplace steps."
         return UnsupportedCombination("method", f"closed_form for {kind}", reason, others)
     reason = (
-        "the line integral needs a Gaussian step, many Laplace steps of moderate loss, or many pure or approximate "
-        "DP steps alone, and known cumulants."
+        "contour inversion needs a Gaussian step, many Laplace steps of moderate loss, or many steps "
+        "of pure or approximate DP alone. It also needs known cumulants."
     )
     return UnsupportedCombination("method", f"contour for {kind}", reason, others)

@@ -75,7 +75,7 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
         Evidence.EXACT,
     )
     curve = gaussian_curve(total)
-    reason = "closed_form: Gaussian steps compose to one Gaussian, mu^2 adds up."
+    reason = "closed_form: Gaussian steps compose to one Gaussian step, and the values of mu^2 add up."
     return TradeOffPair(curve, curve, "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3", (reason,))
 
 
@@ -96,7 +96,8 @@ def _responses(run: Responses) -> TradeOffPair:
 
     curve = response_curve(run)
     reason = (
-        "closed_form: steps that are (epsilon, delta)-DP and no more are randomised responses, whose losses add up."
+        "closed_form: steps with only a stated (epsilon, delta) guarantee compose as randomised "
+        "responses, whose losses add up."
     )
     return TradeOffPair(curve, curve, "Kairouz, Oh, Viswanath 2015, Theorems 3.3 and 3.5", (reason,))
 
@@ -136,7 +137,10 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     mass = SingularMass.of((part.delta, times) for part, times in known)
     if mass.mass.upper > 0:
         add = WithSingularMass(add, mass)
-    reason = "closed_form: steps of two losses shift the thresholds at which the curve of the others is read."
+    reason = (
+        "closed_form: steps with two possible losses shift the thresholds at which the curve of the "
+        "other steps is evaluated."
+    )
     source = f"Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs); {rest.source}"
     return TradeOffPair(add, add.reversed(), source, (reason,), bracket=rest.bracket)
 

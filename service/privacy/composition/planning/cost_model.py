@@ -50,7 +50,18 @@ class ReadingCosts:
     """Cost of the largest or smallest log-likelihood ratio, and of the mass beyond all of them."""
 
     def points(self, count: int) -> float:
-        """Return the cost of `count` points that are evaluated together."""
+        """Return the cost of points that are evaluated together.
+
+        Parameters
+        ----------
+        count : int
+            Number of points.
+
+        Returns
+        -------
+        float
+            Microseconds of CPU time.
+        """
         return min(self.list_start, self.point * count) + self.listed_point * count
 
 

@@ -85,5 +85,16 @@ def several_exponentials(steps: Steps) -> bool:
 
 
 def exponentials(steps: Steps) -> list[tuple[float, int]]:
-    """Return the epsilon and the count of each kind of exponential step."""
+    """Return the parameters of the exponential steps among the steps of a run.
+
+    Parameters
+    ----------
+    steps : Steps
+        Steps with their counts.
+
+    Returns
+    -------
+    list of (float, int)
+        Epsilon and count of each kind of exponential step.
+    """
     return [(known, count) for step, count in steps if (known := step.adaptive_range) is not None]

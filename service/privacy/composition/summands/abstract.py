@@ -40,12 +40,12 @@ class RealCumulants:
     first: FloatArray
     second: FloatArray
     error: FloatArray
-    truncation: FloatArray
+    discretisation: FloatArray
 
-    def of(self, places: slice) -> RealCumulants:
+    def of(self, indices: slice) -> RealCumulants:
         """Return the cumulants at some of the tilts."""
-        held = self.value, self.first, self.second, self.error, self.truncation
-        return RealCumulants(*(each[places] for each in held))
+        held = self.value, self.first, self.second, self.error, self.discretisation
+        return RealCumulants(*(each[indices] for each in held))
 
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
@@ -55,7 +55,7 @@ class RealCumulants:
             np.concatenate([piece.first for piece in pieces]),
             np.concatenate([piece.second for piece in pieces]),
             np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.truncation for piece in pieces]),
+            np.concatenate([piece.discretisation for piece in pieces]),
         )
 
 
@@ -115,7 +115,7 @@ class Summand(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         """Infimum and supremum of the loss of all steps together, within a few roundings."""
 
     @property
@@ -124,7 +124,7 @@ class Summand(ABC):
         return None
 
     @property
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         """Bound of the error of the infimum that comes from errors of the law's weights, nats."""
         return 0.0
 
@@ -168,7 +168,9 @@ class Summand(ABC):
         return False
 
     @classmethod
-    def ends_are_light(cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /
+    ) -> BoolArray:
         """Return where the last node of each group has negligible weight at its tilt, shape (levels, groups).
 
         There is one row for each truncation level in `digits`. The result steers; no bound depends on it.
@@ -200,7 +202,7 @@ class TruncatedSummand(ABC):
         return self.size
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """Upper bounds of ln of the mass of H0 and of H1 beyond the truncation, for all steps of each part."""
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing

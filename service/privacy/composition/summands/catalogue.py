@@ -1,6 +1,6 @@
 """Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
 
-Engines ask summands for properties. Only the bounds without contours (`inversion/run.py`) look at the kind of a
+Engines ask summands for properties. Only the bounds without contours (`inversion/run_law.py`) look at the kind of a
 summand, and planning looks at descriptions.
 """
 
@@ -123,6 +123,6 @@ def separately_truncated(
     return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 
 
-def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:
+def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
     """Return separate runs on the inversion contours Re z = theta, shape (runs,)."""
-    return cast("TrapezoidOnContour", _ON_CONTOUR[type(runs)](runs, theta))
+    return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

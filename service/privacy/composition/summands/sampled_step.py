@@ -12,8 +12,10 @@ from service.privacy.numerics.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class SampledStep:
-    """`count` equal Poisson-sampled Gaussian steps of noise multiplier `sigma` and rate p = `rate` + `rest` < 1, where
-    the rest is at most half a unit in the last place.
+    """Equal Poisson-sampled Gaussian steps: their number, their noise and their sampling rate.
+
+    The noise multiplier is `sigma`, and the rate is p = `rate` + `rest` < 1, where `rest` is at most half a unit in the
+    last place.
 
     With v ~ N(`mean`, 1/sigma^2), of density g, H1 has the density g a and H0 the density g b, where
     a(v) = 1 - p + p e^{v + offset}. b = 1; `mirrored`: b(v) = a(-v), as when one record replaces another. All
@@ -47,7 +49,18 @@ class SampledStep:
         return 0.0 if self.mirrored else math.log1p(-self.rate)
 
     def loss(self, v: FloatArray) -> FloatArray:
-        """Return L = ln a - ln b, with as many digits as a steering number needs."""
+        """Return the privacy loss L = ln a - ln b of one step, for approximate use.
+
+        Parameters
+        ----------
+        v : array
+            Outcomes of the step.
+
+        Returns
+        -------
+        array
+            L in nats with a few digits, in the shape of `v`.
+        """
         present = self._log_ratio(v)
         return present - self._log_ratio(-v) if self.mirrored else present
 

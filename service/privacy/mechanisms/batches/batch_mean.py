@@ -60,10 +60,10 @@ ADDED: Final = (
 )
 SYMMETRISED: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement, min(f_p, f_p^-1)**)"
 BRACKET: Final = (
-    "bracket: the lower end is attained, by one pair of data sets in every step (Zhu, Dong, Wang 2022, Theorem 11: "
-    "noisy_sgd, a record of the batch against all others); the upper end composes the pair of a replaced record (Dong, "
-    "Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang 2022, Theorem 10), both halves of which no pair of data sets is known "
-    "to attain at once."
+    "bracket: one pair of data sets attains the lower bound in every step (Zhu, Dong, Wang 2022, "
+    "Theorem 11: noisy_sgd, one record of the batch against all others). The upper bound "
+    "composes the pair of a replaced record (Dong, Roth, Su 2022, Theorem 4.2; Zhu, Dong, Wang "
+    "2022, Theorem 10). No pair of data sets is known to attain both halves of that pair at once."
 )
 
 LEAST_RATE: Final = 1e-200
@@ -74,10 +74,11 @@ LARGEST_RATE: Final = 0.999
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMean(ResolvedStep):
-    """Step on a batch with an exact share `sample_rate` = gamma <= 1 of all records and exact noise sigma.
+    """Gaussian step on a batch with an exact share gamma <= 1 of all records and exact noise sigma.
 
-    `symmetrised` selects the pair of a replaced record, both of whose halves are attained in one step. Otherwise the
-    pair is that of the record against all others, which is attained in every step. The module has the proofs.
+    `symmetrised` selects the pair of laws for a replaced record, both of whose halves are attained in one step.
+    Otherwise the pair is that of the record against all others, which is attained in every step. The module has the
+    proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -113,7 +114,10 @@ class BatchMean(ResolvedStep):
 
     @override
     def covered(self) -> Part | None:
-        """Return the sampled step if its noise is a double; its part covers a rounded rate, but not rounded noise."""
+        """Return the numbers of the sampled step if its noise is a double.
+
+        They cover a rounded rate, but not rounded noise.
+        """
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
         is_known = float(halved) == halved and LEAST_RATE < rate < LARGEST_RATE
         return self.part() if is_known else super(BatchMean, self).covered()
@@ -137,8 +141,8 @@ class BatchMean(ResolvedStep):
         if self.sample_rate == 1 or not self.symmetrised:
             return super(BatchMean, self).loss_law()
         reason = (
-            "the law of the loss is needed, and the larger of two profiles has none in closed form; several steps are "
-            "known between two theorems alone."
+            "the method needs one distribution of the loss, and the larger of two profiles has none in "
+            "closed form. Two theorems enclose several steps."
         )
         raise UnsupportedCombination(
             "method",
@@ -149,6 +153,6 @@ class BatchMean(ResolvedStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of 2 mu between doubles."""
+        """Enclosure of 2/sigma, the shift of a full batch, between doubles."""
         exact = 2 / self.noise_multiplier
         return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

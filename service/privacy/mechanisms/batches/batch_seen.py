@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 SOURCE: Final = "Dong, Roth, Su 2022, Theorem 4.2 (subsampling without replacement), without noise"
-NOTE: Final = "Without noise or clipping a sampled record is seen as it is."
+NOTE: Final = "Without noise or clipping, the release reveals every sampled record."
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSeen(AbstractStep):
-    """All steps of a run as one step: the record is in a batch with a probability p in [`least`, `most`].
+    """All steps of a run as one step, which reveals whether the record was in a batch.
+
+    The probability of this is in [`least`, `most`].
 
     Notes
     -----
@@ -45,7 +47,7 @@ class BatchSeen(AbstractStep):
     @override
     def under(self, neighbours: Neighbours) -> BatchSeen:
         if neighbours.records > 1:
-            reason = "the chance that a batch of fixed size holds any of several records is not derived here."
+            reason = "the probability that a batch of fixed size contains any of several records is not derived here."
             raise neighbours.refused("noisy_sgd without noise", reason, ("one record",))
         return replace(self, replaced=neighbours.relation != ADD_OR_REMOVE)
 
@@ -65,6 +67,8 @@ class BatchSeen(AbstractStep):
 
         if self.replaced or self.least == 1:
             return two_point_loss(0.0, 0.5 * (self.least + self.most))
-        reason = "mass that one of both hypotheses alone has is outside of all expansions, and of what is drawn here."
+        reason = (
+            "outcomes that are possible under only one hypothesis are outside every expansion and every sample here."
+        )
         supported = ("auto", "closed_form", "discretised", "replace_one")
         raise UnsupportedCombination("method", "an approximation for noisy_sgd without noise", reason, supported)

@@ -36,7 +36,9 @@ from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, REPLACE, ZERO_O
 
 BATCHES: Final = "batches of fixed size"
 MOST_SHIFTS: Final = 256
-TOO_MANY: Final = f"a batch may hold more than {MOST_SHIFTS} of them, and mixtures of more shifts are not served."
+TOO_MANY: Final = (
+    f"a batch may contain more than {MOST_SHIFTS} of these records, and mixtures of more shifts are not supported."
+)
 
 
 @final
@@ -75,11 +77,14 @@ class FixedBatches(DescribedStep):
             # Every batch holds all records: the sum moves by their contributions, or twice as far.
             return BatchMean(sample_rate=Fraction(1), noise_multiplier=2 * noise / neighbours.distance)
         if relation == ZERO_OUT:
-            reason = "no dominating pair is known of a batch that may hold an empty record in place of another."
+            reason = "no dominating pair is known if a batch may contain an empty record in place of another record."
             others = () if self.replacement or k > 1 else (REPLACE,)
             raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE, *others))
         if relation == REPLACE and (k > 1 or self.replacement):
-            reason = "no dominating pair is known of several records that are replaced, as a batch may hold some."
+            reason = (
+                "no dominating pair is known for several replaced records, because a batch may contain only "
+                "some of them."
+            )
             raise neighbours.refused(BATCHES, reason, (ADD_OR_REMOVE,))
         if k == 1 and not self.replacement:
             return BatchMean(sample_rate=self.sample_rate, noise_multiplier=noise, symmetrised=relation == REPLACE)
@@ -88,10 +93,10 @@ class FixedBatches(DescribedStep):
     def _group(self, neighbours: Neighbours) -> AbstractStep:
         n, b, k = self.dataset_size, self.batch_size, neighbours.records
         if n is None or b is None:
-            reason = "how many of them a batch holds depends on batch_size and dataset_size."
+            reason = "the number of these records in a batch depends on batch_size and dataset_size."
             raise neighbours.refused(BATCHES, reason, ("batch_size with dataset_size",))
         if k >= n or (n - k < b and not self.replacement):
-            reason = f"without them {max(n - k, 0)} records are left, and a batch takes {b}."
+            reason = f"only {max(n - k, 0)} records remain without them, and a batch needs {b} records."
             raise neighbours.refused(BATCHES, reason, ("fewer records",))
         if self.replacement and b > MOST_SHIFTS:
             counts, weights = hits_of_many(b, Fraction(k, n), MOST_SHIFTS)

@@ -15,34 +15,37 @@ Shifts: TypeAlias = Sequence[Fraction | float]
 
 
 class ShiftLaw(ABC):
-    """Law of positions 0, 1, ..., of hits or of a list of shifts, with weights that fall ever faster on both sides."""
+    """Law of the shift that several records cause together. The weights fall ever faster on both sides of the largest.
+
+    A *position* is a number of hits 0, 1, ..., or an index into a list of shifts.
+    """
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def places(self) -> range:
-        """Positions with a weight, however small."""
+        """Positions (numbers of hits, or indices of shifts) with a positive weight, however small."""
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the positions of these ascending shifts, which are neighbours."""
+        """Return the positions of these ascending shifts in the law. The shifts are neighbours there."""
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the next position over the weight of this position."""
+        """Return the weight of the position after `place` over the weight of `place`."""
 
     @abstractmethod
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
         """Return (x, n) where x^n is the probability of no shift; `shifts` are those that have weights of their own."""
 
     def largest(self, shifts: Shifts) -> Fraction:
-        """Return the largest shift, whatever its weight."""
+        """Return the largest shift of the law, whatever its weight."""
         return Fraction(shifts[-1])
 
 
 class HitsLaw(ShiftLaw):
-    """Law of the number of hits, each of which shifts by `apart`."""
+    """Law of the number of hits (sampled records of the group), each of which shifts the sum by `apart`."""
 
     __slots__ = ()
     apart: float
@@ -63,7 +66,17 @@ class HitsLaw(ShiftLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class BinomialHits(HitsLaw):
-    """Law of hits in `trials` independent trials at `rate` in (0, 1)."""
+    """Binomial law of hits in independent trials.
+
+    Attributes
+    ----------
+    trials : int
+        Number of trials.
+    rate : Fraction
+        Probability of a hit, in (0, 1).
+    apart : float
+        Shift of the sum for each hit.
+    """
 
     trials: int
     rate: Fraction
@@ -129,7 +142,7 @@ class HypergeometricHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class StatedWeights(ShiftLaw):
-    """Law with the stated weights of all shifts, in their order."""
+    """Law with the stated weights of all shifts, in the order of the shifts."""
 
     weights: tuple[Fraction, ...]
 
@@ -153,7 +166,9 @@ class StatedWeights(ShiftLaw):
 
 @dataclass(frozen=True, slots=True)
 class ExactShifts:
-    """Pair N(0, 1) against sum w_i N(s_i/sigma, 1) with exact noise sigma and the weights w_i of a law.
+    """Pair of laws N(0, 1) and sum w_i N(s_i/sigma, 1) without rounding.
+
+    The noise sigma is exact, and the weights w_i are those of `law`.
 
     `shifts` s_i >= 0 ascend; they are those with a weight of their own. With `mirrored`, the mirror image of the
     mixture replaces N(0, 1).

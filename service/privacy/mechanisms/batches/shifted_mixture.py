@@ -4,7 +4,7 @@
     mirrored: sum_i w_i N(-s_i mu) against the same.
 
 The likelihood ratio increases in x, so that every test is a threshold test. Each user of the step names the data sets
-that attain it in every step and in both directions.
+that attain this pair of laws in every step and in both directions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MOST_SKIPPED: Final = 4096
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedMixtureStep(ResolvedStep):
-    """Step of a mixture of shifted Gaussians.
+    """Step whose pair of laws is N(0) and a mixture of shifted Gaussians.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class ShiftedMixtureStep(ResolvedStep):
     shifts : tuple of float
         At least two ascending shifts >= 0.
     weights : tuple of float
-        Each weight is within u (relative) of a weight of a law, that of shift 0 of the remaining weight. A weight of
-        0.0 underflows: that of its own shift, or the total of all omitted shifts.
+        Each weight is within one rounding (relative) of a weight of the law. The weight of shift 0 is close to the
+        remaining weight. A weight of 0.0 underflows: that of its own shift, or the total of all omitted shifts.
     mirrored : bool
         Whether the mirror image replaces N(0).
     law : ShiftLaw or None
@@ -165,7 +165,7 @@ class ShiftedMixtureStep(ResolvedStep):
 def mixture_step(
     noise_multiplier: Fraction, weighted: Iterable[tuple[float, Fraction]], law: ShiftLaw | None = None
 ) -> AbstractStep:
-    """Return the step of N(0) against a mixture of shifted Gaussians.
+    """Return the step whose pair of laws is N(0) and a mixture of shifted Gaussians.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def mixture_step(
 
 
 def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
-    """Return the mixture step of a law of hits in which every number of hits has its own weight."""
+    """Return the mixture step whose shift is a random number of hits, each with its own weight."""
     counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
     if len(known) <= 2:

@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 REVEALED: Final = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 3.3, the order of all epochs revealed"
 LARGEST: Final = "Chua et al. 2024 (arXiv 2403.17673), the largest of the batches of an epoch"
 BRACKET: Final = (
-    "bracket: the lower end is attained, by an attacker who looks at the largest of the sums of an epoch's batches, or "
-    "at a sum of functions of them that is nearly the likelihood ratio, a record against all others (Chua et al. 2024, "
-    "arXiv 2403.17673; several epochs composed); the upper end reveals the order of every epoch, so that the record is "
-    "in one known batch of each (joint convexity; Dong, Roth, Su 2022, Corollary 3.3). No theorem known here closes "
-    "the gap."
+    "bracket: an attacker attains the lower bound with the largest sum over the batches of an "
+    "epoch, or with an approximate likelihood ratio. The record stands against all others (Chua "
+    "et al. 2024, arXiv 2403.17673; several epochs composed). The upper bound reveals the order "
+    "of every epoch, so the record is in one known batch of each epoch (joint convexity; Dong, "
+    "Roth, Su 2022, Corollary 3.3). No known theorem closes the gap."
 )
 SUMMED: Final = "a sum of functions of the batches of an epoch, rounded; post-processing"
 LARGEST_SQUARE: Final = 500
@@ -79,9 +79,10 @@ CELL: Final = 1 / 32
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledEpochs(AbstractStep):
-    """Epochs with one order, of `batches` batches each; `square` is the exact sum of their mu^2.
+    """Shuffled epochs with one order of the data, of `batches` batches each.
 
-    The pair of the step is the upper bound of the module. With `revealed`, the order is known and this pair is exact.
+    `square` is the exact sum of mu^2 over the epochs, where 1/mu is their noise. The pair of laws is an upper bound.
+    With `revealed`, the attacker knows the order and the pair is exact.
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -92,10 +93,10 @@ class ShuffledEpochs(AbstractStep):
     @override
     def under(self, neighbours: Neighbours) -> ShuffledEpochs:
         if neighbours.relation != ZERO_OUT:
-            reason = "a record more or less, or in place of another one, moves others to other batches."
+            reason = "an added, removed or replaced record moves other records to other batches."
             raise neighbours.refused("shuffled batches", reason, (ZERO_OUT,))
         if neighbours.records > 1:
-            reason = "several records may share a batch, and no theorem known here says how surely."
+            reason = "several records may share a batch, and no known theorem bounds the probability of that event."
             raise neighbours.refused("shuffled batches", reason, ("one record",))
         return self
 
@@ -117,7 +118,7 @@ class ShuffledEpochs(AbstractStep):
         return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
 
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
-        """Return the run of so many epochs for each attack: sums of functions, sums of numbers, and maxima.
+        """Return the attained run of this many epochs for each attack: sums of functions, sums of numbers, and maxima.
 
         Maxima are omitted if the sums of functions contain as much information in normal doubles. They are also omitted
         for so many epochs that sums of numbers contain more information.
@@ -136,17 +137,17 @@ class ShuffledEpochs(AbstractStep):
 
     @override
     def loss_law(self) -> LossLaw:
-        reason = "the law of the loss is needed, and shuffled batches are known between two theorems alone."
+        reason = "the method needs one distribution of the loss, and two theorems enclose shuffled batches."
         raise UnsupportedCombination("method", "an approximation for shuffled batches", reason, ("auto", "discretised"))
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of sqrt(E) mu between doubles."""
+        """Enclosure of the total shift sqrt(sum mu^2) of all epochs between doubles."""
         return _root(self.square)
 
 
 def _root(square: Fraction) -> Enclosure:
-    """Return an enclosure of the square root between doubles."""
+    """Return an enclosure of the square root of a fraction between doubles."""
     nearest = math.sqrt(square)
     ends = [nearest]
     while Fraction(ends[0]) ** 2 > square:
@@ -159,7 +160,9 @@ def _root(square: Fraction) -> Enclosure:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestOfEpoch(ResolvedStep):
-    """Attack on the maximum of `batches` numbers, one of which is shifted by `shift` = mu or by 2 mu.
+    """Attack on a shuffled epoch by the maximum of `batches` numbers.
+
+    One of them is shifted by mu (`shift`) without the record and by 2 mu with it.
 
     A mu that is rounded down corresponds to additional noise, so that the attack stays attainable. With `in_cells`, the
     attacker sees only the cell of the maximum, which gives two laws with finitely many outcomes for compositions.
@@ -189,7 +192,7 @@ class LargestOfEpoch(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumsOfEpochs(ResolvedStep):
-    """Attack on a sum of functions of `batches` numbers, or on their maximum where that is large, in `epochs` epochs.
+    """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if it is large.
 
     The pair of data sets is that of `LargestOfEpoch`. Log-likelihood ratios of epochs are rounded and added up.
     """

@@ -47,7 +47,7 @@ _ATAN_TERMS = 13
 
 @dataclass(frozen=True, slots=True)
 class ChiSquareContourValues:
-    """Results divided by e^{exponent}, with error bounds; arrays of shape (n,).
+    """Tail and density of a noncentral chi-square law, divided by e^{exponent}; arrays of shape (n,).
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class ChiSquareContourValues:
     tail : array
         Lower tail where the pole of the saddle is >= 0, upper tail elsewhere.
     density : array
-        f times 2/w.
+        Density f times 2/w, where w is the saddle point.
     tail_error, density_error : array
         Bounds of the absolute errors.
     """
@@ -70,7 +70,10 @@ class ChiSquareContourValues:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Step h, `rate` = 2 pi/h, the relative tilts q (right) and r (left), and bounds of the aliases on both sides."""
+    """Step h of the midpoint rule, `rate` = 2 pi/h, relative tilts of the shifted contours, and bounds of the aliases.
+
+    q is the tilt to the right, and r the tilt to the left. Aliases are the errors of the midpoint rule.
+    """
 
     step: FloatArray
     rate: FloatArray
@@ -82,10 +85,22 @@ class _Layout:
 
 
 def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSquareContourValues:
-    """Compute the smaller tail and the density at each x; shape (n,), 1e-290 <= x <= 1e30.
+    """Compute the smaller tail and the density of a noncentral chi-square law at each x.
 
-    The results are accurate for degrees >= 50 or b >= 60. Elsewhere the error bounds are valid, but wide. The density
-    needs degrees >= 5.
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom d.
+    noncentrality : float
+        nc >= 0.
+    x : array, shape (n,)
+        Points, 1e-290 <= x <= 1e30.
+
+    Returns
+    -------
+    ChiSquareContourValues
+        Tail and density with error bounds. They are accurate for d >= 50 or nc/(2 w) >= 60, where w is the saddle
+        point. Elsewhere the error bounds are valid, but wide. The density needs d >= 5.
     """
     at = saddle(degrees, noncentrality, x)
     layout = _lay_out(degrees, at)
@@ -115,12 +130,18 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
 
 
 def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
-    """Return phi(w (1 + z)) - phi(w) for real z without the slack; the rounding is below 1e-9 for degrees <= 1e9."""
+    """Return phi(w (1 + z)) - phi(w) for real z, the growth of the exponent phi from its saddle point w.
+
+    The slack of the saddle point is left out. The rounding is below 1e-9 for degrees <= 1e9.
+    """
     return degrees / 2 * (z - np.log1p(z)) + curve * z * z / (1 + z)
 
 
 def _lay_out(degrees: float, at: Saddle) -> _Layout:
-    """Choose steps and tilts that meet the goal, and bound their aliases. No proof depends on the choice."""
+    """Choose steps and tilts of the midpoint rule for a goal of accuracy, and bound the aliases.
+
+    No proof depends on the choice.
+    """
     spread = degrees / 2 + 2 * at.curve
     extra = np.minimum(np.log1p(np.abs(at.pole) * np.sqrt(spread)), _MOST_EXTRA)
     goal = _GOAL + extra
@@ -152,7 +173,7 @@ def _height(degrees: float, curve: FloatArray, goal: FloatArray) -> FloatArray:
 
 
 def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E."""
+    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour."""
     square = u * u
     share = square / (1 + square)
     fall = degrees / 4 * np.log1p(square) + curve * share
@@ -170,7 +191,7 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
 
 
 def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound the sums over the nodes beyond `first`, for tail and density.
+    """Return bounds of the midpoint sums over the nodes beyond `first`, for tail and density.
 
     Let c be the value of -u (Re E)' at u. Between u and 1 the function -u (Re E)' is at least c, and beyond u at least
     (d/2) u^2/(1 + u^2). So e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a
@@ -190,7 +211,7 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """Return e^{-phi} / (e^{2 pi |v|/h} + 1) if the tilt on that side lies beyond the pole, and its error bound."""
+    """Return the part of the pole and its error bound: e^{-phi}/(e^{2 pi |v|/h} + 1), if a tilted contour passes it."""
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)
     turns = layout.rate * v

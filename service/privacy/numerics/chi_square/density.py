@@ -68,7 +68,10 @@ def log_density(
 def _of_many_degrees(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return ln f(x) and its error for at least 66 degrees; `over` may have a further error of 2 u max(66, |over|)."""
+    """Return (ln of the density, its error bound) for at least 66 degrees, shape (n,).
+
+    `over` is x - d - nc, and may have a further error of 2 u max(66, |over|).
+    """
     u, nu = UNIT_ROUNDOFF, 0.5 * degrees - 1
     product = noncentrality * x
     root = np.hypot(nu, np.sqrt(product))

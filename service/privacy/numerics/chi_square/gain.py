@@ -24,9 +24,21 @@ SMALLEST_WEIGHT = 1e-250
 
 
 def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute an enclosure of ln(P(X > x) - P(X0 > x)); shape (n,).
+    """Compute an enclosure of ln(P(X > x) - P(X0 > x)), the gain of a noncentral upper tail over the central one.
 
-    The noncentrality is in (1e-200, 1000]. The bounds are infinite where the series is too long.
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom d of both laws.
+    noncentrality : float
+        nc of the law of X, in (1e-200, 1000]. X0 has nc = 0.
+    x : array, shape (n,)
+        Points x >= 0.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds, shape (n,). They are infinite where the series is too long.
     """
     half, weights, relative = 0.5 * degrees, *_poisson_tails(0.5 * noncentrality)
     inside = np.clip(x, 1e-290, 1e30)
@@ -50,7 +62,7 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
 
 
 def _poisson_tails(mean: float) -> tuple[list[float], float]:
-    """Return P(J > i) for i from 0 until the tail is negligible, and a bound of the relative error."""
+    """Return P(J > i) of a Poisson number J for i from 0 until the tail is negligible, and a relative error bound."""
     count = math.ceil(mean + 12 * math.sqrt(mean) + 40)
     masses = [math.exp(-mean)]
     for j in range(1, count + 40):

@@ -43,7 +43,15 @@ _ROWS = 512
 
 @dataclass(frozen=True, slots=True)
 class ChiSquareLogTails:
-    """Enclosures of ln P(X <= x) and ln P(X > x), arrays of shape (n,)."""
+    """Enclosures of both log tails of a chi-square law, arrays of shape (n,).
+
+    Attributes
+    ----------
+    lower_low, lower_high : array
+        Bounds of ln P(X <= x).
+    upper_low, upper_high : array
+        Bounds of ln P(X > x).
+    """
 
     lower_low: FloatArray
     lower_high: FloatArray
@@ -53,7 +61,7 @@ class ChiSquareLogTails:
 
 @dataclass(frozen=True, slots=True)
 class Approximation:
-    """Estimates of the smaller tail at points x, arrays of shape (n,).
+    """Estimates of the smaller tail of a chi-square law at points x, arrays of shape (n,).
 
     Attributes
     ----------
@@ -99,7 +107,7 @@ class NoncentralChiSquare:
             raise ValueError("1 <= degrees <= 1e9 and 0 <= noncentrality <= 1e12")
 
     def log_tails(self, x: FloatArray) -> ChiSquareLogTails:
-        """Compute enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0 (shape (n,)), infinity included.
+        """Compute enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0, shape (n,), infinity included.
 
         The width is at most about 1e-12 plus 2e-14 of the logarithm, for both tails. Outside `span` the lower bound of
         the small tail is minus infinity.
@@ -118,10 +126,22 @@ class NoncentralChiSquare:
         )
 
     def log_density(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute an enclosure of the logarithm of the density at each x within `span`; shape (n,).
+        """Compute an enclosure of the logarithm of the density.
 
-        The width is at most about 1e-11 plus 2e-14 of the logarithm. For fewer than 5 degrees, contour integrals give
-        the density by x f_d = nc f_{d+4} + d f_{d+2}, the recurrence of Bessel functions.
+        Parameters
+        ----------
+        x : array, shape (n,)
+            Points within `span`.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds of ln f(x), shape (n,). The width is at most about 1e-11 plus 2e-14 of the logarithm.
+
+        Notes
+        -----
+        For fewer than 5 degrees d, contour integrals give the density by x f_d = nc f_{d+4} + d f_{d+2}, the recurrence
+        of Bessel functions.
         """
         count_work(_A_CALL + _A_TAIL * len(x))
         low, high = np.empty_like(x), np.empty_like(x)
@@ -155,7 +175,7 @@ class NoncentralChiSquare:
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Return whether each x lies in the lower tail, and the enclosure of the smaller tail's logarithm."""
+        """Return whether each x lies in the lower tail, and bounds of the logarithm of the smaller tail; shape (n,)."""
         is_lower = self._is_lower(x)
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
@@ -179,7 +199,7 @@ class NoncentralChiSquare:
         return low, high
 
     def _is_for_series(self, x: FloatArray) -> BoolArray:
-        """Return whether the degrees and b = (sqrt(d^2 + 4 x nc) - d)/4 are small."""
+        """Return where the series converges fast: few degrees d and a small b = (sqrt(d^2 + 4 x nc) - d)/4."""
         product = 4 * x * self.noncentrality
         return (self.degrees < _FEW_DEGREES) & (product < (4 * _SMALL_CURVE + self.degrees) ** 2 - self.degrees**2)
 
@@ -231,7 +251,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """Return an enclosure of ln (e^exponent value) from both error bounds."""
+    """Return bounds of ln(e^exponent value) from error bounds of both factors, arrays of one shape."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
@@ -240,7 +260,7 @@ def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArr
 
 
 def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
-    """Return an enclosure of ln(1 - e^t) for t in [low, high], t <= 0."""
+    """Return bounds of ln(1 - e^t) for t in [low, high], t <= 0, arrays of one shape."""
     with np.errstate(divide="ignore", under="ignore"):
         small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
         rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))

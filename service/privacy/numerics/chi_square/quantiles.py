@@ -25,7 +25,7 @@ _LOG_HALF = float(np.log(0.5))
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Brackets of quantiles, arrays of shape (n,)."""
+    """Brackets (lower and upper bounds) of quantiles, arrays of shape (n,)."""
 
     below: FloatArray
     above: FloatArray
@@ -62,7 +62,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute the quantile by Newton's method on the smaller tail, and an estimate of its error."""
+    """Compute quantiles by Newton's method on the smaller tail, and estimates of their errors; shape (n,)."""
     with np.errstate(divide="ignore"):
         rest = np.where(wanted > _LOG_HALF, np.log(-np.expm1(wanted)), np.log1p(-np.exp(wanted)))
     target_lower, target_upper = (wanted, rest) if lower else (rest, wanted)
@@ -84,7 +84,7 @@ def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> t
 
 
 def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: FloatArray) -> FloatArray:
-    """Return x at the saddle w where Barndorff-Nielsen's r* is the normal quantile."""
+    """Return approximate quantiles: x at the saddle point where Barndorff-Nielsen's r* is the normal quantile."""
     from scipy.special import ndtri_exp
 
     d, nc = law.degrees, law.noncentrality
@@ -110,7 +110,7 @@ def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: Flo
 def _prove(
     law: NoncentralChiSquare, wanted: FloatArray, lower: bool, guess: FloatArray, spread: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Move bounds outwards from the guess until the enclosures of the tail prove their sides."""
+    """Return proved bounds of quantiles, moved outwards from the guess until enclosures of the tail prove them."""
     count = len(wanted)
     outwards, place, level = np.repeat((-1.0, 1.0), count), np.tile(guess, 2), np.tile(wanted, 2)
     distance = np.tile(spread, 2) + 4 * UNIT_ROUNDOFF * place

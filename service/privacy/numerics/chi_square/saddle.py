@@ -30,7 +30,7 @@ _ATANH_TERMS = 28
 
 @dataclass(frozen=True, slots=True)
 class Saddle:
-    """Saddle points of several x, arrays of shape (n,)."""
+    """Saddle points of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,)."""
 
     place: FloatArray
     """w, within a relative 2 u of the number that the bounds assume."""
@@ -47,7 +47,9 @@ class Saddle:
 
 
 def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
-    """Compute the saddle point at each x; shape (n,), 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
+    """Compute the saddle point of the inversion integrand at each x, shape (n,).
+
+    The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
 
     The error of the exponent is at most about 60 u of the exponent.
     """
@@ -78,7 +80,10 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
 
 def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute x - d - nc and a bound of its error, with nearly full relative accuracy also close to the mean."""
+    """Compute x - d - nc, the distance of x from the mean, and a bound of its error; shape (n,).
+
+    The relative accuracy is nearly full, also close to the mean.
+    """
     first, first_rest = _exact_difference(x, noncentrality)
     second, second_rest = _exact_difference(first, degrees)
     value = second + (first_rest + second_rest)
@@ -96,9 +101,10 @@ def _exact_difference(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
 def log_gap(
     shift: FloatArray, far_place: FloatArray, pole: FloatArray, is_far: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, from w - 1 near 1 and from w elsewhere.
+    """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, for the saddle point w.
 
-    With y = (w - 1)/(w + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).
+    The inputs are w - 1 (used near 1) and w (used elsewhere, where `is_far`), and the pole 1 - 1/w. With y = (w - 1)/(w
+    + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).
     """
     y = shift / (2 + shift)
     square = y * y

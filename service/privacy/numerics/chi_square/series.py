@@ -29,10 +29,10 @@ With these levels the width of the bracket is of the order of the rounding.
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute enclosures of ln P(X <= x) (x at most about the mean) or ln P(X > x) (x above it); shape (n,).
+    """Compute bounds of ln P(X <= x) (if `lower`, for x up to about the mean) or of ln P(X > x) (above), shape (n,).
 
-    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u of the
-    logarithm.
+    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53)
+    of the logarithm.
     """
     y = x / 2
     log_scale, scale_error = _log_scale(degrees, y)
@@ -46,9 +46,10 @@ def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool
 
 
 def series_density(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute enclosures of the logarithm of the density; shape (n,).
+    """Compute (lower, upper) bounds of the logarithm of the density at each x, shape (n,).
 
-    Domain and accuracy are those of `series_tail`.
+    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53)
+    of the logarithm.
     """
     s, mean, y = degrees / 2, noncentrality / 2, x / 2
     log_scale, scale_error = _log_scale(degrees, y)
@@ -69,7 +70,7 @@ def _logarithms(
 
 
 def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln G and a bound of its error."""
+    """Return ln(y^s e^-y/Gamma(s + 1)) and its error bound, the common factor of the series; s = degrees/2."""
     from flint import arb, ctx
 
     from service.privacy.numerics.balls import doubles
@@ -82,7 +83,7 @@ def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute sum_k W_k prod_{i<=k} numerator/denominator_i over positive terms and a bound of its error.
+    """Compute sum_k W_k prod_{i<=k} numerator/denominator_i over positive terms, and a bound of its relative error.
 
     Parameters
     ----------
@@ -113,7 +114,10 @@ def _terms(most: float) -> int:
 
 
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return e^m P(X <= x)/G: the sum of y^k/(s+1)_k sum_{j<=k} m^j/j!, whose ratio of neighbours decreases with k."""
+    """Return e^m P(X <= x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1), y = x/2 and m = nc/2.
+
+    The value is the sum of y^k/(s+1)_k sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
+    """
     highest = float(y.max())
     terms = _terms(0.5 * (highest + math.sqrt(highest * (highest + 4 * mean))))
     k = np.arange(1, terms + 1, dtype=np.float64)
@@ -128,7 +132,10 @@ def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P(X > x)/G: the central tail, by recurrence from an order in (0, 1], plus the terms of P(N > k)."""
+    """Return P(X > x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1) and y = x/2.
+
+    The value is the central tail, by recurrence from an order in (0, 1], plus terms with Poisson tails P(N > k).
+    """
     fraction, fraction_error = _legendre(s - (math.ceil(s) - 1), y)
     central, factor = np.zeros_like(y), np.ones_like(y)
     for step in range(math.ceil(s) - 1):
@@ -145,9 +152,10 @@ def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _poisson_rests(mean: float, terms: int) -> FloatArray:
-    """Return V_k = P(N > k)/P(N = k + 1) = 1 + m/(k+2) V_{k+1} for k = 0..terms.
+    """Return V_k = P(N > k)/P(N = k + 1) for k = 0..terms and a Poisson number N of mean m.
 
-    The recurrence starts 150 terms later. For m <= 75 each step divides the error of the start by more than 2.
+    The recurrence V_k = 1 + m/(k+2) V_{k+1} starts 150 terms later. For m <= 75 each step divides the error of the
+    start by more than 2.
     """
     rest, rests = 1.0, np.empty(terms + 1)
     for k in range(terms + _FURTHER_TERMS, -1, -1):

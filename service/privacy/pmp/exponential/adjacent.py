@@ -36,12 +36,18 @@ def adjacent_epsilon(
     population : Population
         The mechanism on the population.
     bounds : SwapBounds
-        Its swap bounds.
+        Its swap bounds: how much a replaced point changes ln p(w|D).
     enumerate_subsets : bool
-        Whether to enumerate all subsets, at a cost of 2 m N C(2n, n - 1). Otherwise the upper bound is the swap bound.
-        The lower bound is then attained by subsets that concentrate on one object each (exact for two objects).
+        Whether to enumerate all subsets, at a cost of 2 m N C(2n, n - 1) for m objects and N = 2n points. Otherwise the
+        upper bound is the swap bound. The lower bound is then attained by subsets that concentrate on one object each
+        (exact for two objects).
     at_most : float
         An epsilon of differential privacy that is proved for all data.
+
+    Returns
+    -------
+    Enclosure
+        The parameter in nats.
     """
     if population.is_constant:
         return Enclosure.point(0.0)
@@ -55,9 +61,9 @@ def adjacent_epsilon(
 
 
 def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: FloatArray | None = None) -> float:
-    """Return the largest change of ln p(w|R + i) in i, over (n - 1)-subsets R and over all or `own` objects.
+    """Return the largest change of ln p(w|R + i) when the point i is exchanged, over objects w and (n - 1)-subsets R.
 
-    R are the rows of `members`.
+    R are the rows of `members`. `own` has the logits of some objects; without it, all objects count.
     """
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)
@@ -66,7 +72,10 @@ def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: Float
 
 
 def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
-    """Return ln of the sum over objects v of exp(L_v(R) + theta_vi): subsets x points."""
+    """Return ln of the sum over objects v of exp(L_v(R) + theta_vi), shape (subsets, points).
+
+    L_v(R) is the sum of logits.
+    """
     found = np.full((len(sums), logits.shape[1]), -np.inf)
     for column, logit in zip(sums.T, logits, strict=True):
         np.maximum(found, column[:, None] + logit, out=found)
@@ -77,7 +86,7 @@ def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
 
 
 def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
-    """Yield all (n - 1)-subsets in blocks."""
+    """Yield all (n - 1)-subsets of the points in blocks, as masks of shape (subsets, points)."""
     points, size = 2 * population.half, population.half - 1
     for start in range(0, 2**points, PATTERNS_AT_ONCE):
         patterns = np.arange(start, min(start + PATTERNS_AT_ONCE, 2**points), dtype=np.int64)
@@ -87,7 +96,7 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
 
 
 def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
-    """Return the largest change of ln p(w|R + i) over selected w and R.
+    """Return a change of ln p(w|R + i) that selected objects w and subsets R attain, a lower bound of the largest one.
 
     The objects are those with the largest swap bounds. For each object, R is the set of the n - 1 points that most
     favour a rival v over it, after the point that favours v most.
@@ -104,5 +113,16 @@ def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
 
 
 def enumeration_cost(objects: int, points: int) -> float:
-    """Return the count of numbers that an enumeration processes."""
+    """Return the number of terms of an enumeration of all adjacent subsets.
+
+    Parameters
+    ----------
+    objects, points : int
+        Numbers of objects and of points.
+
+    Returns
+    -------
+    float
+        Approximate number of terms.
+    """
     return 2.0 * objects * points * math.comb(points, points // 2 - 1)

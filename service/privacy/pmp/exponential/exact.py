@@ -34,12 +34,23 @@ class LogRatios:
 
 
 def exact_log_ratios(population: Population) -> LogRatios:
-    """Compute the log ratios of all objects and points from sums over all C(2n, n) subsets.
+    """Compute ln(P(w | x in D)/P(w | x not in D)) of all objects and points from sums over all C(2n, n) subsets.
+
+    Parameters
+    ----------
+    population : Population
+        The mechanism on the parent set.
+
+    Returns
+    -------
+    LogRatios
+        Log ratios in nats, objects x points, with an error bound.
 
     Notes
     -----
     The cost is 3 m C(2n, n) multiplications, or in log space about m C(2n, n) exponentials. The memory is m 2^(n+1)
-    numbers and some megabytes. The error is four times that of a logit sum, plus a term of the order of C(n, n/2) u.
+    numbers and some megabytes, for m objects. The error is four times that of a logit sum, plus a term of the order of
+    C(n, n/2) u.
     """
     linear = population.spread <= LARGEST_LINEAR_SPREAD
     log_with, log_without = _linear_sums(population) if linear else _log_sums(population)
@@ -47,7 +58,7 @@ def exact_log_ratios(population: Population) -> LogRatios:
 
 
 def _summation_error(population: Population) -> float:
-    """Return the error bound of the logarithm of a sum with exact logits.
+    """Return the error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
 
     Terms are within (m + 64) u, from their exponentials, Z, the quotient and the products. A sum over one half has at
     most C(n, n/2) terms. Each term is a sum of as many terms over the other half, and there are n + 1 sizes. In log
@@ -61,17 +72,20 @@ def _summation_error(population: Population) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """Subsets of one size of the first half, and of n less that size of the second half.
+    """Subsets of one size of the first n points, and of n less that size of the other points.
 
-    It holds members and logits (subsets x m). The logits are shifted so that the largest logit of every subset is 0.
-    The shift cancels in p(w|D).
+    Members and logits have shape (subsets, n) and (subsets, objects). The logits are shifted so that the largest logit
+    of every subset is 0. The shift cancels in p(w|D).
     """
 
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     logits: tuple[FloatArray, FloatArray]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Return blocks of subsets of the first half, which form at most about `numbers` pairs with the second half."""
+        """Yield blocks of subsets of the first n points.
+
+        A block forms at most about `numbers` pairs with subsets of the other n points.
+        """
         first, other = (len(members) for members in self.members)
         rows = max(1, numbers // other)
         return (slice(start, start + rows) for start in range(0, first, rows))
@@ -113,7 +127,10 @@ def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
-    """Return the results of `_linear_sums`, computed in log space, with every sum scaled by its largest term."""
+    """Return ln of the sums of p(w|D) over subsets with and without each point, shape (objects, points).
+
+    The sums are computed in log space. Every sum is scaled by its largest term.
+    """
     half = population.half
     with_point, without = np.full_like(population.logits, -np.inf), np.full_like(population.logits, -np.inf)
     for meeting in _meetings(population):
@@ -135,6 +152,6 @@ def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
-    """Return ln of the sum of exponentials along an axis."""
+    """Return ln of the sum of the exponentials of `logarithms` along an axis."""
     largest = logarithms.max(axis=axis, keepdims=True)
     return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)

@@ -30,12 +30,14 @@ UNDERFLOW: Final = 1e-140
 @final
 @dataclass(frozen=True)
 class Losses:
-    """Parts of l_wi - l_0i = offset_w - difference_wi.
+    """Losses l_wi of object w at point i, less those of a nearby object 0: offset_w - difference_wi.
 
     Attributes
     ----------
     differences : array, shape (objects, points)
+        difference_wi.
     offsets : array, shape (objects,)
+        offset_w, the part that is equal for all points.
     errors : array, shape (points,)
         Absolute error bounds of the differences of each point, including the rounding of clipped points.
     offset_errors : array, shape (objects,)
@@ -55,7 +57,7 @@ class Losses:
 
     @staticmethod
     def given(values: FloatArray) -> Losses:
-        """Build the parts from exact losses (objects x points), with errors of the order of u^2."""
+        """Build the losses from exact values (objects x points), with errors of the order of 2^-106."""
         nearest = int(values[:, 0].argmin())
         one, one_rest = error_free.difference(values[nearest], values)
         two, two_rest = one[:, :1], one_rest[:, :1]
@@ -76,10 +78,10 @@ class Losses:
 
     @staticmethod
     def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
-        """Build the parts of the losses |w - x| for points (N x d) clipped to norm `clip_radius`, and objects (m x d).
+        """Build the losses |w - x| for points x (N, d), clipped to norm `clip_radius`, and objects w (m, d).
 
-        |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|) has terms within a few u. By Cauchy's inequality
-        its error is at most (2d + 24) u |x - r|.
+        r is a point of the data. |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|) has terms within a few
+        roundings u. By Cauchy's inequality its error is at most (2d + 24) u |x - r|.
         """
         dimension = points.shape[1]
         norms = norms_of(points)
@@ -110,24 +112,61 @@ class Losses:
 
 
 def norms_of(vectors: FloatArray) -> FloatArray:
-    """Return Euclidean norms along the last axis, without overflow or underflow."""
+    """Return Euclidean norms along the last axis, without overflow or underflow.
+
+    Parameters
+    ----------
+    vectors : array, shape (..., d)
+        Vectors.
+
+    Returns
+    -------
+    array, shape (...)
+        Norms.
+    """
     largest = np.abs(vectors).max(axis=-1)
     scale = np.where(largest > 0, largest, 1.0)
     return scale * np.sqrt(((vectors / scale[..., None]) ** 2).sum(axis=-1))
 
 
 def ball_sensitivity(objects: FloatArray, clip_radius: float) -> float:
-    """Return the sensitivity of the sum loss for points of norm at most C: C + max min(C, |w|).
+    """Return the sensitivity of the sum of Euclidean losses for points within a ball.
 
-    It is sup over x, x' of |w - x| - |w - x'|, maximised over the objects. The mean loss has 1/n of this sensitivity.
-    Source: Lowy et al. 2023, Definition 7, for the Euclidean loss.
+    Parameters
+    ----------
+    objects : array, shape (m, d)
+        Objects w.
+    clip_radius : float
+        Norm C to which points are clipped.
+
+    Returns
+    -------
+    float
+        C + max over w of min(C, |w|). The mean loss over n points has 1/n of this sensitivity.
+
+    Notes
+    -----
+    It is sup over x, x' of |w - x| - |w - x'|, maximised over the objects. Source: Lowy et al. 2023, Definition 7, for
+    the Euclidean loss.
     """
     return clip_radius + min(clip_radius, float(norms_of(objects).max()))
 
 
 def largest_distance(objects: FloatArray) -> float:
-    """Return the largest distance of two objects (m x d).
+    """Return the largest distance of two objects.
 
+    Parameters
+    ----------
+    objects : array, shape (m, d)
+        Objects.
+
+    Returns
+    -------
+    float
+        Largest Euclidean distance.
+
+    Notes
+    -----
     A replaced record changes the difference of two objects' Euclidean losses by at most twice this distance. So
     epsilon/Delta times the distance bounds the differential privacy of the sum loss.
     """
@@ -135,7 +174,7 @@ def largest_distance(objects: FloatArray) -> float:
 
 
 def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> FloatArray:
-    """Return |w - x| - |w - r| of one object w, for every point x."""
+    """Return |w - x| - |w - r| for every point x, shape (points,). w is the object `chosen`, and r is `reference`."""
     here, there = chosen - points, chosen - reference
     lengths = norms_of(here) + norms_of(there)
     products = np.einsum("ij,ij->i", reference - points, here + there)
@@ -143,9 +182,10 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
 
 
 def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
-    """Return |w - r| - |w_0 - r| = (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|), and error bounds.
+    """Return |w - r| - |w_0 - r| of every object w, for a point r and the nearest object w_0, and error bounds.
 
-    The squares of coordinates are pairs of doubles and are summed exactly, so the relative errors are a few u.
+    The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The squares of coordinates are pairs of doubles and
+    are summed exactly, so the relative errors are a few u.
     """
     distances, rests = error_free.difference(objects, reference[None, :])
     squares, square_rests = error_free.square(distances)

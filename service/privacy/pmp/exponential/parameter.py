@@ -16,8 +16,8 @@ from service.privacy.pmp.exponential.population import LARGEST_SAMPLED_RANGE, Po
 from service.privacy.pmp.exponential.swap import SwapBounds
 
 BRACKET: Final = (
-    "bracket: the upper end is the swap bound (the largest change of ln p(w) when a record is exchanged); no theorem "
-    "gives a lower end but 0, which no parameter is below."
+    "bracket: the upper bound is the swap bound, which is the largest change of ln p(w) when one "
+    "record is exchanged. No theorem gives a lower bound above 0."
 )
 Direction = Literal["in_over_out", "out_over_in"]
 Method = Literal["enumeration", "sampling", "swap_bound"]
@@ -26,7 +26,17 @@ Method = Literal["enumeration", "sampling", "swap_bound"]
 @final
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Number of accepted subsets for each object, seed, and simultaneous confidence of all intervals."""
+    """Options of a statistical PMP parameter.
+
+    Attributes
+    ----------
+    samples : int
+        Number of accepted subsets for each object.
+    seed : int
+        Seed of the random numbers.
+    confidence : float
+        Simultaneous confidence of all intervals, in (0, 1).
+    """
 
     samples: int
     seed: int
@@ -36,9 +46,18 @@ class Sampling:
 @final
 @dataclass(frozen=True, slots=True)
 class ExponentialPmp:
-    """PMP parameter in nats, with the object, point and direction that attain it or its upper bound.
+    """PMP parameter of an exponential mechanism, with what attains it or its upper bound.
 
-    `direction` is "in_over_out" if P(w | x in D) is the larger of both probabilities.
+    Attributes
+    ----------
+    epsilon : Enclosure
+        The parameter in nats.
+    object_index, point_index : int
+        Object w and point x.
+    direction : str
+        "in_over_out" if P(w | x in D) is the larger of both probabilities, else "out_over_in".
+    method : str
+        How the parameter was computed.
     """
 
     epsilon: Enclosure
@@ -49,7 +68,10 @@ class ExponentialPmp:
 
     @property
     def bracket(self) -> str | None:
-        """Note on both bounds if no subset was summed. The lower bound is then 0, the minimum of any parameter."""
+        """Note on both bounds if no subset was summed, otherwise None.
+
+        The lower bound is then 0, the minimum of any parameter.
+        """
         return BRACKET if self.method == "swap_bound" and self.epsilon.upper > 0 else None
 
 
@@ -65,7 +87,7 @@ def exponential_pmp(
     population : Population
         The mechanism on the population.
     bounds : SwapBounds
-        Its swap bounds.
+        Upper bounds by swapped points.
     sampling : Sampling or None
         Options of a statistical interval.
     exact : bool
@@ -118,7 +140,7 @@ def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling, at_
 
 
 def _at(upper: FloatArray, lower: FloatArray, epsilon: Enclosure, method: Method) -> ExponentialPmp:
-    """Return the result at the object and point where the larger of `upper` and -`lower` is largest."""
+    """Return the PMP parameter with the object and point where the larger of `upper` and -`lower` is largest."""
     largest = np.maximum(upper, -lower)
     place = np.unravel_index(int(largest.argmax()), largest.shape)
     direction: Direction = "in_over_out" if upper[place] >= -lower[place] else "out_over_in"

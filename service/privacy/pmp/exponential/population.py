@@ -32,7 +32,7 @@ LARGEST_SAMPLED_RANGE = 200.0
 
 
 def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
-    """Return the points that each bit pattern contains, as a mask: patterns x points."""
+    """Return the points that each bit pattern contains, as a mask of shape (patterns, points)."""
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
@@ -80,7 +80,7 @@ class Population:
 
     @property
     def object_count(self) -> int:
-        """Number m of objects."""
+        """Number m of objects among which the mechanism draws."""
         return self.logits.shape[0]
 
     @property
@@ -90,7 +90,7 @@ class Population:
 
     @property
     def ratio_error(self) -> float:
-        """Error bound of ln(P(w | x in D)/P(w | x not in D)) by `sum_error`: numerators and normalisers of both."""
+        """Error bound of ln(P(w | x in D)/P(w | x not in D)): four sums of logits, each within `sum_error`."""
         return 4 * self.sum_error
 
     @property

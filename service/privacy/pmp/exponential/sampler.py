@@ -40,32 +40,32 @@ ROUNDING = 1e-12
 @final
 @dataclass(frozen=True, slots=True)
 class LogOdds:
-    """Simultaneous confidence bounds of ln(P(w | x in D)/P(w | x not in D)), objects x points."""
+    """Simultaneous confidence bounds of ln(P(w | x in D)/P(w | x not in D)), nats, shape (objects, points)."""
 
     lower: FloatArray
     upper: FloatArray
 
     @property
     def smallest(self) -> FloatArray:
-        """Lower bound of the absolute value."""
+        """Lower bound of the absolute value of each log-odds, shape (objects, points)."""
         return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
 
     @property
     def largest(self) -> FloatArray:
-        """Upper bound of the absolute value."""
+        """Upper bound of the absolute value of each log-odds, shape (objects, points)."""
         return np.maximum(self.upper, -self.lower)
 
 
 def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, seed: int, failure: float) -> LogOdds:
-    """Compute intervals of all objects and points from at most `samples` accepted subsets for each object.
+    """Compute confidence intervals of the log-odds of membership of all objects and points.
 
     Parameters
     ----------
     population : Population
         The mechanism on the population.
     bounds : SwapBounds
-        Its swap bounds. Objects and points whose swap bound is below a proved lower bound of others keep the swap
-        bound.
+        Upper bounds by swapped points. Objects and points whose swap bound is below a proved lower bound of others keep
+        the swap bound.
     samples : int
         Largest number of accepted subsets for each object.
     seed : int
@@ -73,9 +73,14 @@ def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, s
     failure : float
         All intervals hold with probability 1 - `failure`; each bound has a share of failure/(2 m N).
 
+    Returns
+    -------
+    LogOdds
+        Bounds in nats, shape (objects, points).
+
     Notes
     -----
-    The cost is about n^2 (m + 4) for each sample.
+    The cost is about n^2 (m + 4) for each sample, with m objects.
     """
     odds = LogOdds(-bounds.without, bounds.with_point.copy())
     reach, known = bounds.either.max(axis=1), 0.0
@@ -101,7 +106,10 @@ def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, s
 def _ends(
     chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of the means of columns of numbers in [lowest, highest]."""
+    """Return (lower, upper) confidence bounds of means of columns of numbers in [lowest, highest].
+
+    `log_factor` is ln(1/failure) for each bound.
+    """
     if not len(chances):
         return lowest, highest
     # Rounded numbers may lie outside the range.
@@ -113,11 +121,11 @@ def _ends(
 
 
 def _tilts(logits: FloatArray, size: int) -> FloatArray:
-    """Return, for each object, weights lambda (rows) that make the envelope small.
+    """Return, for each object, weights lambda over the objects (rows) that make the bound of p(w|D) small.
 
-    The weights are an approximate minimum of ln e_n - H(lambda); any weights are valid. The saddlepoint bound min over
-    c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the softmax of the mean logits under the
-    tilted law, where the gradient is 0.
+    The weights are an approximate minimum of ln e_n - H(lambda) (symmetric polynomial and entropy); any weights are
+    valid. The saddlepoint bound min over c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the
+    softmax of the mean logits under the tilted law, where the gradient is 0.
     """
     objects = len(logits)
     log_weights = np.full((objects, objects), -math.log(objects))
@@ -156,7 +164,7 @@ def _log_sum(logarithms: FloatArray) -> FloatArray:
 def _sampled_chances(
     population: Population, chosen: int, weights: FloatArray, samples: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Return the membership probabilities of all points for each accepted subset of an object."""
+    """Return the probabilities that each point is in the subset, for each accepted subset: shape (accepted, points)."""
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits
     positive = weights[weights > 0]
@@ -179,7 +187,10 @@ def _sampled_chances(
 
 
 def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
-    """Return ln e_k of the weights exp(score) of the points from i on, at [i, k], for k up to `size`."""
+    """Return logarithms of elementary symmetric polynomials e_k of the weights exp(score).
+
+    Entry [i, k] is ln e_k of the points from i on, for k up to `size`.
+    """
     table = np.full((len(scores) + 1, size + 1), -np.inf)
     table[:, 0] = 0.0
     for point in range(len(scores) - 1, -1, -1):
@@ -190,7 +201,10 @@ def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
 def _weighted_subsets(
     scores: FloatArray, table: FloatArray, size: int, count: int, generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Draw subsets of `size` points with probability proportional to exp(sum of their scores): count x points."""
+    """Draw subsets of `size` points with probability proportional to exp(sum of their scores).
+
+    The result is a mask of shape (count, points).
+    """
     members = np.empty((count, len(scores)), np.bool_)
     left = np.full(count, size)
     for point in range(len(scores)):
@@ -201,9 +215,10 @@ def _weighted_subsets(
 
 
 def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
-    """Return, for each subset D and point x, the mean over the n exchanges D' of p(w|E)/(p(w|D) + p(w|D')).
+    """Return, for each subset D and point x, the probability that x is in D or in D with one exchanged point.
 
-    E is the subset that contains x.
+    It is the mean over the n exchanges D' of p(w|E)/(p(w|D) + p(w|D')), where E is the subset that contains x. w is the
+    object `chosen`.
     """
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)

@@ -24,7 +24,7 @@ LARGEST_BLOCK = 2**18
 @final
 @dataclass(frozen=True, slots=True)
 class SwapBounds:
-    """Upper bounds in nats, objects x points, including rounding.
+    """Upper bounds of log ratios by swapped points, in nats, shape (objects, points), including rounding.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """Larger bound of both directions."""
+        """Larger upper bound of the log ratio of both directions, shape (objects, points)."""
         return np.maximum(self.with_point, self.without)
 
     @property
@@ -51,9 +51,21 @@ class SwapBounds:
 
 
 def swap_bounds(population: Population) -> SwapBounds:
-    """Compute the bounds of all objects and points.
+    """Compute the swap bounds of all objects and points.
 
-    The cost is about m^2 N^2 + m N^2 log N. The memory is m N numbers and some megabytes.
+    Parameters
+    ----------
+    population : Population
+        The mechanism on the parent set.
+
+    Returns
+    -------
+    SwapBounds
+        Upper bounds in nats, shape (objects, points).
+
+    Notes
+    -----
+    The cost is about m^2 N^2 + m N^2 log N for m objects and N points. The memory is m N numbers and some megabytes.
     """
     logits = population.changes
     objects, points = logits.shape
@@ -76,7 +88,10 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-    """Return s(x, b) and s(b, x) for a block of points x; minus infinity for b = x, which is no partner."""
+    """Return s(x, b) and s(b, x) of one object w, for points x of a block and all points b; shape (block, points).
+
+    s(x, b) bounds the decrease of ln p(w|D) if x is replaced by b. It is minus infinity for b = x, which is no partner.
+    """
     points = differences.shape[1]
     places = range(block.start, min(block.stop, points))
     gains, losses = np.empty((len(places), points)), np.empty((len(places), points))
@@ -89,7 +104,7 @@ def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArra
 
 
 def _negative_log_mean(swaps: FloatArray, count: int) -> FloatArray:
-    """Return -ln of the mean of e^-s over the `count` largest s of each row."""
+    """Return -ln of the mean of e^-s over the `count` largest entries s of each row of `swaps`."""
     largest = np.partition(swaps, swaps.shape[1] - count, axis=1)[:, -count:]
     smallest = largest.min(axis=1, keepdims=True)
     return smallest[:, 0] - np.log(np.exp(smallest - largest).mean(axis=1))

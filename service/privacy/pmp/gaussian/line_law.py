@@ -44,7 +44,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
     error : float
         Bound of the error of any sum of `values`.
     delta : float
-        delta of PMP.
+        delta of (epsilon, delta)-PMP.
 
     Returns
     -------
@@ -85,7 +85,10 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """Return the best bound for each threshold: half-lines on both sides, in both orders; at least 0."""
+    """Return the best lower bound of the PMP parameter for each threshold; at least 0.
+
+    The sets are half-lines on both sides of a threshold, for both orders of the laws with and without the point.
+    """
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):
         for least, most in ((one[0], other[1]), (1 - one[1], 1 - other[0])):
@@ -98,7 +101,10 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
 @final
 @dataclass(frozen=True, slots=True)
 class _LineLaw:
-    """Law on a window, given by characteristic function values at multiples of 2 pi/width, relative to a centre."""
+    """Law of a noisy sum on a window, given by values of its characteristic function at multiples of 2 pi/width.
+
+    Positions are relative to a centre.
+    """
 
     window: tuple[float, float]
     centre: float
@@ -107,7 +113,7 @@ class _LineLaw:
     rounding: float
 
     def above(self, thresholds: FloatArray, error: float) -> Ends:
-        """Return bounds of the mass above each threshold, for outcomes with errors of at most `error`."""
+        """Return (lower, upper) bounds of the mass above each threshold. Outcomes have errors of at most `error`."""
         slack = self._slack()
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
 
@@ -121,7 +127,7 @@ class _LineLaw:
         return (high - inside[:, 0] + 2 * parts) / (high - low)
 
     def _slack(self) -> float:
-        """Return the error bound of the mass.
+        """Return the error bound of the mass above a threshold.
 
         It adds the mass outside the window, the truncation of the series, which decays faster than a geometric series,
         and the rounding. The rounding of term k has the weight 2/(pi k).
@@ -134,7 +140,7 @@ class _LineLaw:
 
 @final
 class _LogMoments:
-    """Logarithms of the mean of e^(s x), with x relative to their mean, for slopes s of both signs."""
+    """Logarithms of the mean of e^(s x) over numbers x, relative to their mean, for slopes s of both signs."""
 
     def __init__(self, values: FloatArray) -> None:
         centred = values - values.mean()
@@ -156,7 +162,7 @@ class _LogMoments:
 @final
 @dataclass(frozen=True, slots=True)
 class _NoisySums:
-    """Characteristic functions of noisy sums less their means, for n - 1 and for n of the numbers."""
+    """Characteristic functions of noisy sums of n - 1 and of n of the numbers, less the means of these sums."""
 
     frequencies: FloatArray
     characteristic: tuple[ComplexArray, ComplexArray]
@@ -164,7 +170,7 @@ class _NoisySums:
 
 
 def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: int) -> _NoisySums:
-    """Compute the characteristic functions at the frequencies.
+    """Compute the characteristic functions of noisy sums at the given frequencies.
 
     The products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1.
     """
@@ -189,5 +195,5 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
 
 
 def _log_share(total: int, chosen: int, radius: float) -> float:
-    """Return ln of the coefficient at frequency 0: C(total, chosen) rho^chosen/(1 + rho)^total."""
+    """Return ln of C(total, chosen) rho^chosen/(1 + rho)^total with rho = `radius`, the value at frequency 0."""
     return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

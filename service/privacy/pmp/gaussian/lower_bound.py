@@ -47,7 +47,7 @@ MOMENTS, THRESHOLDS = 96, 200
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureLowerBound:
-    """Lower bound of the parameter.
+    """Lower bound of the PMP parameter of a Gaussian mechanism.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ExposureLowerBound:
 
 
 def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBound, delta: float) -> ExposureLowerBound:
-    """Compute a lower bound of the parameter, in nats.
+    """Compute a lower bound of the PMP parameter of a Gaussian mechanism, in nats.
 
     Parameters
     ----------
@@ -78,6 +78,11 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
         Upper bound; the line leads to its point.
     delta : float
         0 < delta <= 1.
+
+    Returns
+    -------
+    ExposureLowerBound
+        The bound with its method.
 
     Notes
     -----
@@ -146,7 +151,10 @@ def _subsets(count: int, size: int) -> NDArray[np.intp]:
 
 @final
 class _LineOptimum:
-    """Largest ln((P(S) - delta)/Q(S)) for mixtures P, Q of normal laws, whose means have errors of at most `error`."""
+    """Search for the largest ln((P(S) - delta)/Q(S)) over sets S, for mixtures P and Q of normal laws on a line.
+
+    The means of the normal laws have errors of at most `error`.
+    """
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
         self._one, self._other, self._error, self._log_delta = one, other, error, math.log(delta)
@@ -159,11 +167,11 @@ class _LineOptimum:
         self._ratios = self._log_ratio(self._outcomes)
 
     def improve(self, low: float, high: float) -> float:
-        """Return the larger of `low` and the best bound on the line, rounded down; the bound is at most `high`.
+        """Return a lower bound of the PMP parameter, at least `low`, from the best set of outcomes on the line.
 
-        S = {ln P/Q > level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach).
-        The levels alternate between the best bound so far, which converges quadratically, and the middle of the
-        remaining bracket.
+        The true maximum is at most `high`. S = {ln P/Q > level} gives a bound above the level exactly if the best bound
+        is above the level (Dinkelbach). The levels alternate between the best bound so far, which converges
+        quadratically, and the middle of the remaining bracket.
         """
         for turn in range(MOST_ROUNDS):
             if not low < high * (1 - CLOSE):
@@ -195,7 +203,7 @@ class _LineOptimum:
 def _intervals(
     log_ratio: Callable[[FloatArray], FloatArray], outcomes: FloatArray, ratios: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return starts and ends of the intervals where the log ratio exceeds the level.
+    """Return (starts, ends) of the intervals of outcomes where the log ratio of two mixtures exceeds a level.
 
     With many intervals the endpoints are grid outcomes instead of roots.
     """
@@ -210,7 +218,7 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ln of the mean of exp(-(y - mean)^2/2)."""
+    """Return ln of the density of a mixture of normal laws with these means, without its constant, at each point."""
     found = np.empty_like(at)
     block = max(1, BLOCK_NUMBERS // len(means))
     for start in range(0, len(at), block):
@@ -262,7 +270,9 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
-    """Return a bound from S = {y > t}, with the exposed point on the side of large y; at least 0.
+    """Return a lower bound of the PMP parameter from half-lines {y > t}, at least 0.
+
+    The exposed point x lies on the side of large y.
 
     Let m be the mean over the other points x'. For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1)
     e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
@@ -288,7 +298,7 @@ def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
 
 
 def _log_moments(slopes: FloatArray, values: FloatArray) -> FloatArray:
-    """Return ln of the mean of exp(s x) for every s."""
+    """Return ln of the mean of exp(s x) over the values x, for every slope s."""
     return np.array([_log_mean_exp(slope * values) for slope in slopes.tolist()])
 
 

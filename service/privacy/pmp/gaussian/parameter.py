@@ -1,4 +1,4 @@
-"""Practical membership privacy of a sum or mean with Gaussian noise: enclosure of the parameter, and success bounds."""
+"""Practical membership privacy (PMP) of a sum or mean with Gaussian noise: parameter, and success bounds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from service.privacy.trade_off.enclosed.ulps import around
 
 Query = Literal["sum", "mean"]
 BRACKET: Final = (
-    "bracket: the upper end is Proposition 12 of Lowy et al. 2023 or the worst case (Balle and Wang 2018, Theorem 8); "
-    "the lower end is attained by sets of outcomes on a line."
+    "bracket: the upper bound is Proposition 12 of Lowy et al. 2023 or the worst case (Balle and "
+    "Wang 2018, Theorem 8). Sets of outcomes on a line attain the lower bound."
 )
 
 
@@ -63,7 +63,7 @@ class GaussianRelease:
 @final
 @dataclass(frozen=True, slots=True)
 class GaussianPmp:
-    """PMP parameter and its sources.
+    """PMP parameter of a Gaussian mechanism and the sources of its bounds.
 
     Attributes
     ----------
@@ -86,15 +86,43 @@ class GaussianPmp:
 
 
 def sensitivity(query: Query, data_size: int, clip_radius: float) -> Enclosure:
-    """Return the largest change of the sum (2 C) or mean (2 C/n) when a record is replaced."""
+    """Return the largest change of a sum or mean when a record is replaced.
+
+    Parameters
+    ----------
+    query : {"sum", "mean"}
+        The query.
+    data_size : int
+        Number n of records.
+    clip_radius : float
+        Norm C to which records are clipped.
+
+    Returns
+    -------
+    Enclosure
+        2 C for the sum, and 2 C/n for the mean.
+    """
     return around(2 * clip_radius / (1 if query == "sum" else data_size))
 
 
 def worst_case_epsilon(release: GaussianRelease, delta: float) -> Enclosure:
-    """Return the smallest epsilon (nats) at which the release is (epsilon, delta)-DP for replaced records.
+    """Return the smallest epsilon (nats) at which a release is (epsilon, delta)-DP for replaced records.
 
-    delta is in [0, 1]. The result is infinite without clipping and for delta = 0. Source: Balle and Wang 2018, Theorem
-    8.
+    Parameters
+    ----------
+    release : GaussianRelease
+        Noisy sum or mean.
+    delta : float
+        In [0, 1].
+
+    Returns
+    -------
+    Enclosure
+        Infinite without clipping and for delta = 0.
+
+    References
+    ----------
+    Balle and Wang 2018, Theorem 8.
     """
     ratio = release.worst_ratio
     if ratio.upper == math.inf:
@@ -146,6 +174,11 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
     delta, prior : float
         Numbers in [0, 1].
 
+    Returns
+    -------
+    float
+        Probability, an upper bound.
+
     Notes
     -----
     The bound is the largest of (e^epsilon + delta)/(1 + e^epsilon) and the success of two simple attacks. Each always
@@ -158,7 +191,7 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
 
 
 def _without_delta(points: QueryPoints, data_size: int) -> Enclosure:
-    """Return infinity for delta = 0, or [0, infinity] if copies of the outermost points may hide each other.
+    """Return the PMP parameter for delta = 0: infinite, or in [0, infinity] if outermost points may hide each other.
 
     Hiding needs n + 1 copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of clipped
     points may create or separate copies.

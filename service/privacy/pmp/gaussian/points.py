@@ -40,7 +40,7 @@ class QueryPoints:
 
     @staticmethod
     def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
-        """Return the points, scaled to norm `clip_radius` if they are longer."""
+        """Return the points, shape (N, d), scaled to norm `clip_radius` if they are longer; None: no clipping."""
         if clip_radius is None:
             return QueryPoints(points, 0.0, scale)
         norms = _norms(points)
@@ -50,7 +50,7 @@ class QueryPoints:
 
     @property
     def count(self) -> int:
-        """Number N of points."""
+        """Number N of points of the parent set."""
         return len(self.positions)
 
     @property
@@ -60,11 +60,22 @@ class QueryPoints:
 
     @property
     def coincide(self) -> bool:
-        """Whether all points are equal."""
+        """Whether all points of the parent set are equal."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:
-        """Return upper bounds of r from a point to all other points, in their order; 0 for duplicates of the point."""
+        """Return upper bounds of the distances from one point to all other points.
+
+        Parameters
+        ----------
+        point : int
+            Index of the point.
+
+        Returns
+        -------
+        array, shape (N - 1,)
+            Distances r in standard deviations of the noise, in the order of the points; 0 for duplicates of the point.
+        """
         differences = self.positions - self.positions[point]
         squares = np.einsum("ij,ij->i", differences, differences)
         distances = np.sqrt(squares)
@@ -86,15 +97,16 @@ class QueryPoints:
 
     @cached_property
     def radii(self) -> FloatArray:
-        """Norms of the centred positions."""
+        """Distances of the points from their mean, shape (N,)."""
         return _norms(self.centred)
 
     @cached_property
     def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-        """Factors of a matrix of padded squared distances in single precision, and their unit of length.
+        """Two matrix factors of the squared distances of all points, padded upwards, and their unit of length.
 
-        |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has an error of at most (3 d + 12) u32 (|x|^2 + |y|^2),
-        including the rounding to single precision. The padding is twice this error, for roundings of the callers.
+        u32 = 2^-24 is the unit of rounding in single precision. |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has
+        an error of at most (3 d + 12) u32 (|x|^2 + |y|^2), including the rounding to single precision. The padding is
+        twice this error, for roundings of the callers.
         """
         unit = float(self.radii.max()) or 1.0
         inner = self.centred / unit
@@ -107,11 +119,25 @@ class QueryPoints:
 
     @property
     def unit(self) -> float:
-        """Length of 1 in `padded_squares`, in standard deviations of the noise; all r are at most twice this length."""
+        """Unit of length of `padded_squares`, in standard deviations of the noise.
+
+        All distances are at most twice this length.
+        """
         return self._padded[2] * self.scale
 
     def padded_squares(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return upper bounds of (r/unit)^2 from the points `rows` to all points."""
+        """Return upper bounds of squared distances in single precision.
+
+        Parameters
+        ----------
+        rows : array of int, shape (k,)
+            Indices of points.
+
+        Returns
+        -------
+        array of float32, shape (k, N)
+            Squared distances from these points to all points, in units of the length `unit`.
+        """
         left, right, _ = self._padded
         return left[rows] @ right.T
 

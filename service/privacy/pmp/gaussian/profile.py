@@ -53,13 +53,13 @@ def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
     epsilon : array or float
         epsilon >= 0 in nats.
     ratio : array or float
-        0 <= r <= 1e100.
+        r = sensitivity/noise_std, 0 <= r <= 1e100.
 
     Returns
     -------
     arrays
-        Bounds; -inf where r = 0. They differ by at most 2e-13 |ln delta| for r in [1e-6, 200], epsilon <= 1e4 and
-        delta >= 1e-300.
+        Bounds; -inf where r = 0. They differ by at most 2e-13 |ln delta| for r in [1e-6, 200], epsilon <= 1e4 and delta
+        >= 1e-300.
     """
     epsilons, ratios = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(ratio, dtype=np.float64))
     shape = ratios.shape
@@ -71,14 +71,37 @@ def log_delta(epsilon: FloatArray | float, ratio: FloatArray | float) -> Ends:
 
 
 def delta_bounds(epsilon: FloatArray | float, ratio: FloatArray | float) -> EnclosureArray:
-    """Return enclosures of delta(epsilon; r), from the bounds of `log_delta`."""
+    """Return enclosures of delta(epsilon; r) of the Gaussian mechanism, element by element.
+
+    Parameters
+    ----------
+    epsilon : array or float
+        epsilon >= 0 in nats.
+    ratio : array or float
+        r = sensitivity/noise_std, 0 <= r <= 1e100.
+
+    Returns
+    -------
+    EnclosureArray
+        delta, with logarithms.
+    """
     return EnclosureArray.from_logs(*log_delta(epsilon, ratio))
 
 
 def epsilon_at(delta: float, ratio: Enclosure) -> Enclosure:
-    """Return the smallest epsilon >= 0, in nats, with delta(epsilon; r) <= delta, for delta in [0, 1].
+    """Return the smallest epsilon >= 0 at which the Gaussian mechanism is (epsilon, delta)-DP.
 
-    The result is infinite for delta = 0 < r.
+    Parameters
+    ----------
+    delta : float
+        In [0, 1].
+    ratio : Enclosure
+        r = sensitivity/noise_std.
+
+    Returns
+    -------
+    Enclosure
+        epsilon in nats; infinite for delta = 0 < r.
     """
     low, high = (_epsilon_at(delta, end) for end in (ratio.lower, ratio.upper))
     return Enclosure(low.lower, high.upper, Evidence.CERTIFIED)
@@ -95,7 +118,20 @@ def _epsilon_at(delta: float, ratio: float) -> Enclosure:
 
 
 def ratio_at(epsilon: float, delta: float) -> Enclosure:
-    """Return the largest r with delta(epsilon; r) <= delta, for epsilon >= 0 and 0 < delta < 1."""
+    """Return the largest r = sensitivity/noise_std at which the Gaussian mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        epsilon >= 0 in nats.
+    delta : float
+        0 < delta < 1.
+
+    Returns
+    -------
+    Enclosure
+        r, without a unit.
+    """
     quantile = -float(special.ndtri(delta))
     # Both candidates are lower bounds of r: the first has Phi(-u) = delta, and delta(epsilon; r) is at most Phi(-u) and
     # at most delta(0; r).
@@ -109,9 +145,24 @@ def ratio_at(epsilon: float, delta: float) -> Enclosure:
 
 
 def noise_std_at(epsilon: float, delta: float, sensitivity: Enclosure) -> Enclosure:
-    """Return the smallest noise_std that makes a query of this L2 sensitivity (epsilon, delta)-DP: sensitivity/r.
+    """Return the smallest noise that makes a query (epsilon, delta)-DP.
 
-    The domain is epsilon >= 0 in nats and 0 < delta < 1. The relative width is below 1e-12 in all references. Source:
+    Parameters
+    ----------
+    epsilon : float
+        epsilon >= 0 in nats.
+    delta : float
+        0 < delta < 1.
+    sensitivity : Enclosure
+        L2 sensitivity of the query.
+
+    Returns
+    -------
+    Enclosure
+        Standard deviation, in the unit of the sensitivity. The relative width is below 1e-12 in all references.
+
+    References
+    ----------
     Balle and Wang 2018.
     """
     ratio = ratio_at(epsilon, delta)
@@ -143,7 +194,7 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
-    """Return u = (2 epsilon - r^2)/(2 r) as a double and its rounding error."""
+    """Return u = (2 epsilon - r^2)/(2 r), the argument of the Mills ratio, as a double and its rounding error."""
     square, square_rest = error_free.square(ratio)
     twice = 2 * epsilon
     numerator = twice - square
@@ -160,7 +211,7 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
-    """Return M(u) - M(u + r) by quadrature, and its relative error, for r <= 1/2 and thus u >= -1/4."""
+    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, by quadrature for r <= 1/2."""
     total = np.zeros_like(left)
     for point, weight in zip(POINTS.tolist(), WEIGHTS.tolist(), strict=True):
         total += 0.5 * weight * _steepness(left + 0.5 * (1 + point) * ratio)
@@ -171,14 +222,14 @@ def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _steepness(x: FloatArray) -> FloatArray:
-    """Return -M'(x) = 1 - x M(x)."""
+    """Return 1 - x M(x) = -M'(x), where M is the Mills ratio Phi(-x)/phi(x)."""
     inverse = 1 / np.maximum(x, 1.0) ** 2
     series = inverse * (1 - inverse * (3 - 15 * inverse))
     return np.where(x > FAR, series, 1 - x * _mills(x))
 
 
 def _difference(left: FloatArray, right: FloatArray) -> Ends:
-    """Return M(u) - M(u + r) and its relative error, for u >= -2."""
+    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, for u >= -2."""
     at_left, at_right = _mills(left), _mills(right)
     difference = at_left - at_right
     # |M'| is at most 1/(1 + x^2) for x >= 0, and 1 - x M(x) for all x. u is rounded once, u + r twice.

@@ -42,7 +42,7 @@ CONVERGED = 1e-14
 @final
 @dataclass(frozen=True, slots=True)
 class ExposureUpperBound:
-    """Bound of Proposition 12 over all points.
+    """Upper bound of the PMP parameter by Proposition 12, over all points.
 
     Attributes
     ----------
@@ -57,7 +57,19 @@ class ExposureUpperBound:
 
 
 def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBound:
-    """Compute the smallest epsilon (nats), rounded up, at which every point meets the condition; 0 < delta <= 1.
+    """Compute an upper bound of the PMP parameter of a Gaussian mechanism by Proposition 12.
+
+    Parameters
+    ----------
+    points : QueryPoints
+        The parent set.
+    delta : float
+        0 < delta <= 1.
+
+    Returns
+    -------
+    ExposureUpperBound
+        The smallest epsilon (nats), rounded up, at which every point meets the condition of the proposition.
 
     Notes
     -----
@@ -84,7 +96,7 @@ def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBoun
 
 @final
 class _Search:
-    """Smallest epsilon at which all points solved so far are known to meet the condition."""
+    """Search for the smallest epsilon at which all points solved so far meet the condition of Proposition 12."""
 
     def __init__(self, points: QueryPoints, log_target: float) -> None:
         self.log_target = log_target
@@ -95,7 +107,7 @@ class _Search:
         self._widening = 5e-6
 
     def solve(self, rows: NDArray[np.intp]) -> None:
-        """Raise epsilon until these points meet the condition, one after the other."""
+        """Raise epsilon until the points with indices `rows` meet the condition, one after the other."""
         for row in rows.tolist():
             ratios = self._points.ratios(row)
             if _log_mean_upper(self.epsilon, ratios) <= self.log_target:
@@ -107,13 +119,13 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Raise epsilon slightly, by twice the amount of the previous call."""
+        """Raise epsilon, the bound found so far, by a small amount that doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 
 
 def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
-    """Return an upper bound of ln of the mean of delta(epsilon; r)."""
+    """Return an upper bound of ln of the mean of delta(epsilon; r) over distances r."""
     logs = log_delta(epsilon, ratios)[1]
     largest = float(logs.max())
     # The relative error of the mean is below 1e-13 for any N, because numpy adds pairwise.
@@ -121,7 +133,7 @@ def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
 
 
 def _root(ratios: FloatArray, log_target: float) -> float:
-    """Estimate the epsilon at which the mean of delta(epsilon; r) is the target, by Newton's method within a bracket.
+    """Estimate the epsilon at which the mean of delta(epsilon; r) over distances r is the target, by Newton's method.
 
     No bound depends on the result.
     """
@@ -144,9 +156,9 @@ def _root(ratios: FloatArray, log_target: float) -> float:
 
 
 def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, float]:
-    """Return ln of the mean of delta(epsilon; r) = Phi(-u) - phi(u) M(u + r), and its derivative.
+    """Return ln of the mean of delta(epsilon; r) over distances r, and its derivative in epsilon.
 
-    The derivative of delta in epsilon is -phi(u) M(u + r).
+    delta is Phi(-u) - phi(u) M(u + r) with the Mills ratio M, and its derivative is -phi(u) M(u + r).
     """
     left = epsilon / ratios - 0.5 * ratios
     exponents = 0.5 * np.maximum(left, 0.0) ** 2
@@ -160,7 +172,7 @@ def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, floa
 
 
 def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_target: float) -> FloatArray:
-    """Return upper bounds of the mean of delta(epsilon; r) for each of these points, divided by the target."""
+    """Return upper bounds of the mean of delta(epsilon; r) for the points `rows`, divided by the target."""
     # Cell k holds the values at r = (k + 1) steps. All r are below 2.01 units.
     steps = TABLE_CELLS / 2.01
     edges: FloatArray = points.unit * (1 + 1e-12) / steps * np.arange(1.0, TABLE_CELLS + 1)

@@ -30,7 +30,7 @@ MOST_WIDENINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Bounds of the logarithms of P(reject) and P(accept) under one hypothesis."""
+    """Bounds of the logarithms of P(reject) and P(accept) of a test under one hypothesis."""
 
     reject_low: FloatArray
     reject_high: FloatArray
@@ -40,13 +40,13 @@ class _Errors:
 
 @final
 class ChiSquareTradeOff(AbstractTradeOff):
-    """Trade-off curve of T ~ `null` under H0 and T ~ `alternative` under H1.
+    """Trade-off curve of a test statistic T with scaled chi-square laws: `null` under H0 and `alternative` under H1.
 
     Notes
     -----
-    The best test rejects large T if L = `ratio` increases, and small T otherwise. f(alpha) = P1(T <= t) with P0(T >
-    t) = alpha, or the same formula with swapped tails. The profile is delta(eps) = P1(reject) - e^eps P0(reject) for
-    L(t) = eps. It is the largest such difference over t, so that every t gives a lower bound. For c = L(t) <= eps the
+    The best test rejects large T if L = `ratio` increases, and small T otherwise. f(alpha) = P1(T <= t) with P0(T > t)
+    = alpha, or the same formula with swapped tails. The profile is delta(eps) = P1(reject) - e^eps P0(reject) for L(t)
+    = eps. It is the largest such difference over t, so that every t gives a lower bound. For c = L(t) <= eps the
     profile is at most delta(c), which is known at t. The errors of both bounds are of second order in t.
 
     The relative error of power and type II error is about 1e-13, plus 1e-14 times their logarithms. For delta this
@@ -125,7 +125,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray(np.where(known, low[n:], -np.inf), high[:n])
 
     def _thresholds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the t with P0(reject) = alpha, from the smaller tail."""
+        """Return (lower, upper) bounds of the threshold t with P0(reject) = alpha, from the smaller tail."""
         below, above = np.empty_like(alpha), np.empty_like(alpha)
         small = alpha <= 0.5
         rejected, accepted = self._tails
@@ -139,7 +139,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
     @property
     def _tails(self) -> tuple[Tail, Tail]:
-        """Tail of T that the test rejects, and tail that it accepts."""
+        """Tail of the statistic T that the test rejects, and tail that it accepts."""
         return ("upper", "lower") if self._ratio.increasing else ("lower", "upper")
 
     def _errors(self, law: ScaledChiSquare, low: FloatArray, high: FloatArray) -> _Errors:
@@ -167,7 +167,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
 
     def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return t with L(t) <= eps, nearly equal, and the lower bound of L(t).
+        """Return thresholds t with L(t) <= eps, nearly equal, and lower bounds of L(t); shape (n,).
 
         t is 0 where L increases from at least eps.
         """
@@ -198,7 +198,7 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
 
 def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:
-    """Return ln of a product, rounded down (side -1) or up (side 1)."""
+    """Return ln of a product from the logarithms of its factors, rounded down (side -1) or up (side 1)."""
     value = log_value + log_factor
     size = np.abs(log_value) + np.where(np.isfinite(value), np.abs(value), 0.0)
     return np.minimum(value + side * FUNCTION_ERROR * size, 0.0)
@@ -219,7 +219,10 @@ def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> Float
 
 
 def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return bounds of ln delta from 1 - e^eps + e^eps P0(accept) - P1(accept), for eps < 0."""
+    """Return (lower, upper) bounds of ln delta for eps < 0, from the probabilities that the test accepts.
+
+    The formula is 1 - e^eps + e^eps P0(accept) - P1(accept).
+    """
     epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
     high = _rest(slope, null.accept_high, alternative.accept_low, 1)
     low = _rest(epsilon, null.accept_low, alternative.accept_high, -1)
@@ -227,9 +230,9 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 
 
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return bounds of ln delta from (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject).
+    """Return (lower, upper) bounds of ln delta from the gain P1(reject) - P0(reject), relative to the gain.
 
-    The computation is relative to the first difference.
+    The formula is (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject).
     """
     low, unit = gain
     with np.errstate(over="ignore", invalid="ignore"):
@@ -254,7 +257,7 @@ def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, sid
 
 
 def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> EnclosureArray:
-    """Return bounds from their logarithms, replaced by 1 - e^eps where eps is at most the smallest log ratio."""
+    """Return delta from its log bounds, replaced by 1 - e^eps where eps is at most the smallest log ratio."""
     below = epsilon <= least
     if below.any():
         value = -np.expm1(np.minimum(epsilon, 0.0))

@@ -28,14 +28,17 @@ class AbstractLogRatio(ABC):
 
     @abstractmethod
     def at(self, t: FloatArray) -> Ends:
-        """Return enclosures of L at exact t >= 0, shape (n,)."""
+        """Return (lower, upper) bounds of the log-likelihood ratio L at exact t >= 0, shape (n,)."""
 
     @abstractmethod
     def inverse(self, value: FloatArray) -> FloatArray:
-        """Return approximate t >= 0 with L(t) = value, without an error bound; 0 where L does not reach the value."""
+        """Return approximate t >= 0 with L(t) = value, without an error bound.
+
+        It is 0 where L does not reach the value.
+        """
 
     def reversed(self) -> AbstractLogRatio:
-        """Return -L, the ratio of the swapped hypotheses."""
+        """Return the log-likelihood ratio -L of the swapped hypotheses."""
         return ReversedLogRatio(self)
 
 
@@ -100,7 +103,10 @@ class BesselLogRatio(AbstractLogRatio):
         return self._grown_to(np.maximum(value + 0.5 * self.noncentrality.upper, 0.0))
 
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return L(t) - L(0) for the upper bound of lambda, a bound of its error, and its approximate derivative."""
+        """Return the growth L(t) - L(0) of the log ratio, a bound of its error, and its approximate derivative.
+
+        All have shape (n,). The growth is that for the upper bound of the noncentrality.
+        """
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = np.sqrt(scale * t)
@@ -117,7 +123,7 @@ class BesselLogRatio(AbstractLogRatio):
         return value, error, 0.25 * scale * slope
 
     def _grown_to(self, growth: FloatArray) -> FloatArray:
-        """Return approximate t with L(t) - L(0) = growth."""
+        """Return approximate t at which the log ratio has grown by `growth`, L(t) - L(0) = growth."""
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = growth + np.log1p(np.sqrt(-np.expm1(-2 * growth)))  # acosh(e^growth)
@@ -136,7 +142,7 @@ class BesselLogRatio(AbstractLogRatio):
 
 @final
 class ReversedLogRatio(AbstractLogRatio):
-    """Ratio -L of the swapped hypotheses."""
+    """Log-likelihood ratio -L of the swapped hypotheses."""
 
     def __init__(self, ratio: AbstractLogRatio) -> None:
         self.ratio = ratio

@@ -16,10 +16,10 @@ ONE = Enclosure.point(1.0)
 
 @final
 class ScaledChiSquare:
-    """Law of T = r X for a noncentral chi-square X; its lower tail falls in the noncentrality and in r > 0."""
+    """Law of T = r X for a noncentral chi-square X and a scale r > 0, both with enclosed parameters."""
 
     def __init__(self, degrees: float, noncentrality: Enclosure, scale: Enclosure = ONE) -> None:
-        """Build the law for `degrees` from 1 to 1e9 and `noncentrality` up to 1e12."""
+        """Set up the law for `degrees` of freedom from 1 to 1e9, `noncentrality` up to 1e12 and `scale` r > 0."""
         self._least = NoncentralChiSquare(degrees, noncentrality.lower)
         self._most = NoncentralChiSquare(degrees, noncentrality.upper)
         self._scale = scale
@@ -36,7 +36,20 @@ class ScaledChiSquare:
         return ChiSquareLogTails(both.lower_low[:n], both.lower_high[n:], both.upper_low[n:], both.upper_high[:n])
 
     def quantiles(self, log_low: FloatArray, log_high: FloatArray, tail: Tail) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the t with ln P(tail at t) in [log_low, log_high]."""
+        """Return bounds of quantiles of T.
+
+        Parameters
+        ----------
+        log_low, log_high : array, shape (n,)
+            Bounds of the logarithm of the tail probability.
+        tail : {"lower", "upper"}
+            The tail.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds of the t at which ln P(tail at t) is in [log_low, log_high], shape (n,).
+        """
         first, second = (log_low, log_high) if tail == "lower" else (log_high, log_low)
         if self._least != self._most:
             below = quantiles(self._least, first, tail).below

@@ -51,7 +51,7 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     @property
     def _least(self) -> float:
-        """Minimum of L, at its turning point."""
+        """Minimum of the log-likelihood ratio L, at its turning point."""
         return self._start - self._slope * self._slope / (4 * self._bend)
 
     @property

@@ -1,4 +1,4 @@
-"""Composed curve whose total variation is at most the sum of the total variations of its steps."""
+"""Composed curve whose advantage (total variation) is at most the sum of the advantages of its steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTWARD: Final = 1 + 8 * UNIT_ROUNDOFF
 
 @final
 class AdvantageSum(DelegatingCurve):
-    """The curve of `whole`. Its upper bounds are lowered to those that follow from the advantages of its steps.
+    """Trade-off curve of `whole`, with upper bounds lowered to those that follow from the advantages of its steps.
 
     The advantage delta(0) of products of laws is at most the sum of the advantages: power(alpha) <= alpha + total, and
     delta(eps) <= total for eps >= 0. `advantages` returns that sum, rounded up.

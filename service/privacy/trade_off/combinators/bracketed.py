@@ -95,7 +95,10 @@ class Bracketed(AbstractTradeOff):
 
 
 def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
-    """Return the curve between the first and the last of some curves with rising power; a single curve as it is."""
+    """Return the curve that is known from two sides, between the first and the last of curves with rising power.
+
+    A single curve is returned as it is.
+    """
     return curves[0] if len(curves) == 1 else Bracketed(curves[0], curves[-1])
 
 
@@ -113,5 +116,5 @@ def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTrade
 
 
 def _joined(least: EnclosureArray, most: EnclosureArray) -> EnclosureArray:
-    """Return the enclosures from the lower bounds of `least` to the upper bounds of `most`."""
+    """Return enclosures from the lower bounds of `least` to the upper bounds of `most`."""
     return EnclosureArray.from_logs(log_ends(least)[0], log_ends(most)[1])

@@ -1,4 +1,4 @@
-"""Curve with two engines: one for a few numbers, the other for long lists."""
+"""Trade-off curve with two engines: one for a few numbers, the other for long lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 
 @final
 class BySizeOfQuery(DelegatingCurve):
-    """Curve of two engines: `few` evaluates lists of up to MOST_PLACES numbers, `many` evaluates longer lists.
+    """Trade-off curve of two engines: `few` evaluates lists of up to MOST_PLACES numbers, `many` longer lists.
 
     `few` needs a search for each number.
     """

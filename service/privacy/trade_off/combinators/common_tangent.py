@@ -44,7 +44,7 @@ SLACK: Final = 8 * FUNCTION_ERROR
 @final
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """Points of a profile, shape (n,): rising eps and x = e^eps, and bounds of delta at exactly x."""
+    """Points of a privacy profile, shape (n,): rising eps and x = e^eps, and bounds of delta at exactly x."""
 
     epsilon: FloatArray
     x: FloatArray
@@ -53,10 +53,10 @@ class _Points:
 
     @staticmethod
     def of(curve: AbstractTradeOff, epsilon: FloatArray) -> _Points:
-        """Return the points at all epsilons except the first, which bounds the slope at the second.
+        """Return points of the profile at all epsilons but the first, which bounds the slope at the second.
 
-        Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes rise, so that
-        the chord to the left bounds the slope at a point.
+        x is e^eps. Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes
+        rise, so that the chord to the left bounds the slope at a point.
         """
         delta, x = curve.profile(epsilon), np.exp(epsilon)
         slopes = np.maximum(delta.upper[:-1] - delta.lower[1:], 0.0) / np.diff(x)
@@ -64,18 +64,21 @@ class _Points:
         return _Points(epsilon[1:], x[1:], delta.lower[1:] - moved, delta.upper[1:] + moved)
 
     def least_power(self, rate: float) -> float:
-        """Return a lower bound of min over x of delta(x) + c x, c = `rate`; minus infinity when the points miss it."""
+        """Return a lower bound of min over x of delta(x) + c x for c = `rate`.
+
+        It is minus infinity if the points miss it.
+        """
         lines = rate * self.x
         low = self.low + lines - SLACK * (lines + np.abs(self.low))
         high = self.high + lines + SLACK * (lines + np.abs(self.high))
         return float(convex_minimum(self.x, low, high, 1 + SLACK))
 
     def lowest(self, rate: float) -> int:
-        """Return the index of the smallest upper bound of delta(x) + c x, c = `rate`."""
+        """Return the index of the point with the smallest upper bound of delta(x) + c x, c = `rate`."""
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around a point that extend beyond its neighbours, or far beyond the last of the points."""
+        """Return epsilons around a point that extend beyond its neighbours, or far beyond the last point."""
         middle, last = float(self.epsilon[place]), len(self.x) - 1
         if 0 < place < last:
             reach = max(float(self.epsilon[place + 1]) - middle, middle - float(self.epsilon[place - 1]))
@@ -87,7 +90,7 @@ class _Points:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """Chord of the envelope that contains the level.
+    """Chord of the convex envelope of two profiles at the height delta that is searched.
 
     `ends` holds (curve, index) of both endpoints, `rate` is c, and `upper` is an upper bound of the epsilon.
     """
@@ -151,7 +154,10 @@ def envelope_epsilon(
 def _refined(
     curves: tuple[AbstractTradeOff, AbstractTradeOff], points: list[_Points], delta: float, best: Enclosure
 ) -> Enclosure | None:
-    """Return the epsilon in `best` from points that approach the chord that contains the level, or None."""
+    """Return a narrower enclosure of the epsilon in `best`, or None.
+
+    The points approach the chord of the envelope that contains the level `delta`.
+    """
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
         if tangent is None:
@@ -200,7 +206,7 @@ def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
 
 
 def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
-    """Return the chord of the lower convex hull of all points that contains the level, or None without such a chord."""
+    """Return the chord of the lower convex hull of all points that contains the level `delta`, or None."""
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))

@@ -1,4 +1,4 @@
-"""Lower bounds of a composed curve with a wide enclosure, from its parts: a run reveals at least what a part does."""
+"""Lower bounds of a composed trade-off curve from its parts: a composition reveals at least what a part does."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ROUNDING: Final = 1e-13
 
 @final
 class DataProcessingBound(DelegatingCurve):
-    """Curve of `whole` with lower bounds of power, delta and epsilon that are at least those of `parts()`.
+    """Trade-off curve of `whole` with lower bounds of power, delta and epsilon that are at least those of its parts.
 
     Parameters
     ----------
     whole : AbstractTradeOff
-        Curve of the run, with certain evidence. Its upper bounds stay unchanged.
+        Curve of the composition, with certain evidence. Its upper bounds stay unchanged.
     parts : callable
         Builds the curves of the parts. The method is called, and the parts are evaluated, only for an enclosure wider
         than WIDE.
@@ -49,7 +49,7 @@ class DataProcessingBound(DelegatingCurve):
 
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
-        """Curves of the parts, built at their first use."""
+        """Trade-off curves of the parts of the composition, built at their first use."""
         return self._make_parts()
 
     @property
@@ -99,7 +99,7 @@ class DataProcessingBound(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute the power alone, because in a run that reveals nearly everything only the type II error is wide."""
+        """Compute the power alone. If a composition reveals nearly everything, only the type II error is wide."""
         found = self.curve.power_at(rate)
         if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
@@ -126,12 +126,12 @@ class DataProcessingBound(DelegatingCurve):
         if least <= found.lower:
             return found
         if least > found.upper + ROUNDING * (1 + abs(found.upper)):
-            raise NumericalFailure("a part tells more than the whole, beyond rounding")
+            raise NumericalFailure("a part reveals more than the whole, beyond rounding")
         return Enclosure(min(least, found.upper), found.upper, found.evidence)
 
 
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Raise the lower bounds at the true entries of `where`, up to the upper bounds."""
+    """Return `whole` with lower bounds raised to those of parts where `where` is true, up to the upper bounds."""
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
     for part in parts:
@@ -142,7 +142,7 @@ def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Reduce the upper bounds at the true entries of `where`, down to the lower bounds."""
+    """Return `whole` with upper bounds reduced to those of parts where `where` is true, down to the lower bounds."""
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()
     for part in parts:
@@ -153,7 +153,7 @@ def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _check_order(lower: FloatArray, upper: FloatArray) -> None:
-    """Raise NumericalFailure if bounds (logarithms) are out of order by more than rounding."""
+    """Raise NumericalFailure if bounds are out of order by more than rounding. The arguments are logarithms."""
     known = upper > -np.inf
     if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
-        raise NumericalFailure("a part tells more than the whole, beyond rounding")
+        raise NumericalFailure("a part reveals more than the whole, beyond rounding")

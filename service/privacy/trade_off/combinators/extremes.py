@@ -10,12 +10,12 @@ from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArra
 
 
 def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
-    """Return the enclosure of min(first, second), without decimals."""
+    """Return the enclosure of the smaller of two numbers, without decimal digits."""
     return _of_ends(min, first, second)
 
 
 def largest(first: Enclosure, second: Enclosure) -> Enclosure:
-    """Return the enclosure of max(first, second), with decimals where both have them."""
+    """Return the enclosure of the larger of two numbers, with decimal digits if both have them."""
     one, other = first.decimal, second.decimal
     return _of_ends(max, first, second, None if one is None or other is None else one.largest(other))
 
@@ -32,12 +32,12 @@ def _of_ends(
 
 
 def smaller(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-    """Return the enclosures of min(first, second), with logarithms where both have them."""
+    """Return the enclosures of the smaller of two numbers, element by element, with logarithms if both have them."""
     return _of_arrays(np.minimum, first, second)
 
 
 def larger(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-    """Return the enclosures of max(first, second), with logarithms where both have them."""
+    """Return the enclosures of the larger of two numbers, element by element, with logarithms if both have them."""
     return _of_arrays(np.maximum, first, second)
 
 

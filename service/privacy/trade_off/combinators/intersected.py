@@ -1,4 +1,4 @@
-"""Curve with two engines: the second engine serves where the first is wide, and both enclosures are intersected."""
+"""Trade-off curve with two engines. Where the first is wide, its enclosures are intersected with the second's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAINTEST = -690.0
 
 @final
 class Intersected(DelegatingCurve):
-    """Curve of `first`, intersected with the curve of `second()` where the enclosures are wider than `tolerance`.
+    """Trade-off curve of `first`, intersected with that of `second()` where enclosures are wider than `tolerance`.
 
     `counter` counts the uses of the second engine.
     """
@@ -99,7 +99,7 @@ class Intersected(DelegatingCurve):
         representable = wide & (log_ends(profile)[1] > FAINTEST)
         if (wide & ~representable).any():
             self._decline(WidthLimit.SMALL_TAIL)
-        wide = representable
+        wide = representable & [not self.curve.is_settled(each) for each in epsilon.tolist()]
         if not self._uses_second(int(wide.sum())):
             return profile
         return _tightened(profile, self.second.profile(epsilon[wide]), wide)
@@ -113,7 +113,7 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _uses_second(self, wide: int) -> bool:
-        """Return whether the second engine evaluates so many wide numbers."""
+        """Return whether the second engine evaluates this number of wide enclosures, and record if not."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
@@ -127,13 +127,16 @@ class Intersected(DelegatingCurve):
 
 
 def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) -> EnclosureArray:
-    """Return the first bounds in [0, 1], intersected with the second ones at the true entries of `where`."""
+    """Return the first bounds in [0, 1], intersected with the second bounds at the true entries of `where`."""
     lower, upper = _met(log_ends(first), log_ends(second), where)
     return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
 
 def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
-    """Return the intersected bounds. Raises NumericalFailure where they do not meet."""
+    """Return the intersection of two pairs of bounds at the true entries of `where`.
+
+    Raises NumericalFailure where the bounds do not meet.
+    """
     lower, upper = (end.copy() for end in first)
     lower[where], upper[where] = np.maximum(lower[where], second[0]), np.minimum(upper[where], second[1])
     if (lower > upper).any():

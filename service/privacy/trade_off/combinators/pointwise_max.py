@@ -1,4 +1,4 @@
-"""Curve of an attacker whom two curves bound at once: at every rate the curve with the smaller power holds."""
+"""Curve of an attacker whom two curves bound at once: at every false positive rate the smaller power holds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 @final
 class PointwiseMax(AbstractTradeOff):
-    """Curve max(f, g), which is convex like f and g; its power is the smaller power of both.
+    """Curve max(f, g) of type II errors, which is convex like f and g. Its power is the smaller power of both.
 
     Notes
     -----
@@ -85,7 +85,7 @@ class PointwiseMax(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu_limit(self) -> float:
-        """The smaller limit of both curves, because max(f, g) lies above both curves."""
+        """The smaller limit of mu of both curves, because max(f, g) lies above both curves."""
         known = ((curve, curve.global_gdp_mu) for curve in (self.first, self.second))
         return min(curve.global_gdp_mu_limit if mu is None else mu.upper for curve, mu in known)
 
@@ -140,7 +140,7 @@ class PointwiseMax(AbstractTradeOff):
         return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
-        """Enclose the rates at which lines of slope e^eps touch both curves."""
+        """Return the rates at which lines of slope e^eps touch the powers of both curves, with bounds."""
         places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
         rates: list[FloatArray] = []
         profiles: list[EnclosureArray] = []
@@ -159,7 +159,7 @@ class PointwiseMax(AbstractTradeOff):
         return _Touching(np.stack(rates), profiles[0], profiles[1])
 
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
-        """Return both bounds of ln delta where neither curve is known to hold, from the rate at which both cross."""
+        """Return bounds of ln delta where neither curve decides alone, from the rate at which both cross."""
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
         high = np.clip(scores.max(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -173,7 +173,7 @@ class PointwiseMax(AbstractTradeOff):
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
 
     def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the approximate crossings of the curves between these scores; no bound relies on them.
+        """Return approximate crossings of the curves between these normal scores of rates; no bound relies on them.
 
         The search is expensive, and most curves cross once. So the crossing in one interval serves all intervals that
         contain it. When the work limit is reached, the endpoint at which the curves are closer replaces the crossing.
@@ -193,7 +193,7 @@ class PointwiseMax(AbstractTradeOff):
         return crossing
 
     def _difference(self, scores: FloatArray) -> FloatArray:
-        """Return the approximate log ratio of powers, or of type II errors for large rates.
+        """Return the approximate log ratio of the powers of both curves, or of type II errors for large rates.
 
         The ratio is positive where the first attack is stronger.
         """
@@ -206,7 +206,7 @@ class PointwiseMax(AbstractTradeOff):
         return np.where(scores < 0, powers, errors)
 
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
-        """Return an upper bound of ln delta: the chord between the profiles at the slopes of both curves there."""
+        """Return an upper bound of ln delta by a chord between profiles, at both slopes where the curves cross."""
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
         between = (ends[0] < epsilon) & (epsilon < ends[1]) & np.isfinite(ends).all(axis=0)
@@ -256,7 +256,7 @@ class PointwiseMax(AbstractTradeOff):
 
 @dataclass(frozen=True, slots=True)
 class _Touching:
-    """Rates at which lines of slope e^eps touch both curves, and the profiles of both curves.
+    """Rates at which lines of slope e^eps touch the powers of two curves, and the profiles of both curves.
 
     `rates` holds the bounds of a_f, then of a_g, shape (4, n).
     """
@@ -289,7 +289,7 @@ class _Touching:
         return np.minimum(low, high), high
 
     def select(self, which: BoolArray) -> _Touching:
-        """Return the object for some of the epsilons."""
+        """Return the touching rates and profiles of both curves for some of the epsilons."""
         return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 

@@ -1,4 +1,4 @@
-"""Curve with numbers that were computed before, together with numbers of other curves."""
+"""Trade-off curve with numbers that were computed before, together with numbers of other curves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,19 @@ from service.privacy.trade_off.delegating import DelegatingCurve
 
 @final
 class Known(NamedTuple):
-    """Key of a number of a run: the direction (`reflected`: remove), the quantity, and its argument.
+    """Key of a known number of a curve: the direction, the quantity, and its argument.
 
+    Attributes
+    ----------
+    reflected : bool
+        Whether the direction is remove (swapped hypotheses).
+    quantity : str
+        What the number is.
+    at : float
+        Argument of the number.
+
+    Notes
+    -----
     The quantity `epsilon_cap` is an upper bound of epsilon. A `point` of a list is a power, with a `type_two_error` and
     a `log_slope`.
     """
@@ -32,7 +43,7 @@ _OF_POINTS: Final = ("type_two_error", "point", "log_slope")
 
 @final
 class PrefetchedCurve(DelegatingCurve):
-    """Curve with the numbers of `curve`; enclosures in `known` replace their computation."""
+    """Trade-off curve with the numbers of `curve`. Enclosures in `known` replace their computation."""
 
     is_capped = True
 

@@ -46,7 +46,7 @@ GOOD: Final = 1e-9
 def proved_power(
     alpha: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return bounds of the power at a rate, and bounds of the best threshold, from bounds of the profile.
+    """Return bounds of the power at a rate, and of the best threshold, from bounds of the privacy profile.
 
     Parameters
     ----------
@@ -74,9 +74,25 @@ def proved_power(
 def proved_error(
     power: float, c: FloatArray, log_low: FloatArray, log_high: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return bounds of the largest (power - delta(c)) e^-c and of its c; the expression rises, then falls in c.
+    """Return bounds of a type II error from the profile of the swapped hypotheses, and of the best threshold.
 
-    The arguments and results correspond to those of `proved_power`.
+    Parameters
+    ----------
+    power : float
+        1 - alpha, the number that is reached with swapped hypotheses.
+    c : array, shape (n,)
+        Rising thresholds in nats.
+    log_low, log_high : array, shape (n,)
+        Bounds of ln delta(c).
+
+    Returns
+    -------
+    (float, float, float, float)
+        Lower and upper bound of the largest (power - delta(c)) e^-c, then of the c that attains it.
+
+    Notes
+    -----
+    The expression rises, then falls in c.
     """
     shrunk, rounding = np.exp(-c), 4 * FUNCTION_ERROR
     least, most = np.exp(log_low) * (1 - rounding), np.exp(log_high) * (1 + rounding) + SMALLEST
@@ -96,7 +112,7 @@ def narrow_threshold(
     known: tuple[float, float],
     good: float = GOOD,
 ) -> tuple[float, float, float, float]:
-    """Return both bounds of a number and of the threshold that determines it.
+    """Return bounds of a number and of the threshold that determines it, by a search.
 
     Parameters
     ----------
@@ -110,6 +126,11 @@ def narrow_threshold(
         Bounds of the number that are known before.
     good : float
         Relative width at which the search stops.
+
+    Returns
+    -------
+    (float, float, float, float)
+        Lower and upper bound of the number, then of the threshold.
     """
     if is_spent():
         return *known, -math.inf, math.inf

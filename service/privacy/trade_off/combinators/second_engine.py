@@ -1,4 +1,4 @@
-"""Counter of the uses of a second engine, so that only answers that used it say so."""
+"""Counter of the uses of a second engine. Only answers that used the engine have its note."""
 
 from __future__ import annotations
 

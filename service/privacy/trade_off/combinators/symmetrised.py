@@ -29,7 +29,9 @@ NARROW = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Tangents:
-    """Bounds from the tangents at the slopes c of both curves, as arrays over alpha.
+    """Bounds from tangents of a symmetrised curve at the log slopes c of both curves, as arrays over alpha.
+
+    M(c) is the larger profile of both curves.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class _Tangents:
     first_active, second_active : array of bool
         Whether this curve surely has the larger profile at its own slope.
     log_at_zero, at_zero
-        Lower bound of delta(0): its logarithm, and the bound itself.
+        Logarithm of a lower bound of delta(0), and the bound itself.
     """
 
     candidates: tuple[tuple[FloatArray, FloatArray], ...]
@@ -53,14 +55,14 @@ class _Tangents:
 
 @final
 class Symmetrised(AbstractTradeOff):
-    """Curve min(f, g)**, the largest convex function below f and g = f^-1.
+    """Symmetrised curve: the largest convex function below f and its inverse g = f^-1.
 
     Notes
     -----
     This is C_p of Dong, Roth, Su 2022, for a sampled step. The profile is M = max(delta_f, delta_g). So power(alpha) =
     min_c h(c) with h(c) = M(c) + e^c alpha, which is convex in e^c. Every c gives an upper bound. Let c_f and c_g be
-    the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at c, h falls for
-    c < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
+    the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at c, h falls for c
+    < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
 
     - If f is active at c_f (or g at c_g), its tangent there is the answer, which is the power of this curve.
     - If c_f < 0 < c_g or conversely, 0 is the minimiser, since delta_f(0) = delta_g(0) for g = f^-1. The power is
@@ -160,7 +162,7 @@ class Symmetrised(AbstractTradeOff):
         return _placed(first, left, second)
 
     def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
-        """Return the points of the hull from the points of both curves at the same rates."""
+        """Return the points of the symmetrised curve from the points of both curves at the same rates."""
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)
@@ -185,7 +187,7 @@ class Symmetrised(AbstractTradeOff):
         return CurvePoints(errors, power, EnclosureArray(left, right))
 
     def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
-        """Evaluate both profiles at the slopes of both curves, each on the side that keeps its bound rigorous."""
+        """Return both profiles at the slopes of both curves, each on the side that keeps its bound rigorous."""
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
         second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
@@ -227,7 +229,10 @@ class Symmetrised(AbstractTradeOff):
         at_first: EnclosureArray,
         at_second: EnclosureArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Shrink [left, right] around the minimiser while the active curve is certain; then add the lower bound."""
+        """Bisect [left, right] around the best log slope while the larger profile is certain.
+
+        Return both endpoints and a lower bound.
+        """
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
             c = 0.5 * (left + right)
@@ -242,7 +247,7 @@ class Symmetrised(AbstractTradeOff):
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
-        """Return lower bounds of at most the upper bounds; only approximations and samples may be out of order."""
+        """Return `lowest`, reduced to at most `highest`. Only approximations and samples may be out of order."""
         if self.evidence.is_certain and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
         return np.minimum(lowest, highest)
@@ -331,7 +336,7 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return the points with `others` at the true entries of `at`."""
+    """Return the points with `others` in place of the true entries of `at`."""
     slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
     slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
     errors = placed(points.type_two_error, at, others.type_two_error)

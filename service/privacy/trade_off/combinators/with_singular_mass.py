@@ -1,8 +1,9 @@
-"""Curve whose hypotheses each have, with some probability, an output that the other hypothesis cannot have.
+"""Trade-off curve of steps that reveal everything with some probability.
 
-For the worst pair an (eps, delta)-DP step is an eps-DP step that reveals everything with probability delta (Kairouz,
-Oh, Viswanath 2015, Theorem 2.1). In a run the masses add up: with probability Delta = 1 - prod (1 - delta_i) at least
-one step reveals everything. Otherwise the run is that of the other parts of the steps.
+Each hypothesis then has an output that the other hypothesis cannot have (singular mass). For the worst pair an (eps,
+delta)-DP step is an eps-DP step that reveals everything with probability delta (Kairouz, Oh, Viswanath 2015, Theorem
+2.1). In a composition the masses add up: with probability Delta = 1 - prod (1 - delta_i) at least one step reveals
+everything. Otherwise the composition is that of the other parts of the steps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ LARGEST_FACTOR = 1e300
 @final
 @dataclass(frozen=True, slots=True)
 class SingularMass:
-    """Mass Delta and its complement 1 - Delta, each within a few ulps however small, and -ln(1 - Delta) in nats."""
+    """Probability Delta with which a composition reveals everything.
+
+    Attributes
+    ----------
+    mass, rest : Enclosure
+        Delta and 1 - Delta, each within a few units in the last place, however small.
+    exponent : float
+        -ln(1 - Delta), nats.
+    """
 
     mass: Enclosure
     rest: Enclosure
@@ -42,10 +51,11 @@ class SingularMass:
 
     @staticmethod
     def of(deltas: Iterable[tuple[float, int]]) -> SingularMass:
-        """Return the mass of steps that reveal everything with probability delta, given as (delta, count) pairs.
+        """Return the probability Delta that at least one step reveals everything, from (delta, count) pairs.
 
-        -ln(1 - Delta) = sum count -log1p(-delta) has positive terms, so that its relative error is at most 8 u plus a
-        few u. Every delta is in [0, 1]. A single step keeps its delta exactly.
+        A step reveals everything with probability delta. -ln(1 - Delta) = sum count -log1p(-delta) has positive terms,
+        so that its relative error is at most 8 u plus a few u (u = 2^-53). Every delta is in [0, 1]. A single step
+        keeps its delta exactly.
         """
         given = [(delta, count) for delta, count in deltas if delta > 0 and count > 0]
         if any(delta == 1 for delta, _ in given):
@@ -77,7 +87,9 @@ def _rest(exponent: float, side: int) -> float:
 
 @final
 class WithSingularMass(AbstractTradeOff):
-    """Curve f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, 0 above, for the curve g of the rest.
+    """Curve of a composition that reveals everything with probability Delta, and otherwise has the curve g.
+
+    It is f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, and 0 above.
 
     Notes
     -----
@@ -115,7 +127,7 @@ class WithSingularMass(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where mass lies outside the other hypothesis, because the power at rate 0 is positive."""
+        """Smallest mu for mu-GDP: infinite if everything may be revealed, because the power at rate 0 is positive."""
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 
     @property
@@ -162,7 +174,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both bounds of alpha/(1 - Delta), at most 1."""
+        """Return bounds of the rates alpha/(1 - Delta) of the curve without the mass Delta that reveals everything."""
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
         if high == 0:
             return alpha, alpha
@@ -193,7 +205,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(self.curve.profile(epsilon))
 
     def _raised(self, inner: EnclosureArray) -> EnclosureArray:
-        """Return Delta + (1 - Delta) x for enclosures of x."""
+        """Return Delta + (1 - Delta) x for enclosures x, where Delta is the probability that everything is revealed."""
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return inner

@@ -1,4 +1,4 @@
-"""Bounds that follow from the extreme log-likelihood ratios alone, for curves with any accuracy.
+"""Bounds of power, type II error and delta that follow from the extreme log-likelihood ratios alone.
 
 Let l <= L <= l' almost surely. If l' is finite, no mass of H1 lies outside H0. If l is finite, no mass of H0 lies
 outside H1. Therefore:
@@ -39,6 +39,11 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
         False positive rates in (0, 1).
     smallest, largest : float
         Bounds of the log-likelihood ratio in nats, of which one may be infinite.
+
+    Returns
+    -------
+    array, shape (n,)
+        Upper bounds.
     """
     with np.errstate(all="ignore"):
         log_alpha = np.log(alpha)
@@ -52,7 +57,20 @@ def log_power_cap(alpha: FloatArray, smallest: float, largest: float) -> FloatAr
 
 
 def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> FloatArray:
-    """Return a lower bound of ln f(alpha), with the parameters of `log_power_cap`."""
+    """Return a lower bound of ln f(alpha), the logarithm of the type II error.
+
+    Parameters
+    ----------
+    alpha : array of shape (n,)
+        False positive rates in (0, 1).
+    smallest, largest : float
+        Bounds of the log-likelihood ratio in nats, of which one may be infinite.
+
+    Returns
+    -------
+    array, shape (n,)
+        Lower bounds.
+    """
     with np.errstate(all="ignore"):
         log_rest = np.log1p(-alpha)
         by_smallest = log_rest + smallest
@@ -66,7 +84,20 @@ def log_error_floor(alpha: FloatArray, smallest: float, largest: float) -> Float
 
 
 def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
-    """Return an upper bound of ln delta(eps) for finite eps."""
+    """Return an upper bound of ln delta(eps), the logarithm of the privacy profile.
+
+    Parameters
+    ----------
+    epsilon : array of shape (n,)
+        Finite eps, nats.
+    largest : float
+        Upper bound of the log-likelihood ratio in nats.
+
+    Returns
+    -------
+    array, shape (n,)
+        Upper bounds; minus infinity for eps >= `largest`.
+    """
     with np.errstate(all="ignore"):
         share = -np.expm1(np.minimum(epsilon - largest, 0.0))
         # The rounding error of the difference is at most half an ulp of the larger operand.
@@ -75,9 +106,26 @@ def log_profile_cap(epsilon: FloatArray, largest: float) -> FloatArray:
 
 
 def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> EnclosureArray:
-    """Return bounds with upper bounds of at most e^log_cap.
+    """Return enclosures with upper bounds reduced to a cap.
 
-    Raises NumericalFailure if `certain` bounds contradict the cap by more than rounding.
+    Parameters
+    ----------
+    bounds : EnclosureArray
+        Numbers in [0, 1].
+    log_cap : array
+        Logarithms of the cap.
+    certain : bool
+        Whether the bounds are proved.
+
+    Returns
+    -------
+    EnclosureArray
+        Enclosures below e^log_cap.
+
+    Raises
+    ------
+    NumericalFailure
+        If certain bounds contradict the cap by more than rounding.
     """
     with np.errstate(all="ignore"):
         cap = np.where(log_cap == -np.inf, 0.0, np.minimum(np.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0))
@@ -87,9 +135,26 @@ def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> Enclos
 
 
 def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> EnclosureArray:
-    """Return bounds with lower bounds of at least e^log_floor.
+    """Return enclosures with lower bounds raised to a floor.
 
-    Raises NumericalFailure if `certain` bounds contradict the floor by more than rounding.
+    Parameters
+    ----------
+    bounds : EnclosureArray
+        Numbers in [0, 1].
+    log_floor : array
+        Logarithms of the floor.
+    certain : bool
+        Whether the bounds are proved.
+
+    Returns
+    -------
+    EnclosureArray
+        Enclosures above e^log_floor.
+
+    Raises
+    ------
+    NumericalFailure
+        If certain bounds contradict the floor by more than rounding.
     """
     with np.errstate(all="ignore"):
         floor = np.maximum(np.exp(log_floor) * (1 - 2.0**-50) - SMALLEST, 0.0)
@@ -97,7 +162,20 @@ def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> Enc
 
 
 def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
-    """Return certain powers that are at least alpha in (0, 1), the power of a guess."""
+    """Return powers that are at least those of a guess.
+
+    Parameters
+    ----------
+    power : EnclosureArray
+        Certain powers.
+    alpha : array
+        False positive rates in (0, 1), the powers of a guess.
+
+    Returns
+    -------
+    EnclosureArray
+        Powers with lower bounds of at least alpha.
+    """
     below = power.lower < alpha
     if not below.any():
         return power
@@ -106,7 +184,20 @@ def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
 
 
 def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
-    """Return certain type II errors that are at most 1 - alpha, the error of a guess."""
+    """Return type II errors that are at most those of a guess.
+
+    Parameters
+    ----------
+    error : EnclosureArray
+        Certain type II errors.
+    alpha : array
+        False positive rates in (0, 1); a guess has the error 1 - alpha.
+
+    Returns
+    -------
+    EnclosureArray
+        Errors with upper bounds of at most 1 - alpha.
+    """
     rest = 1 - alpha
     rest = np.where(1 - rest > alpha, np.nextafter(rest, 2.0), rest)
     above = error.upper > rest
@@ -117,7 +208,20 @@ def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
 
 
 def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
-    """Return the number with an upper bound of at most e^log_cap."""
+    """Return a number with its upper bound reduced to a cap.
+
+    Parameters
+    ----------
+    number : Enclosure
+        A number in [0, 1].
+    log_cap : float
+        Logarithm of the cap.
+
+    Returns
+    -------
+    Enclosure
+        The number, at most e^log_cap.
+    """
     cap = 0.0 if log_cap == -math.inf else min(math.exp(log_cap) * (1 + 2.0**-50) + SMALLEST, 1.0)
     known = number.log_upper
     if cap >= number.upper and (known is None or known <= log_cap):
@@ -127,7 +231,20 @@ def capped_number(number: Enclosure, log_cap: float) -> Enclosure:
 
 
 def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
-    """Return one power that is at least `rate`, the power of a guess, and at most 1."""
+    """Return one power that is at least that of a guess.
+
+    Parameters
+    ----------
+    power : Enclosure
+        A certain power.
+    rate : float
+        False positive rate, the power of a guess.
+
+    Returns
+    -------
+    Enclosure
+        The power in [rate, 1].
+    """
     if rate <= power.lower and power.upper <= 1:
         return power
     bounds = power_of_guess(EnclosureArray.of(power), np.array([rate]))
@@ -135,7 +252,7 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
 
 
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return the bounds with upper bounds of at most `most`, and lower bounds that do not exceed them."""
+    """Return enclosures with upper bounds reduced to `most`, and lower bounds that do not exceed them."""
     upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
     if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
         return EnclosureArray(bounds.lower, upper, bounds.log_lower, log_upper)
@@ -144,7 +261,7 @@ def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | No
 
 
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return the bounds with lower bounds of at least `least`, and upper bounds that are not below them."""
+    """Return enclosures with lower bounds raised to `least`, and upper bounds that are not below them."""
     lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
     if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):
         return EnclosureArray(lower, bounds.upper, log_lower, bounds.log_upper)
@@ -153,14 +270,14 @@ def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | N
 
 
 def _picked(pick: np.ufunc, logs: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
-    """Return the picked logarithms, or `logs` where either argument is absent."""
+    """Return pick(logs, other), a minimum or maximum of logarithms, or `logs` if either argument is None."""
     return logs if logs is None or other is None else pick(logs, other)
 
 
 def _crossed(
     lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
 ) -> bool:
-    """Return whether some bounds are out of order.
+    """Return whether some lower bound exceeds its upper bound.
 
     Raises NumericalFailure if rounding does not explain the order of certain bounds.
     """
@@ -182,7 +299,9 @@ def _crossed(
 
 def _contradiction(lower: FloatArray, upper: FloatArray) -> NumericalFailure:
     ends = f"[{float(lower[0])!r}, {float(upper[0])!r}]"
-    return NumericalFailure(f"an enclosure contradicts the extreme log-likelihood ratios or who guesses: {ends}")
+    return NumericalFailure(
+        f"an enclosure contradicts the extreme log-likelihood ratios or the curve of guessing: {ends}"
+    )
 
 
 def _as_number(bounds: EnclosureArray, number: Enclosure) -> Enclosure:

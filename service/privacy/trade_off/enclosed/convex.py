@@ -19,9 +19,20 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def minimiser(c: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the last c at which a function is proved to fall, and the first c at which it is proved to rise.
+    """Return the interval in which a function that falls and then rises is proved to have its minimum.
 
-    The function falls, then rises, along the last axis. The results are infinite where nothing is proved.
+    Parameters
+    ----------
+    c : array, shape (..., n)
+        Points, rising along the last axis.
+    low, high : array, shape (..., n)
+        Bounds of the function.
+
+    Returns
+    -------
+    (array, array)
+        Last c at which the function is proved to fall, and first c at which it is proved to rise, shape (...). They are
+        infinite where nothing is proved.
     """
     falls, rises = low[..., :-1] > high[..., 1:], low[..., 1:] > high[..., :-1]
     return np.where(falls, c[..., :-1], -np.inf).max(axis=-1), np.where(rises, c[..., 1:], np.inf).min(axis=-1)
@@ -29,18 +40,18 @@ def minimiser(c: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatAr
 
 @np.errstate(all="ignore")
 def convex_minimum(x: FloatArray, low: FloatArray, high: FloatArray, margin: float) -> FloatArray:
-    """Return a lower bound of the minimum of a convex function over all x.
+    """Return a lower bound of the minimum of a convex function over all x, from enclosures at points.
 
     Parameters
     ----------
-    x, low, high
+    x, low, high : array
         Points, rising along the last axis, and enclosures of the function; shape (..., n), n >= 3.
-    margin
+    margin : float
         Factor >= 1 that covers the rounding of the ratio of two neighbouring differences of x, and of a product.
 
     Returns
     -------
-    least
+    array
         Shape (...). Minus infinity where the function is not proved to fall to the second point and to rise from the
         last but one, where points coincide, and where something is not a number.
     """

@@ -88,7 +88,7 @@ def decreasing_root(
 def decreasing_root_near(
     log_end: Callable[[float, int], float], level: float, guess: float, radius: float, high: float
 ) -> Enclosure | None:
-    """Enclose the same root in [0, high] with a few single evaluations, or return None if the guess is not good.
+    """Enclose the root of a decreasing function in [0, high] near a good guess, with a few evaluations.
 
     Parameters
     ----------
@@ -102,6 +102,11 @@ def decreasing_root_near(
         Distance of the first two points from the guess.
     high : float
         A known upper bound of the root.
+
+    Returns
+    -------
+    Enclosure or None
+        The root. None if the guess is not good.
     """
     target = math.log(level)
     slack = 4 * UNIT_ROUNDOFF * (1 - target)
@@ -124,14 +129,28 @@ def increasing_root(
 ) -> Enclosure:
     """Enclose the largest x in [low, high] with function(x) <= level, for an increasing function.
 
-    The arguments are those of `decreasing_root`.
+    Parameters
+    ----------
+    function : callable
+        Returns enclosures of the function, with values in [0, 1], at an array of points.
+    level : float
+        In (0, 1).
+    low, high : float
+        The true function satisfies function(low) <= level < function(high). The enclosures need not show this.
+    evidence : Evidence
+        The evidence of `function`.
+
+    Returns
+    -------
+    Enclosure
+        The root.
     """
     mirrored = decreasing_root(lambda points: function(-points), level, -high, -low, evidence)
     return Enclosure(-mirrored.upper, -mirrored.lower, mirrored.evidence)
 
 
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
-    """Return the error of the root that the width of the enclosure allows: at least two units in the last place."""
+    """Return the error of a root that the width of the enclosures allows: at least two units in the last place."""
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])
     if not (math.isfinite(drop) and math.isfinite(spread)) or drop <= 0:
@@ -140,7 +159,7 @@ def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) ->
 
 
 def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
-    """Return the root by inverse interpolation (Neville) before grid[index], or the midpoint if interpolation fails."""
+    """Return the root before grid[index] by inverse interpolation (Neville), or the midpoint if interpolation fails."""
     chosen = _spread_out(grid, index)
     points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
     if all(map(math.isfinite, values)) and len(set(values)) == len(values):
@@ -154,7 +173,7 @@ def _interpolated(grid: list[float], readings: list[float], index: int, low: flo
 
 
 def _spread_out(grid: list[float], index: int) -> list[int]:
-    """Return indices of up to three points on either side of a gap whose differences exceed the noise."""
+    """Return indices of up to three points on either side of a gap, whose distances exceed the noise."""
     apart = 0.5 * (grid[index] - grid[index - 1])
     before, after = [index - 1], [index]
     for at in range(index - 2, -1, -1):

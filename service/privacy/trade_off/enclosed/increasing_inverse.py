@@ -22,7 +22,7 @@ WIDER: Final = 16.0
 def certified_inverse(
     function: BoundedFunction, target: FloatArray, guess: FloatArray, off: FloatArray | float = 0.0
 ) -> Ends:
-    """Return both bounds of x with f(x) = target near a guess, for an increasing f.
+    """Return (lower, upper) bounds of the x with f(x) = target near a guess, for an increasing f.
 
     Parameters
     ----------
@@ -54,9 +54,21 @@ def certified_inverse(
 
 @np.errstate(all="ignore")
 def increasing_roots(function: BoundedFunction, target: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return uncertified roots of f = target between `low` and `high`.
+    """Return uncertified roots of f = target for an increasing f.
 
-    The root is an endpoint where f - target has one sign at both endpoints.
+    Parameters
+    ----------
+    function : callable
+        Returns both bounds of f at an array of points.
+    target : array, shape (n,)
+        Values of f.
+    low, high : array, shape (n,)
+        Intervals of the search.
+
+    Returns
+    -------
+    array, shape (n,)
+        Approximate roots. A root is an endpoint if f - target has one sign at both endpoints.
     """
 
     def excess(x: FloatArray) -> FloatArray:

@@ -23,7 +23,18 @@ LEAST_SCORE, LARGEST_SCORE = -37.5, 8.2
 
 
 def quotient(numerator: float, denominator: float) -> Enclosure:
-    """Enclose numerator / denominator: exactly for a power of two as denominator, otherwise within one ulp."""
+    """Enclose a quotient of two doubles.
+
+    Parameters
+    ----------
+    numerator, denominator : float
+        Exact numbers.
+
+    Returns
+    -------
+    Enclosure
+        Exact for a power of two as denominator, otherwise within one unit in the last place.
+    """
     value = numerator / denominator
     if math.frexp(denominator)[0] == 0.5:
         return Enclosure.point(value)
@@ -31,15 +42,54 @@ def quotient(numerator: float, denominator: float) -> Enclosure:
 
 
 def around(value: float, ulps: int = 1) -> Enclosure:
-    """Enclose a number from its computed value with an error of at most `ulps` units in the last place."""
+    """Enclose a number from its computed value.
+
+    Parameters
+    ----------
+    value : float
+        Computed value.
+    ulps : int
+        Largest error in units in the last place.
+
+    Returns
+    -------
+    Enclosure
+        Bounds on both sides of the value.
+    """
     return Enclosure(below(value, ulps), above(value, ulps), Evidence.EXACT)
 
 
 def below(value: float, ulps: int = 1) -> float:
-    """Return `value` lowered by `ulps` units in the last place."""
+    """Return a number lowered by some units in the last place.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    ulps : int
+        Number of units.
+
+    Returns
+    -------
+    float
+        The lowered number.
+    """
     return math.nextafter(value, -math.inf) if ulps == 1 else value - ulps * math.ulp(value)
 
 
 def above(value: float, ulps: int = 1) -> float:
-    """Return `value` raised by `ulps` units in the last place."""
+    """Return a number raised by some units in the last place.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    ulps : int
+        Number of units.
+
+    Returns
+    -------
+    float
+        The raised number.
+    """
     return math.nextafter(value, math.inf) if ulps == 1 else value + ulps * math.ulp(value)

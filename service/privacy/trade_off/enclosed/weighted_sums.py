@@ -20,9 +20,9 @@ SMALL: Final = 1e-290
 
 
 class WeightedSums:
-    """Sums of w_i x_i over the first axis of arrays, for weights w_i that sum to 1.
+    """Sums of w_i x_i over the first axis of arrays, for positive weights w_i that sum to 1.
 
-    The relative error is a few u, or a few u per unit of the logarithm for sums of logarithms.
+    The relative error is a few u (u = 2^-53), or a few u per unit of the logarithm for sums of logarithms.
     """
 
     def __init__(self, weights: Sequence[Fraction]) -> None:
@@ -32,13 +32,41 @@ class WeightedSums:
         self._error = (len(weights) + 4) * UNIT_ROUNDOFF
 
     def linear(self, values: FloatArray, side: int) -> FloatArray:
-        """Return the weighted sum of values >= 0, rounded down (side -1) or up (side 1)."""
+        """Return the weighted sum of numbers, rounded outwards.
+
+        Parameters
+        ----------
+        values : array, shape (weights, ...)
+            Numbers x_i >= 0.
+        side : int
+            -1 to round down, 1 to round up.
+
+        Returns
+        -------
+        array, shape (...)
+            sum w_i x_i.
+        """
         total = np.tensordot(self._light if side < 0 else self._heavy, values, axes=1)
         step = SMALLEST * len(self._logs) * (values > 0).any(axis=0)
         return np.maximum(total * (1 + side * self._error) + side * step, 0.0)
 
     def logs(self, logs: FloatArray, total: FloatArray, side: int) -> FloatArray:
-        """Return ln sum w_i e^{logs_i}, at most 0, from the sum `total` itself where this is a normal double."""
+        """Return the logarithm of a weighted sum, from the sum itself where it is a normal double.
+
+        Parameters
+        ----------
+        logs : array, shape (weights, ...)
+            ln x_i <= 0.
+        total : array, shape (...)
+            The sum itself, from `linear`.
+        side : int
+            -1 to round down, 1 to round up.
+
+        Returns
+        -------
+        array, shape (...)
+            ln sum w_i x_i, at most 0.
+        """
         terms = logs + self._logs.reshape(-1, *(1 for _ in logs.shape[1:]))
         value: FloatArray = np.logaddexp.reduce(terms, axis=0)
         error = self._error + SLACK * (1 + np.where(np.isfinite(value), np.abs(value), 0.0))
@@ -47,20 +75,58 @@ class WeightedSums:
         return np.minimum(np.where(total > SMALL, by_sum, summed), 0.0)
 
     def of_logs(self, logs: FloatArray, side: int) -> FloatArray:
-        """Return ln sum w_i e^{logs_i} from the logarithms alone."""
+        """Return the logarithm of a weighted sum, from logarithms alone.
+
+        Parameters
+        ----------
+        logs : array, shape (weights, ...)
+            ln x_i.
+        side : int
+            -1 to round down, 1 to round up.
+
+        Returns
+        -------
+        array, shape (...)
+            ln sum w_i x_i.
+        """
         return self.logs(logs, self.linear(np.exp(logs) * (1 + side * FUNCTION_ERROR), side), side)
 
 
 def log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """Return ln(e^first + e^second), rounded down (side -1) or up (side 1)."""
+    """Return ln(e^first + e^second), the logarithm of a sum.
+
+    Parameters
+    ----------
+    first, second : array
+        Logarithms of the terms, of compatible shapes.
+    side : int
+        -1 to round down, 1 to round up.
+
+    Returns
+    -------
+    array
+        The logarithm.
+    """
     value = np.logaddexp(first, second)
     return value + side * SLACK * np.where(np.isfinite(value), 1 + np.abs(value), 0.0)
 
 
 def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int) -> FloatArray:
-    """Return ln(e^log_value + e^c shift), rounded down (side -1) or up (side 1).
+    """Return ln(e^log_value + e^c shift), the logarithm of a moved number.
 
-    The result is minus infinity where the argument is negative. An infinite c gives no bound.
+    Parameters
+    ----------
+    log_value : array
+        Logarithm of the number.
+    c, shift : array
+        The number moves by e^c shift, up or down.
+    side : int
+        -1 to round down, 1 to round up.
+
+    Returns
+    -------
+    array
+        The logarithm; minus infinity where the argument is negative. An infinite c gives no bound.
     """
     log_shift = c + log(np.abs(shift))
     error = SLACK * (4 + np.abs(c) + np.abs(log_shift))
@@ -74,5 +140,5 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
 
 
 def _log_of(weight: Fraction) -> float:
-    """Return ln of a weight that may be too small for a double."""
+    """Return ln of an exact weight that may be too small for a double."""
     return math.log(float(weight)) if weight > SMALL else math.log(weight.numerator) - math.log(weight.denominator)

@@ -1,4 +1,4 @@
-"""Mixture over a family of curves that rises with a parameter, between two mixtures of finitely many curves."""
+"""Mixture over a family of curves whose power rises with a parameter, between two mixtures of finitely many curves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,15 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Curve of the family, with its weights in the lower and the upper mixture; one weight may be 0."""
+    """Curve of a rising family, with its weights in the lower and the upper mixture.
+
+    Attributes
+    ----------
+    curve : AbstractTradeOff
+        The curve.
+    below, above : Fraction
+        Weights; one of them may be 0.
+    """
 
     curve: AbstractTradeOff
     below: Fraction
@@ -45,9 +53,9 @@ class BracketedMixture(AbstractTradeOff):
     Notes
     -----
     Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i. power(alpha) = min
-    over c of delta(c) + e^c alpha, and every c gives an upper bound. On a cell [c, c'] of levels the power is at least
-    delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute accuracy of the power;
-    the inverse curve has the accuracy at the other end. Chords between enclosures bound the slopes.
+    over c of delta(c) + e^c alpha, and every c gives an upper bound. On an interval (cell) [c, c'] of levels the power
+    is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute accuracy of
+    the power; the inverse curve has the accuracy at the other end. Chords between enclosures bound the slopes.
     """
 
     def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:
@@ -135,7 +143,7 @@ class BracketedMixture(AbstractTradeOff):
         return CurvePoints(error, EnclosureArray.from_logs(log_low[0], log_high[0]), slope)
 
     def _log_powers(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both bounds of ln power, from profiles at levels that approach the slopes there."""
+        """Return (lower, upper) bounds of ln power, from profiles at levels c that approach the log slopes there."""
         levels = self._first_levels(alpha)
         low, high = log_ends(self.profile(levels))
         log_alpha = np.log(alpha)[:, None]
@@ -161,7 +169,7 @@ class BracketedMixture(AbstractTradeOff):
         return np.minimum(lower, upper), upper
 
     def _first_levels(self, alpha: FloatArray) -> FloatArray:
-        """Return levels around the slopes of the extreme parts at the rates."""
+        """Return first levels (log slopes) around those of the extreme parts at the false positive rates."""
         slopes = [part.curve.points(alpha).log_slope for part in (self._below[0], self._below[-1])]
         ends = np.concatenate([end for slope in slopes for end in (slope.lower, slope.upper)])
         ends = ends[np.isfinite(ends)]

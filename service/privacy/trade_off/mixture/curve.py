@@ -50,6 +50,11 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
         Curves of the parts. The result keeps their sources and notes.
     source, reason : str
         The theorem, and the note of the result.
+
+    Returns
+    -------
+    TradeOffPair
+        Curves of the mixture in both directions.
     """
 
     def mix(*curves: AbstractTradeOff) -> AbstractTradeOff:
@@ -85,7 +90,7 @@ class MixtureTradeOff(AbstractTradeOff):
     """
 
     def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
-        """Build the mixture from (weight, curve) pairs, with positive weights of the exact sum 1."""
+        """Set up the mixture of (weight, curve) pairs, with positive weights of the exact sum 1."""
         if not parts or sum(weight for weight, _ in parts) != 1:
             raise NumericalFailure("the weights of a mixture do not sum to 1")
         self.parts = tuple(parts)
@@ -117,7 +122,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where H1 has mass outside H0; otherwise None, because no closed form is known."""
+        """Smallest mu for mu-GDP: infinite if H1 has mass outside H0, otherwise None, as no closed form is known."""
         return Enclosure.point(math.inf) if self._singular.lower > 0 else None
 
     @override
@@ -130,12 +135,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Search of points for parts whose points are inexpensive."""
+        """Search of points of the mixture, for parts whose own points are inexpensive."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search of points for expensive parts: the first engine of each part, at levels that all parts share."""
+        """Search of points for expensive parts, by the first engine of each part at shared log slopes (levels)."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -194,7 +199,7 @@ class MixtureTradeOff(AbstractTradeOff):
         )
 
     def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return both bounds of ln f, ln power and the log slope, shape (2, n) each."""
+        """Return bounds of ln f, ln power and the log slope at these rates; three arrays of shape (2, n)."""
         shared = self._shared
         read = self._searched.read(alpha) if shared is None else shared.read(alpha)
         error, power = read.error, read.power
@@ -212,7 +217,7 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """Narrow bounds by the profiles at finite levels, and by the points of all parts at the rates themselves."""
+        """Narrow bounds of points by profiles at log slopes, and by points of all parts at the same rates."""
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:
@@ -237,7 +242,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve of the first engine, because a search cannot afford second engines and parts of a run."""
+    """Return the curve without its second engines and lower bounds from parts, which a search cannot afford."""
     if isinstance(curve, DataProcessingBound):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):

@@ -35,7 +35,7 @@ enclosures."""
 def best_level(
     steer: Steer, is_wide: Callable[[IndexArray], BoolArray], low: FloatArray, high: FloatArray, fine: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the approximate best level for each rate, and the distance between the levels of a proof.
+    """Return the approximate best level (log-likelihood ratio) for each rate, and the spacing for a proof.
 
     Parameters
     ----------
@@ -47,6 +47,11 @@ def best_level(
         Intervals of the search.
     fine : array of shape (n,)
         Share of the value of `steer` to which the minimum must be known.
+
+    Returns
+    -------
+    (array, array)
+        Levels and distances between the levels of a proof, shape (n,).
     """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(low), np.nan)
@@ -77,7 +82,10 @@ def best_level(
 
 
 def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Return rising levels (n, K) between both endpoints: equally spaced, or close to the vertex of a parabola."""
+    """Return rising levels (log-likelihood ratios) between both endpoints, shape (n, K).
+
+    They are equally spaced, or (`bent`) close to the vertex of a parabola.
+    """
     start, end = left[:, None], right[:, None]
     spread = start + LOOKS * (end - start)
     if not bent.any():
@@ -88,7 +96,7 @@ def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, ben
 
 
 def _parabola(levels: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return vertex and curvature of the parabola through the smallest value and its neighbours."""
+    """Return (vertex, curvature) of the parabola through the smallest value and its neighbours, shape (n,)."""
     rows, middle = np.arange(len(levels)), np.clip(least, 1, levels.shape[1] - 2)
     (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (levels, seen))
     with np.errstate(all="ignore"):

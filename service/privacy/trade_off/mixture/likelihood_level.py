@@ -35,7 +35,7 @@ SHORTEST: Final = -2.0
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Points of a curve where its slope is -e^c, as arrays over c.
+    """Points of a curve where its slope is -e^c, as arrays over the levels c.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class Level:
     most: FloatArray
 
     def loss(self, c: FloatArray) -> FloatArray:
-        """Return an upper bound of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)] at the rate a of `rows`.
+        """Return an upper bound of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)], the loss of the rate a of `rows`.
 
-        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most
-        (1 - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
+        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most (1
+        - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
         """
         ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
         steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))
@@ -68,14 +68,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class SearchStarts:
-    """Normal scores and rows of the first nodes of searches, on the curve and on its inverse."""
+    """Normal scores of rates, and points there, at which searches start, on the curve and on its inverse."""
 
     forward: tuple[FloatArray, FloatArray]
     backward: tuple[FloatArray, FloatArray] | None
 
 
 class LevelledCurve:
-    """Curve with points of a given slope.
+    """Trade-off curve with a search for points of a given slope.
 
     Rates up to 1/2 are searched on the curve, larger rates as type II errors of the inverse curve. So alpha and 1 -
     alpha, f and 1 - f all keep their relative accuracy.
@@ -91,7 +91,10 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope e^c for finite c of shape (n,); searches start at `nodes`."""
+        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+
+        Searches start at `nodes`.
+        """
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
         for forward, which in ((True, ahead), (False, ~ahead)):
@@ -100,7 +103,7 @@ class LevelledCurve:
         return Level(*rows)
 
     def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
-        """Return nodes of searches near the rates alpha, where the curve has the given points."""
+        """Return starting nodes of searches near the rates alpha, where the curve has the given points."""
         error = points.type_two_error
         return SearchStarts(
             self._nodes(special.ndtri(alpha), True),
@@ -116,7 +119,10 @@ class LevelledCurve:
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
     def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
-        """Return rows with approximately the slope, with a larger one, and with at most this slope: (3, ROWS, n)."""
+        """Return points with approximately the slope -e^c, a larger one, and at most this slope; shape (3, ROWS, n).
+
+        `forward` selects the curve itself, otherwise its inverse.
+        """
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
         search = FallingSearch(np.full(count, LEAST_SCORE), np.full(count, self._end(forward)), ROWS)
@@ -156,7 +162,7 @@ class LevelledCurve:
         return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
-        """Return rows at rates Phi(score), of the curve or of its inverse."""
+        """Return points (rows) at rates Phi(score), of the curve or of its inverse."""
         rate = special.ndtr(scores)
         points = (self._curve if forward else self._inverse).points(rate)
         rest, rest_error = 1 - rate, UNIT_ROUNDOFF
@@ -172,13 +178,13 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Rows at rate 0, left of every slope."""
+        """Points (rows) at false positive rate 0, left of every slope."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Rows at the first rate with f = 0, right of every slope."""
+        """Point (rows) at the first rate with f = 0, right of every slope."""
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(

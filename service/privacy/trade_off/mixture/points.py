@@ -1,4 +1,4 @@
-"""Points of a mixture of curves, from levels of the likelihood ratio that enclose those of the points.
+"""Points of a mixture of curves, from levels c of the log-likelihood ratio on both sides of the points.
 
 At a level c every part is at the point where its own slope is -e^c, and T(c) is the point of the mixture there. A
 search finds levels whose points lie on both sides of alpha. These points give three bounds:
@@ -53,12 +53,12 @@ UP, DOWN = 1 + 4 * UNIT_ROUNDOFF, 1 - 4 * UNIT_ROUNDOFF
 
 @dataclass(frozen=True, slots=True)
 class LogPoints:
-    """Bounds of points at some rates, and levels near the slope.
+    """Bounds of the points of a curve at n rates, and levels (log slopes) near the slope.
 
     Attributes
     ----------
     error, power, slope : array of shape (2, n)
-        Both bounds of ln f, ln power and the log slope.
+        Lower and upper bounds of ln f, ln power and the log slope.
     levels : array of shape (k, n)
         Levels near the slope.
     """
@@ -70,7 +70,7 @@ class LogPoints:
 
 
 class MixturePoints:
-    """Search of points of a mixture of curves with given weights; `singular` is the power of the mixture at rate 0."""
+    """Search of points of a mixture of curves with given weights. `singular` is the power of the mixture at rate 0."""
 
     def __init__(self, curves: Sequence[AbstractTradeOff], sums: WeightedSums, singular: Enclosure) -> None:
         self._curves, self._sums = tuple(curves), sums
@@ -80,7 +80,7 @@ class MixturePoints:
         self._end = np.array([1.0, 1.0, 0.0, 0.0, none, none, 0.0, 0.0, 0.0, none])
 
     def read(self, alpha: FloatArray) -> LogPoints:
-        """Return the points at rates strictly between 0 and 1."""
+        """Return the points of the mixture at rates strictly between 0 and 1, shape (n,)."""
         rest, small = 1 - alpha, alpha <= 0.5
         points = [curve.points(alpha) for curve in self._curves]
         nodes = [curve.nodes(alpha, part) for curve, part in zip(self._levelled, points, strict=True)]
@@ -107,7 +107,7 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return rows of the mixture at levels c, and rates that are surely below, and surely above, those points.
+        """Return points of the mixture where its slope is -e^c, and rates surely below and surely above them.
 
         The rates come with their complements.
         """
@@ -128,7 +128,10 @@ class MixturePoints:
         return mixed, surely_less, surely_more
 
     def _first_levels(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
-        """Return rising levels c; the slopes of the parts at alpha enclose that of the mixture."""
+        """Return rising log slopes c at which a search starts, from those of all parts at the rates.
+
+        They enclose the log slope of the mixture.
+        """
         lower = np.sort(np.stack([slope.lower for slope in slopes]), axis=0)
         upper = np.sort(np.stack([slope.upper for slope in slopes]), axis=0)
         if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
@@ -143,17 +146,17 @@ class MixturePoints:
 
 
 def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, small: BoolArray) -> FloatArray:
-    """Return ln(alpha/a), or for large a ln(b/rest) of the complements; the sign is exactly that of alpha - a."""
+    """Return ln(alpha/a), or for large a ln(b/rest) of the complements. Its sign is exactly that of alpha - a."""
     return np.where(small, np.log1p((alpha - a) / a), -np.log1p((rest - b) / b))
 
 
 def _enclosed(
     before: FloatArray, after: FloatArray, others: Sequence[FloatArray], alpha: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln f(alpha) and ln power(alpha), (2, n) each, from rows before and after alpha.
+    """Return bounds of ln f(alpha) and ln power(alpha), shape (2, n) each, from points before and after alpha.
 
     Rounding alone may put the rate of `after` before alpha. Then the point proves as much as the chord to it, which
-    only appears to be worse. The lines through the rows in `others`, which may contain NaN, count as well.
+    only appears to be worse. The lines through the points in `others`, which may contain NaN, count as well.
     """
     small = alpha <= 0.5
     ahead = _chosen(small, alpha - before[ALPHA_HIGH], before[REST_LOW] - rest)

@@ -1,7 +1,7 @@
-"""Points from levels of the likelihood ratio, for curves with only a profile, and for mixtures of expensive parts.
+"""Points of a curve from levels of the likelihood ratio, for curves with only a profile, and for mixtures.
 
-In a mixture all parts share the levels. Let g(k) = sum w_i delta_i(ln k), which is convex in k = e^c. Let g' be the
-corresponding sum for the swapped hypotheses. Then
+In a mixture of expensive parts all parts share the levels. Let g(k) = sum w_i delta_i(ln k), which is convex in k =
+e^c. Let g' be the corresponding sum for the swapped hypotheses. Then
 
     power(alpha) = min_k g(k) + k alpha,        f(alpha) = max_k k (1 - alpha - g'(1/k)).
 
@@ -59,7 +59,7 @@ LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(slots=True)
 class _Found:
-    """Bounds of ln power, ln f and the level at some rates, (2, n) each, which only tighten."""
+    """Bounds of ln power, ln f and the log slope (level) at n rates, shape (2, n) each. They only tighten."""
 
     power: FloatArray
     error: FloatArray
@@ -99,12 +99,12 @@ class _Recorded(Generic[Recorded]):
 
 
 class SharedLevels:
-    """Search of points of a curve from its profile.
+    """Search of the points of a curve from its privacy profile.
 
     Parameters
     ----------
     profile, mirrored : LogProfile
-        Both bounds of ln delta, for the hypotheses in order and swapped.
+        Functions that return both bounds of ln delta, for the hypotheses in order and swapped.
     start : callable
         Returns bounds of the points that are known before. The search for levels stays between the bounds of the slope.
     """
@@ -125,14 +125,14 @@ class SharedLevels:
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
     def points(self, alpha: FloatArray) -> CurvePoints:
-        """Return the points of `read` as points of a curve."""
+        """Return the points of the curve at rates strictly between 0 and 1, as CurvePoints."""
         with np.errstate(all="ignore"):
             read = self.read(alpha)
         error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """Return points at rates strictly between 0 and 1.
+        """Return log bounds of points at rates strictly between 0 and 1, shape (n,).
 
         Without `with_error`, type II errors are only bounded by the powers.
         """
@@ -161,7 +161,10 @@ class SharedLevels:
     def _one_sided(
         self, alpha: FloatArray, low: FloatArray, high: FloatArray, found: _Found
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate intervals of the level; a wide interval around 0 is reduced to the side of the level."""
+        """Return approximate intervals (low, high) of the best level, a log-likelihood ratio.
+
+        A wide interval around 0 is reduced to one side.
+        """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
             seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.tile(ASIDE, (at.size, 1)))
@@ -172,9 +175,10 @@ class SharedLevels:
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at levels (n, K) for the rates at[some], and the widths of enclosures.
+        """Return approximate ln(g + k alpha) at log-likelihood ratios c of shape (n, K), and the widths of enclosures.
 
-        The enclosures narrow the bounds in `found`.
+        g is the profile at c, and k = e^c. The minimum over c is the power at the rates at[some]. The enclosures narrow
+        the bounds in `found`.
         """
         ends = tuple(end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         self._tighten_power(alpha[at[some]], levels, ends, found, at[some])
@@ -188,8 +192,9 @@ class SharedLevels:
     def _about_error(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')), which the best level minimises, and the widths of enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at log-likelihood ratios (n, K), and the widths of enclosures.
 
+        g' is the profile of the swapped hypotheses, and k = e^c. The best level for the rates at[some] minimises this.
         Where g' exceeds 1 - alpha, the returned value rises with the level. The enclosures narrow the bounds in
         `found`.
         """
@@ -207,7 +212,7 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds in `found` by levels around the best ones."""
+        """Narrow the bounds in `found` by evaluations at log-likelihood ratios around the best ones."""
         active = np.arange(len(alpha))
         active = active[found.wide(active, with_error=with_error)]
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
@@ -242,9 +247,10 @@ class SharedLevels:
         found: _Found,
         at: IndexArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Narrow the power by profiles at levels c (n, S).
+        """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
-        The results are the last level proved to be below the best one, and the first level proved to be above.
+        Return two arrays of shape (n,): the last level proved to be below the best one, and the first level proved to
+        be above.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))
@@ -264,7 +270,10 @@ class SharedLevels:
 
 
 def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
-    """Return the bounds of a guess and the extreme slopes; no slope k has k alpha > 1."""
+    """Return first bounds: those of a guess and of the extreme slopes of the curve.
+
+    No slope k has k alpha > 1.
+    """
     nothing, rest = np.full_like(alpha, -np.inf), np.log1p(-alpha)
     surely = 1 - alpha <= curve.reversed().singular_power.lower
     bottom = np.full_like(alpha, min(curve.smallest_log_ratio.lower, curve.largest_log_ratio.upper))
@@ -276,7 +285,7 @@ def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
 
 
 def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
-    """Return the bounds that all parts at one rate prove: the power from below, and f from above.
+    """Return first bounds: those that all parts at the rates prove, for the power from below and f from above.
 
     The slopes of the parts bound the level. Each slope lies between the slopes of the chords to (0, 0) and (1, 1).
     """
@@ -299,7 +308,7 @@ def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alph
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
 ) -> None:
-    """Narrow f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
+    """Narrow bounds of f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
     least, most = np.exp(ends[0]), np.exp(ends[1])
@@ -319,7 +328,7 @@ def _tighten_error(
 
 @np.errstate(all="ignore")
 def _exchange(found: _Found, at: IndexArray) -> None:
-    """Narrow power and type II error by the bounds that each implies for the other."""
+    """Narrow bounds of power and type II error by those that each implies for the other."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
         rest = -np.expm1(others[::-1])

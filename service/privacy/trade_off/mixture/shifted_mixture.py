@@ -1,4 +1,4 @@
-"""Curve of a run whose loss is that of a curve plus an independent loss with a few values.
+"""Trade-off curve of a composition whose loss is that of a curve plus an independent loss with a few values.
 
 Let the loss be R + A, where A is independent of R and has values a_j with masses q_j under H1. Given A = a, a test of
 level eps on the sum is one of level eps - a on R. So for every real eps
@@ -29,7 +29,7 @@ from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 @final
 @dataclass(frozen=True, slots=True)
 class Shifts:
-    """Values a_j of a loss and their masses, arrays of shape (K,).
+    """Law of a privacy loss with K values a_j and their masses.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Shifts:
 
     @staticmethod
     def of(two_point: tuple[tuple[float, int], ...]) -> Shifts:
-        """Return the sum of independent steps with losses +-eps, given as (eps, count) pairs.
+        """Return the law of the summed loss of independent steps with losses +-eps, given as (eps, count) pairs.
 
         Under H1 a step has the larger loss with probability 1/(1 + e^-eps).
         """
@@ -77,12 +77,12 @@ class Shifts:
 
 @final
 class ShiftedMixture(AbstractTradeOff):
-    """Trade-off curve of `rest` together with an independent loss of a few values.
+    """Trade-off curve of a composition: the curve `rest` together with an independent loss of a few values.
 
     Notes
     -----
     The relative width of the profile is that of `rest`. The width of power and type II error is 1e-9 with closed forms
-    (tested). A profile costs 2 K evaluations of the rest.
+    (tested). A profile costs 2 K evaluations of `rest` for K values.
     """
 
     def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:
@@ -127,7 +127,18 @@ class ShiftedMixture(AbstractTradeOff):
         return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
     def log_profile(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return both bounds of ln delta, each of shape (n,), from the rest at both bounds of each threshold."""
+        """Return bounds of the log profile.
+
+        Parameters
+        ----------
+        epsilon : array, shape (n,)
+            eps in nats.
+
+        Returns
+        -------
+        (array, array)
+            Lower and upper bounds of ln delta(eps), shape (n,), from `rest` at both bounds of each threshold.
+        """
         shifts = self.shifts
         thresholds = epsilon[:, None] - shifts.loss
         slack = shifts.loss_error + 2 * UNIT_ROUNDOFF * (np.abs(epsilon[:, None]) + np.abs(shifts.loss))

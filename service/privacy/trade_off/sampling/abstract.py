@@ -24,7 +24,7 @@ BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
 
 
 class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
-    """Base class of both directions: a base curve and a sample rate 0 < p < 1."""
+    """Base class of both directions of a sampled step: a base curve and a sampling rate 0 < p < 1."""
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:
         self.base, self.rate = base, sample_rate
@@ -33,7 +33,7 @@ class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
 
 
 class AbstractSampledAdd(AbstractSampled[BaseT]):
-    """Trade-off curve f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha) of the add direction.
+    """Trade-off curve of a sampled step in the add direction: f_p(alpha) = (1 - p)(1 - alpha) + p f(alpha).
 
     Notes
     -----
@@ -85,7 +85,7 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
 
 
 class AbstractSampledRemove(AbstractSampled[BaseT]):
-    """Inverse of f_p, the curve of the remove direction.
+    """Trade-off curve of a sampled step in the remove direction: the inverse of (1 - p)(1 - alpha) + p f(alpha).
 
     Notes
     -----
@@ -126,7 +126,7 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
 
 
 def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
-    """Return rest * exact + rate * truth, with every factor within u and exact > 0.
+    """Return rest * exact + rate * truth for enclosures of the truth, with every factor within one rounding.
 
     The sum has a positive term, so that it does not underflow and needs no logarithms.
     """
@@ -136,7 +136,7 @@ def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: f
 
 
 def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -> EnclosureArray:
-    """Return 1 - e^eps where eps <= ln(1 - p), because no likelihood ratio is smaller."""
+    """Return profiles with 1 - e^eps where eps <= ln(1 - p) (`below`), because no likelihood ratio is smaller."""
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles. Next to the limit the truth is larger by less than this slack.
     slack = 4 * FUNCTION_ERROR
@@ -144,11 +144,11 @@ def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """Return a log-likelihood ratio after sampling."""
+    """Return the enclosure of a log-likelihood ratio after sampling at a rate."""
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
 
 
 def negative(ratio: Enclosure) -> Enclosure:
-    """Return the log-likelihood ratio of the swapped hypotheses."""
+    """Return the negative of an enclosed log-likelihood ratio, that of the swapped hypotheses."""
     return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

@@ -40,14 +40,14 @@ MOST_PARTS: Final = 64
 @final
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cells in the order of rising l.
+    """Cells (intervals of the noise of a step) in the order of rising log-likelihood ratio l; K is their number.
 
     Attributes
     ----------
     log_mass, mean : array of shape (2, K)
-        Both bounds of ln w1 and of l_m.
+        Lower and upper bounds of ln w1, the mass under H1, and of the log mean ratio l_m.
     border : array of shape (2, K + 1)
-        Both bounds of l at the borders.
+        Lower and upper bounds of l at the borders.
     """
 
     log_mass: FloatArray
@@ -56,7 +56,7 @@ class Cells:
 
     @staticmethod
     def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
-        """Return cells whose means are within their borders.
+        """Return cells (intervals of the noise) whose mean log ratios lie within those at their borders.
 
         The borders replace means that rounding made unusable.
         """
@@ -64,7 +64,7 @@ class Cells:
         return Cells(log_mass, inside, border)
 
     def swapped(self) -> Cells:
-        """Return the cells of the swapped hypotheses: losses are -l, and the masses are those of H0."""
+        """Return the same cells for swapped hypotheses: log-likelihood ratios are -l, and masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):
             mass = self.log_mass - self.mean[::-1] + slack
@@ -72,7 +72,7 @@ class Cells:
         return Cells(mass[:, ::-1], -self.mean[::-1, ::-1], -self.border[::-1, ::-1])
 
     def upper_shares(self) -> FloatArray:
-        """Return upper bounds of tau, in [0, 1]; shape (K,)."""
+        """Return upper bounds of the shares tau of the masses at the upper borders, in [0, 1]; shape (K,)."""
         left, right, mean = self.border[0, :-1], self.border[1, 1:], self.mean[1]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.expm1(left - mean) / np.expm1(left - right) * (1 + 4 * FUNCTION_ERROR)
@@ -81,28 +81,38 @@ class Cells:
 
 
 class CellStep(ABC):
-    """Step with a likelihood ratio that does not fall in one real number, which is divided into cells."""
+    """Step whose likelihood ratio is a non-decreasing function of one real number, which is divided into cells."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate deviation of a weak loss, by which steps are ordered."""
+        """Approximate standard deviation of the privacy loss, by which steps are ordered."""
 
     @abstractmethod
     def first_borders(self) -> FloatArray:
-        """Return the borders of the cells before any refinement, from minus to plus infinity."""
+        """Return the first borders of the cells (intervals of the noise), from minus to plus infinity."""
 
     @abstractmethod
     def cells(self, borders: FloatArray) -> Cells:
-        """Return the cells between neighbours of rising `borders`, from minus to plus infinity."""
+        """Return the cells (intervals of the noise) between neighbouring `borders`, which include both infinities."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SampledShift(CellStep):
-    """Step with a law, a shift mu > 0 and a sample rate 0 < p <= 1, all exact."""
+    """Sampled step of a shifted noise law, divided into cells (intervals of the noise).
+
+    Attributes
+    ----------
+    law : LocationLaw
+        Noise law F.
+    shift : float
+        Exact shift mu > 0.
+    rate : float
+        Exact sampling rate p in (0, 1].
+    """
 
     law: LocationLaw
     shift: float
@@ -115,7 +125,7 @@ class SampledShift(CellStep):
 
     @override
     def first_borders(self) -> FloatArray:
-        """Return borders that include both modes, beyond which the ratio of Laplace laws is constant."""
+        """Return first borders that include both modes, beyond which the ratio of Laplace laws is constant."""
         reach = 0.0 if np.isfinite(self.law.log_ratio(np.array([np.inf]), self.shift)[0][0]) else REACH
         return spaced(-reach, self.shift + reach, [0.0, self.shift])
 
@@ -134,13 +144,13 @@ class SampledShift(CellStep):
 
 
 def spaced(low: float, high: float, modes: list[float]) -> FloatArray:
-    """Return borders at equal distances from low to high, at the given modes, and at both infinities."""
+    """Return borders of cells at equal distances from low to high, at the given modes, and at both infinities."""
     inner = np.linspace(low, high, FIRST - 1)
     return np.concatenate(([-np.inf], np.unique(np.append(inner, modes)), [np.inf]))
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
-    """Return the borders with those of the equal parts of every bounded cell."""
+    """Return finer borders of cells: each interval of the noise is divided into the given number of equal parts."""
     counts = np.clip(parts, 1, MOST_PARTS).astype(np.int64)
     counts[[0, -1]] = 1
     index = np.repeat(np.arange(len(counts)), counts)
@@ -152,7 +162,7 @@ def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
 
 
 def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
-    """Return bounds (2, n) of ln of the ratio of the densities of F(. - mu) and F, at infinity too."""
+    """Return bounds of ln of the ratio of the densities of F(. - mu) and F at points, at infinity too; shape (2, n)."""
     with np.errstate(invalid="ignore"):
         value, error = step.law.log_ratio(points, step.shift)
     known = np.where(np.isfinite(value), error, 0.0)
@@ -160,17 +170,17 @@ def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
 
 
 def _sampled(base: FloatArray, rate: float) -> FloatArray:
-    """Return bounds (2, n) of ln(1 - p + p e^b) from bounds of b."""
+    """Return bounds of ln(1 - p + p e^b) from bounds of b; shape (2, n)."""
     if rate == 1:
         return base
     return np.stack((sampled_log_ratio(base[0], rate).lower, sampled_log_ratio(base[1], rate).upper))
 
 
 def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
-    """Return bounds (2, K) of ln(F(b - mu) - F(a - mu)) for cells [a, b].
+    """Return bounds of ln of the masses F(b - mu) - F(a - mu) of cells [a, b], shape (2, K).
 
     The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F is small. `shift` is mu of either sign,
-    within 2 u.
+    within two roundings.
     """
     left, right = borders[:-1] - shift, borders[1:] - shift
     mirrored = left + right > 0
@@ -187,7 +197,10 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln F and its error at rounded points; the error is 0 at infinity, and ln F rises by at most 1 + |t|."""
+    """Return ln F and its error at rounded points, shape (n,).
+
+    The error is 0 at infinity, and ln F rises by at most 1 + |t|.
+    """
     inside = np.isfinite(points)
     within = np.where(inside, points, 0.0)
     value, error = law.log_cdf(within)

@@ -39,17 +39,21 @@ SHORT: Final = 1e-4
 @final
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """Step whose loss is divided into cells, with the order of the hypotheses.
+    """First of two independent steps, whose loss is divided into cells, with the order of the hypotheses.
 
-    `ends` holds the step with the lower and with the upper bound of its shift; the larger shift is easier to
-    distinguish.
+    Attributes
+    ----------
+    ends : tuple of CellStep
+        The step with the lower and with the upper bound of its shift. The larger shift is easier to distinguish.
+    swapped : bool
+        Whether the hypotheses are swapped.
     """
 
     ends: tuple[CellStep, CellStep]
     swapped: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
-        """Return the cells between neighbouring borders, for both bounds of the shift."""
+        """Return the cells (noise intervals) between neighbouring borders, for both bounds of the shift."""
         low = self.ends[0].cells(borders)
         high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.swapped(), high.swapped()) if self.swapped else (low, high)
@@ -57,9 +61,11 @@ class FirstStep:
 
 @final
 class Sums:
-    """Lower and upper sum over cells of the first step, with the curve `rest` of the other step.
+    """Lower and upper sum for the privacy profile of two steps, over cells (noise intervals) of the first step.
 
-    The sums bound the profile everywhere, and are close together where the cells are narrow.
+    `rest` is the curve of the other step.
+
+    Both sums bound the profile everywhere, and are close together where the cells are narrow.
     """
 
     def __init__(self, first: FirstStep, rest: AbstractTradeOff, borders: FloatArray) -> None:
@@ -69,15 +75,15 @@ class Sums:
         self._table = rest.table if isinstance(rest, GaussianMixtureTradeOff) else None
 
     def lower_parts(self, epsilon: float, side: int = -1) -> FloatArray:
-        """Return lower (-1) or upper (1) bounds of ln of the parts of the lower sum."""
+        """Return lower (side -1) or upper (1) bounds of the log terms of the lower sum, one for each cell."""
         return self.low.log_mass[0] + self._log_rest(epsilon, self.low.mean[0], side)
 
     def upper_parts(self, epsilon: float) -> FloatArray:
-        """Return upper bounds of ln of the parts of the upper sum."""
+        """Return upper bounds of the logarithms of the terms of the upper sum, one for each cell."""
         return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
 
     def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln of the parts of both sums; from a table, if there is one, without any bound."""
+        """Return approximate ln of the terms of both sums, from a table if there is one, without any bound."""
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)
         with np.errstate(invalid="ignore"):
@@ -88,7 +94,7 @@ class Sums:
         return lower, upper
 
     def _spread(self, logs: FloatArray) -> FloatArray:
-        """Return ln of the parts of the upper sum, from ln of the profile of the other step at the borders."""
+        """Return ln of the terms of the upper sum, from ln of the profile of the other step at the borders."""
         with np.errstate(divide="ignore"):
             parts: FloatArray = np.logaddexp(np.log1p(-self.shares) + logs[:-1], np.log(self.shares) + logs[1:])
         return self.high.log_mass[1] + parts
@@ -98,34 +104,34 @@ class Sums:
         return log_ends(self.rest.profile(epsilon - losses - side * slack))[(side + 1) // 2]
 
     def lower(self, epsilon: float, side: int = -1) -> float:
-        """Return a lower (-1) or upper (1) bound of ln of the lower sum."""
+        """Return a lower (side -1) or upper (1) bound of ln of the lower sum."""
         return _log_sum(self.lower_parts(epsilon, side), side)
 
     def upper(self, epsilon: float) -> float:
-        """Return an upper bound of ln of the upper sum."""
+        """Return an upper bound of the logarithm of the upper sum for the profile at one eps."""
         return _log_sum(self.upper_parts(epsilon), 1)
 
     def log_ends_at(self, epsilon: float) -> tuple[float, float]:
-        """Return both bounds of ln delta."""
+        """Return (lower, upper) bounds of ln delta(eps) at one eps."""
         return self.lower(epsilon), self.upper(epsilon)
 
     def profile(self, epsilon: FloatArray) -> EnclosureArray:
-        """Return enclosures of delta."""
+        """Return enclosures of the profile delta(eps), shape (n,)."""
         ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
         return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 
     def middle(self, epsilon: float) -> float:
-        """Return approximate ln delta, for searches."""
+        """Return approximate ln delta(eps) at one eps, for searches."""
         lower, upper = self.about_parts(epsilon)
         return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
     def lower_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln of the lower sum, which is itself a profile except for its total mass."""
+        """Return (lower, upper) bounds of ln of the lower sum, which is itself a profile except for its total mass."""
         low, high = (np.array([self.lower(float(each), side) for each in epsilon]) for side in (-1, 1))
         return low, high
 
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
-        """Return the approximate epsilons at which the sums reach delta, by the slope of the lower sum at `epsilon`."""
+        """Return approximate epsilons at which the lower and the upper sum reach delta, by the lower sum's slope."""
         near = SHORT * min(1 + epsilon, max(most - epsilon, SHORT))
         lower = self.lower(epsilon)
         slope = (lower - self.lower(epsilon + near)) / near
@@ -135,7 +141,7 @@ class Sums:
         return min(max(ends[0], 0.0), most), min(max(ends[1], 0.0), most)
 
     def refined(self, epsilon: float, target: float) -> Sums:
-        """Return sums with cells so narrow that both differ by about `target` at a threshold, relative to delta."""
+        """Return sums with cells so narrow that both differ by about `target` at one eps, relative to delta."""
         found = self
         for _ in range(MOST_ROUNDS):
             lower, upper = found.about_parts(epsilon)
@@ -157,7 +163,7 @@ class Sums:
 
 
 def _log_sum(parts: FloatArray, side: int) -> float:
-    """Return a lower (-1) or upper (1) bound of ln of a sum of positive parts."""
+    """Return a lower (-1) or upper (1) bound of ln of a sum of positive terms, given by their logarithms."""
     most = float(parts.max())
     if most == -math.inf:
         return most

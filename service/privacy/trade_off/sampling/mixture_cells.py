@@ -1,4 +1,4 @@
-"""Cells of the loss of a mixture of shifted Gaussians.
+"""Cells (intervals of the noise) of a step whose law is a mixture of shifted Gaussians.
 
 The masses of the cells are sums over the components with positive terms. The likelihood ratio increases
 (`trade_off/shifted/gaussian_mixture.py`).
@@ -22,7 +22,13 @@ from service.privacy.trade_off.shifted.location_law import NORMAL
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureInCells(CellStep):
-    """Step of a Gaussian mixture with the given curve."""
+    """Step of a Gaussian mixture that is divided into cells, intervals of the noise.
+
+    Attributes
+    ----------
+    curve : GaussianMixtureTradeOff
+        Trade-off curve of the step.
+    """
 
     curve: GaussianMixtureTradeOff
 
@@ -52,7 +58,10 @@ class MixtureInCells(CellStep):
 
 
 def _log_masses(components: NormalComponents, borders: FloatArray, sign: int) -> FloatArray:
-    """Return bounds (2, K) of ln of the masses of the cells; distances have a width of at most 2 u."""
+    """Return bounds of the log masses of the components in K cells (intervals of the noise), shape (2, K).
+
+    Distances have a width of at most two roundings.
+    """
     logs = [log_masses(NORMAL, borders, sign * distance) for distance in components.distances[0].tolist()]
     with np.errstate(divide="ignore"):
         return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + components.log_weights)), 0.0)

@@ -32,12 +32,12 @@ MOST_WIDENINGS = 60
 
 @final
 class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
-    """Add direction of a sampled shifted law."""
+    """Trade-off curve of a Poisson-sampled shifted law in the add direction."""
 
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the base: f_p >= f, and both are equal in the limit alpha -> 0 where L is unbounded."""
+        """mu of the base curve: the sampled curve lies above it, and both are equal in the limit alpha -> 0."""
         return self.base.global_gdp_mu
 
     @override
@@ -47,7 +47,7 @@ class PoissonSampledAdd(AbstractSampledAdd[AbstractShifted]):
 
 @final
 class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
-    """Remove direction of a sampled shifted law.
+    """Trade-off curve of a Poisson-sampled shifted law in the remove direction.
 
     Notes
     -----
@@ -59,7 +59,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the other direction, because g_mu is its own inverse."""
+        """mu of the curve of the other direction, because the curve of mu-GDP is its own inverse."""
         return self.base.global_gdp_mu
 
     @override
@@ -87,7 +87,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return certified bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
+        """Return certified (lower, upper) bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
         x, x_error = self.base.law.quantile(target)
         mu = self.base.shift.upper
         slack = 2 * x_error + SLACK * (np.abs(x) + mu)
@@ -107,7 +107,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         raise NumericalFailure("the threshold of a sampled step was not bracketed")
 
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift."""
+        """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift mu."""
         shift = self.base.shift
         moved = t + sign * shift.upper
         # The rounding of the sum and the width of the shift, on both sides.
@@ -122,7 +122,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _newton(
         self, target: FloatArray, sign: FloatArray, x: FloatArray, low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """Return an uncertified root by Newton on F^-1(rate(t)), which is nearly linear, inside a shrinking bracket."""
+        """Return an uncertified threshold t by Newton's method on F^-1(rate(t)), which is nearly linear."""
         law, mu = self.base.law, self.base.shift.upper
         t = np.where(sign < 0, low, high)
         with np.errstate(all="ignore"):

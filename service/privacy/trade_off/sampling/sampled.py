@@ -30,7 +30,7 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
-    """Add direction of a sampled step with any curve."""
+    """Trade-off curve of a sampled step with any base curve, in the add direction."""
 
     @property
     @override
@@ -46,7 +46,7 @@ class SampledAdd(AbstractSampledAdd[AbstractTradeOff]):
 
 @final
 class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
-    """Remove direction of a sampled step with any curve.
+    """Trade-off curve of a sampled step with any base curve, in the remove direction.
 
     Notes
     -----
@@ -81,10 +81,10 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds (2, n) of ln of the solved number, of ln of its complement, and of the log slope of the curve.
+        """Return bounds of the number that solves the equation for a rate, in logarithms, shape (2, n) each.
 
-        On the inverse curve the power solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p
-        power(a) = target.
+        The three arrays bound ln of the number, ln of its complement, and the log slope. On the inverse curve the power
+        solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p power(a) = target.
         """
         low, high = self._bracketed(target, inverse=inverse)
         curve = self.inverse if inverse else self.base
@@ -109,7 +109,7 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope
 
     def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
-        """Return rates at which the equation is proved to be below, and not to be below, its target."""
+        """Return rates of the base at which the solved equation is proved to be below, and not below, its target."""
         count = len(target)
         log_target = np.log(target)
 
@@ -135,7 +135,11 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return low, high
 
     def _weighed(self, rates: FloatArray, *, inverse: bool) -> EnclosureArray:
-        """Return the left side of the equation."""
+        """Return the left side of the solved equation, at rates of the inverse curve or of the base curve.
+
+        It is (1 - p) power(b) + p b at rates b of the inverse curve, and (1 - p) a + p power(a) at rates a of the base
+        curve.
+        """
         if inverse:
             return mixed_bounds(rates, self.rate, self.inverse.power(rates), self.rest)
         return mixed_bounds(rates, self.rest, self.base.power(rates), self.rate)

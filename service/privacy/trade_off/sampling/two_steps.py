@@ -1,4 +1,4 @@
-"""Two independent steps: the closed form of one step, evaluated at thresholds that the loss of the other step shifts.
+"""Trade-off curve of two independent steps: the closed form of one, at thresholds that the other's loss shifts.
 
 Sums that bound the profile (`loss_sums.py`) answer every question. Coarse sums locate the threshold, finer sums locate
 it more closely, and the finest sums prove both bounds. The lower sum is the profile of a pair except for its total
@@ -56,7 +56,7 @@ GOOD: Final = 1e-8
 
 @final
 class TwoSteps(AbstractTradeOff):
-    """Trade-off curve of a step whose loss is divided into cells, with any curve that has a closed-form profile.
+    """Trade-off curve of two independent steps: one divided into cells, the other with a closed-form profile.
 
     Notes
     -----
@@ -145,7 +145,7 @@ class TwoSteps(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute the power alone, without the level, which costs as much."""
+        """Compute the power alone, without the log slope, which costs as much."""
         known = None if is_spent() else self._power(rate)
         if known is None:
             return self._points_formula(np.array([rate])).power.at(0, self.evidence)
@@ -153,7 +153,7 @@ class TwoSteps(AbstractTradeOff):
         return with_logs(np.array([low]), np.array([high])).at(0, self.evidence)
 
     def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
-        """Return both bounds of the type II error, of the power and of the log slope at a rate.
+        """Return six numbers: lower and upper bound of the type II error, of the power, and of the log slope at a rate.
 
         With the slope k = e^c of the curve there, the power is the smallest delta(c) + k alpha, and the error is the
         largest (1 - alpha - delta'(-c)) k. Relative to the error, rounding has k times the weight in the second
@@ -176,7 +176,7 @@ class TwoSteps(AbstractTradeOff):
         return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
-        """Return both bounds of the power at a rate, and the approximate level there.
+        """Return (lower bound, upper bound) of the power at a rate, and the approximate log slope there.
 
         The result is None for a large power with a slope below 1.
         """
@@ -213,7 +213,7 @@ class TwoSteps(AbstractTradeOff):
         return low, high, near
 
     def _level(self, near: float, rate: float) -> tuple[float, float]:
-        """Return both bounds of the level c that minimises delta(c) + rate e^c, from values around it.
+        """Return (lower, upper) bounds of the log slope c that minimises delta(c) + rate e^c, from values around it.
 
         The sum is convex in e^c.
         """
@@ -233,7 +233,18 @@ class TwoSteps(AbstractTradeOff):
         return found[0], found[1]
 
     def rate_of(self, missed: float) -> tuple[float, float]:
-        """Return both bounds of the rate where the power is 1 - missed: the type II error of the swapped hypotheses."""
+        """Return bounds of the false positive rate at which the power is 1 - missed.
+
+        Parameters
+        ----------
+        missed : float
+            Type II error of the attack, in (0, 1).
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound of the rate, the type II error of the swapped hypotheses.
+        """
         power = 1 - missed
         bottom, top = self._levels(FARTHEST)
 
@@ -271,7 +282,10 @@ class TwoSteps(AbstractTradeOff):
     def _minimise(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
     ) -> tuple[Sums, float]:
-        """Minimise `steer`, refining the sums around the current minimum; `share` is the target divided by delta."""
+        """Return refined sums, and the threshold that minimises `steer`, a function of sums and threshold.
+
+        `share` is the required accuracy, relative to delta.
+        """
         sums = self._coarse
         near = _lowest(lambda c: steer(self._coarse, c), bottom, top)
         for stage in STAGES:
@@ -287,7 +301,7 @@ def _evaluate_finely(
     sums: Sums,
     near: float,
 ) -> tuple[float, float]:
-    """Return both bounds from `read` with fine cells near a threshold, and near the threshold of its own bound."""
+    """Return the (lower, upper) bound of a number that `read` evaluates, from sums with cells that become finer."""
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):
         sums = sums.refined(near, FINEST * share(sums, near))
@@ -310,7 +324,7 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """Return the approximate epsilon of a delta."""
+    """Return the approximate epsilon at which the profile has the logarithm `log_delta`."""
     if sums.middle(0.0) <= log_delta:
         return 0.0
     from scipy.optimize import brentq

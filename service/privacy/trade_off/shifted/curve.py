@@ -41,7 +41,7 @@ class AbstractShifted(AbstractSelfInverse):
 
     @cached_property
     def shift_ends(self) -> FloatArray:
-        """Both bounds of the shift as a column, for evaluations of lists."""
+        """Lower and upper bound of the shift as a column, shape (2, 1), for evaluations of lists."""
         return np.array([[self.shift.lower], [self.shift.upper]])
 
     @final
@@ -75,7 +75,7 @@ class AbstractShifted(AbstractSelfInverse):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_tail_end(self, x: float, x_error: float, shift: float, side: int) -> float:
-        """Return the lower (side -1) or upper (1) bound of ln F(x + shift)."""
+        """Return the lower (side -1) or upper (1) bound of ln F(x + shift), for x with the error `x_error`."""
         t = x + shift
         point = t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t))
         value, error = self.law.log_cdf(cast("FloatArray", point))  # Python floats are faster than `single`

@@ -1,4 +1,4 @@
-"""Trade-off curve of N(0, 1) against N(mu, 1)."""
+"""Trade-off curve of N(0, 1) against N(mu, 1), that of mu-GDP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ Difference = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArra
 
 
 def gaussian_curve(shift: Enclosure) -> AbstractTradeOff:
-    """Return the Gaussian curve g_mu; for mu = 0 exactly the curve of two equal laws."""
+    """Return the Gaussian trade-off curve g_mu for an enclosed shift mu.
+
+    For mu = 0 it is exactly the curve of two equal laws.
+    """
     return ApproximateDpTradeOff(0.0, 0.0) if shift.upper == 0 else GaussianTradeOff(shift)
 
 
@@ -89,7 +92,7 @@ class GaussianTradeOff(AbstractShifted):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_profile_end(self, epsilon: float, side: int) -> float:
-        """Return the lower (side -1) or upper (1) bound of ln delta(eps), 0 <= eps <= FAR mu."""
+        """Return the lower (side -1) or upper (1) bound of ln delta(eps) for 0 <= eps <= FAR mu."""
         value, error = self._log_profile_at(epsilon, self.shift.lower if side < 0 else self.shift.upper)
         return min(value + side * error, 0.0)
 
@@ -120,7 +123,10 @@ class GaussianTradeOff(AbstractShifted):
         return near if near is not None else decreasing_root(self._profile_formula, delta, 0.0, high)
 
     def _first_guess(self, delta: float, high: float) -> float:
-        """Return an approximate eps from delta = Phi(-a) (1 - R(b)/R(a)); the second factor varies little."""
+        """Return an approximate eps at which the profile is delta, from delta = Phi(-a) (1 - R(b)/R(a)).
+
+        R is the Mills ratio. The second factor varies little.
+        """
         mu = self.shift.upper
         a = high / mu - 0.5 * mu
         for _ in range(2):
@@ -131,7 +137,7 @@ class GaussianTradeOff(AbstractShifted):
         return min(max(mu * (a + 0.5 * mu), 0.0), high)
 
     def _newton(self, target: float, start: float) -> tuple[float, float]:
-        """Return an uncertified eps with ln delta(eps) = target, and the displacement that noise may cause.
+        """Return (approximate eps with ln delta(eps) = target, its possible displacement by rounding).
 
         ln delta is concave and falls. So all steps after the first one stay to the right of the root.
         """
@@ -178,7 +184,7 @@ def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
 
 
 def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
-    """Return the profile of a self-inverse curve at negative eps, from the profile at |eps|.
+    """Return the profile of a self-inverse curve at negative eps, from the profile `bounds` at |eps|.
 
     The formula 1 - e^eps + e^eps delta(-eps) has no cancellation.
     """
@@ -191,7 +197,10 @@ def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta(eps) and its absolute error for exact eps >= 0 and mu > 0, arrays or single numbers."""
+    """Return ln delta(eps) of N(0, 1) against N(mu, 1) and its absolute error, for exact eps >= 0 and mu > 0.
+
+    `difference` computes the difference of two Mills ratios.
+    """
     # Overflow and 0/0 occur only where a patch below replaces the result. Callers silence these warnings once.
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
@@ -214,10 +223,10 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 
 
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
-    """Return the result of `_log_profile` with `_difference` for Python floats, or None where a patch would be needed.
+    """Return ln delta(eps) and its absolute error for Python floats, or None in cases that need another formula.
 
-    The operations and their order are equal, and so are the doubles. Python floats are several times as fast as numbers
-    of NumPy.
+    The operations and their order are equal to those of `_log_profile`, and so are the doubles. Python floats are
+    several times as fast as numbers of NumPy.
     """
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
@@ -243,7 +252,7 @@ def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
 def _difference(
     a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return R(a) - R(b) and its relative error, for a >= -5."""
+    """Return the difference R(a) - R(b) of Mills ratios and its relative error, for a >= -5."""
     left = np.maximum(a, LEFTMOST)
     mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
     difference = mills_a - mills_b
@@ -258,10 +267,10 @@ def _difference(
 def _difference_small(
     _a: FloatArray, _b: FloatArray, ratio: FloatArray, mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return R(a) - R(a + mu), the integral of 1 - x R(x), by three Gauss-Legendre nodes, for mu <= 1/128.
+    """Return the difference R(a) - R(a + mu) of Mills ratios and its relative error, for mu <= 1/128.
 
-    The quadrature error is mu^6/2016000 times at most 48 (the ratio of the sixth derivative, at 0), relatively below
-    1e-17.
+    It is the integral of 1 - x R(x), by three Gauss-Legendre nodes. The quadrature error is mu^6/2016000 times at most
+    48 (the ratio of the sixth derivative, at 0), relatively below 1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
@@ -271,7 +280,10 @@ def _difference_small(
 
 
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1."""
+    """Return ln delta and its error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
+
+    R is the Mills ratio Phi(-x)/phi(x).
+    """
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
     value = np.log1p(-rest)
@@ -279,9 +291,10 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 
 
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta for a > FAR from R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3.
+    """Return ln delta and its error for a > FAR, from an asymptotic difference of Mills ratios.
 
-    The result has no lower bound where a^2 overflows.
+    The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound where a^2
+    overflows.
     """
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent

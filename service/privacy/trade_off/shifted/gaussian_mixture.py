@@ -67,7 +67,7 @@ A_COMPONENT, A_SUM = 0.02, 60.0
 @final
 @dataclass(frozen=True)
 class NormalComponents:
-    """Components of a mixture: normal laws of variance 1 on one side of 0, with weights whose sum is 1.
+    """Components of a mixture of m normal laws of variance 1 on one side of 0, with weights whose sum is 1.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class NormalComponents:
 
     @cached_property
     def log_weights(self) -> FloatArray:
-        """Bounds of ln w, shape (2, m, 1)."""
+        """Bounds of the logarithms of the weights of the components, shape (2, m, 1)."""
         value = np.log(self.weights)
         error = FUNCTION_ERROR * np.abs(value) + 2 * self.weight_error
         return np.stack((value - error, value + error))[:, :, np.newaxis]
@@ -96,7 +96,7 @@ class NormalComponents:
 
     @property
     def is_at_zero(self) -> bool:
-        """Whether all components are at 0."""
+        """Whether all components of the mixture have the mean 0."""
         return float(self.distances[1].max()) == 0
 
     @property
@@ -110,7 +110,10 @@ class NormalComponents:
         return Enclosure(weight - error, min(weight + error, 1.0), Evidence.EXACT)
 
     def log_mass(self, x: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w Phi(x + sign d), for finite and infinite x."""
+        """Return bounds of ln sum w Phi(x + sign d) over components with weights w and distances d.
+
+        x may be infinite. Both bounds have the shape of x.
+        """
         low, high = self.distances[:, :, np.newaxis] if sign > 0 else -self.distances[::-1, :, np.newaxis]
         count_work(A_COMPONENT * x.size * len(self.weights))
         requested, x = x, np.clip(x, -FARTHEST, FARTHEST)
@@ -122,13 +125,29 @@ class NormalComponents:
         return np.where(requested < -FARTHEST, -np.inf, below), above
 
     def log_density(self, t: FloatArray, sign: int) -> Ends:
-        """Return bounds of ln sum w e^{sign d t - d^2/2}, the density relative to that of N(0, 1)."""
+        """Return bounds of ln sum w e^{sign d t - d^2/2}, the density of the mixture relative to that of N(0, 1).
+
+        w and d are weights and distances of the components. Both bounds have the shape of t.
+        """
         seen, rest = self.relevant(t, sign)
         count_work(A_SUM + A_COMPONENT * t.size * len(seen.weights))
         return log_sums(_append_bound(seen.exponents(t, sign) + seen.log_weights, rest))
 
     def relevant(self, t: FloatArray, sign: int) -> tuple[NormalComponents, float]:
-        """Return the components that may count in the density at some threshold, and ln of a bound of all others."""
+        """Return the components that may count in the density at some threshold.
+
+        Parameters
+        ----------
+        t : array, shape (T,)
+            Thresholds.
+        sign : int
+            1 for components on the right of 0, -1 on the left.
+
+        Returns
+        -------
+        (NormalComponents, float)
+            The components, and ln of an upper bound of all others.
+        """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
             return self, -math.inf
         # Exponents are affine in t.
@@ -136,8 +155,20 @@ class NormalComponents:
         return self._drop(logs[1].max(axis=1), float(logs[0].min(axis=1).max()))
 
     def relevant_to_tails(self, t: FloatArray) -> tuple[NormalComponents, float]:
-        """Return the components that may count in masses to the right of thresholds, and ln of a bound of all others.
+        """Return the components that may count in masses to the right of thresholds.
 
+        Parameters
+        ----------
+        t : array, shape (T,)
+            Thresholds.
+
+        Returns
+        -------
+        (NormalComponents, float)
+            The components, and ln of an upper bound of all others.
+
+        Notes
+        -----
         The components are on the right, where Phi(d - t) <= e^{-(t - d)^2/2} for t >= d.
         """
         if len(self.weights) <= FEW_COMPONENTS or t.size == 0:
@@ -148,9 +179,9 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Drop components whose bounds are far below the largest bound.
+        """Return the components without those whose bounds `most` are far below the largest bound.
 
-        The results are the other components, and ln of a bound of the dropped ones.
+        The second result is ln of an upper bound of the dropped components.
         """
         seen = ~(most < largest - FAINT)
         if seen.all():
@@ -159,7 +190,20 @@ class NormalComponents:
         return NormalComponents(self.distances[:, seen], self.weights[seen], self.weight_error), rest
 
     def exponents(self, t: FloatArray, sign: int) -> FloatArray:
-        """Return bounds of sign d t - d^2/2, shape (2, m, T)."""
+        """Return bounds of the exponents sign d t - d^2/2 of the relative densities.
+
+        Parameters
+        ----------
+        t : array, shape (T,)
+            Thresholds.
+        sign : int
+            1 for components on the right of 0, -1 on the left.
+
+        Returns
+        -------
+        array, shape (2, m, T)
+            Lower and upper bounds.
+        """
         d = self.distances[:, :, np.newaxis]
         moved, square = sign * d * t, 0.5 * d * d
         slack = 4 * UNIT_ROUNDOFF * (np.abs(moved) + square)
@@ -170,7 +214,7 @@ class NormalComponents:
 
 @final
 class GaussianMixtureTradeOff(AbstractTradeOff):
-    """Trade-off curve of the mixture `absent`, mirrored to the left of 0, against `present` on the right.
+    """Trade-off curve of two normal mixtures: `absent`, mirrored to the left of 0, against `present` on the right.
 
     At least one mixture has a component away from 0.
 
@@ -208,9 +252,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Largest distance, whatever its weight, if one hypothesis is N(0, 1); None for two mixtures.
+        """mu of the largest Gaussian curve below this curve, if one hypothesis is N(0, 1); None for two mixtures.
 
-        N(d, 1) has at least the power of a mixture of nearer components, and equal behaviour in the limit alpha -> 0.
+        It is the largest distance, whatever its weight. N(d, 1) has at least the power of a mixture of nearer
+        components, and equal behaviour in the limit alpha -> 0.
         """
         if not (self.absent.is_at_zero or self.present.is_at_zero):
             return None
@@ -218,7 +263,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return Enclosure(float(ends[0]), float(ends[1]), Evidence.EXACT)
 
     def log_ratio(self, t: FloatArray) -> Ends:
-        """Return bounds of ln dH1/dH0 at t, for finite and infinite t."""
+        """Return (lower, upper) bounds of the log-likelihood ratio ln dH1/dH0 at t, finite or infinite; shape (n,)."""
         requested, t = t, np.clip(t, -FARTHEST, FARTHEST)
         (present_low, present_high), (absent_low, absent_high) = (
             self.present.log_density(t, 1),
@@ -241,7 +286,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return self._read(left, right)
 
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
-        """Return bounds of t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), for rates in (0, 1/2]."""
+        """Return bounds of thresholds t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), rates in (0, 1/2]."""
 
         def log_rates(t: FloatArray) -> Ends:
             below, above = self.absent.log_mass(-side * t, -side)
@@ -252,7 +297,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return certified_inverse(log_rates, target, guess)
 
     def _around(self, rates: FloatArray, side: int) -> Ends:
-        """Return an approximate interval that contains the results of `_thresholds`.
+        """Return approximate intervals that contain the thresholds at which H0 has a tail of the given rate.
 
         For distant components the interval over all components is too wide for a search. Two facts narrow it. The first
         components that together weigh more than the rate reach the rate before the last of them, alone with their
@@ -304,7 +349,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(low, high)
 
     def _profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return bounds of ln delta(eps), shape (2, E).
+        """Return lower and upper bounds of ln delta(eps), shape (2, E) for E epsilons.
 
         delta falls as the threshold rises. It is at least 1 - e^eps, and equal to this number below the smallest ratio.
         """
@@ -320,7 +365,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the loss is eps.
+        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is eps.
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign gives the bound there.
@@ -332,7 +377,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Search the thresholds of `_at_losses` for any components; for long lists from guesses on a grid."""
+        """Return bounds of the thresholds at which the log-likelihood ratio is eps, by a search for any components.
+
+        Long lists start from guesses on a grid.
+        """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
             return certified_inverse(self.log_ratio, epsilon, guess)
@@ -352,7 +400,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return certified_inverse(self.log_ratio, epsilon, t, np.where(np.isfinite(off), off, 0.0))
 
     def _grid(self, first: float, last: float) -> Ends:
-        """Return thresholds between `first` and `last`, and approximate losses there."""
+        """Return thresholds between `first` and `last`, and approximate log-likelihood ratios there."""
         if (first, last) not in self._grids:
             grid: FloatArray = np.sinh(np.linspace(math.asinh(first), math.asinh(last), GRID))
             self._grids[first, last] = grid, np.maximum.accumulate(self._plain(grid)[0])
@@ -360,12 +408,12 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _nearest(self) -> float:
-        """The smallest positive distance."""
+        """Smallest positive distance of the mean of a component from 0."""
         both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """Return ln dH1/dH0 and its slope, without bounds."""
+        """Return the log-likelihood ratio ln dH1/dH0 at t and its slope, without bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_components, sign in ((self.present, 1), (self.absent, -1)):
             if all_components.is_at_zero:
@@ -388,26 +436,26 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _entries(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return approximate eps, ln delta and the slope of ln delta, -e^eps H0(x > t)/delta."""
+        """Return approximate eps, ln delta(eps) and the slope of ln delta, -e^eps H0(x > t)/delta, at thresholds t."""
         epsilon = self._plain(t)[0]
         low, high = self._log_delta(t)
         log_delta = 0.5 * (low + high)
         return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
-        """Return an interval in which the loss reaches eps: powers of 4, or FARTHEST where no power does."""
+        """Return intervals in which the log-likelihood ratio reaches eps: powers of 4, or FARTHEST if none does."""
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
         return -POWERS[np.minimum(at[0], len(POWERS) - 1)], POWERS[np.minimum(at[1], len(POWERS) - 1)]
 
     @cached_property
     def _losses_afar(self) -> Ends:
-        """Approximate losses at minus and plus POWERS, the first falling, the second rising."""
+        """Approximate log-likelihood ratios at minus and plus POWERS. The first array falls, the second rises."""
         left, right = (0.5 * sum(self.log_ratio(side * POWERS)) for side in (-1, 1))
         return np.minimum.accumulate(left), np.maximum.accumulate(right)
 
     def _log_delta(self, t: FloatArray) -> Ends:
-        """Return bounds of ln delta at the eps that is the loss at t."""
+        """Return (lower, upper) bounds of ln delta at the eps that is the log-likelihood ratio at t."""
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
         present, rest = self.present.relevant_to_tails(t)
         terms = [_tails(present, present.exponents(t, 1), None)]
@@ -444,7 +492,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
 
 def _append_bound(logs: FloatArray, rest: float) -> FloatArray:
-    """Append one term of which only an upper bound is known."""
+    """Return logarithms with one more term, of which only an upper bound is known."""
     if rest == -math.inf:
         return logs
     known = np.stack((np.full_like(logs[0, :1], -np.inf), np.full_like(logs[0, :1], rest)))
@@ -464,7 +512,10 @@ def log_sums(logs: FloatArray) -> Ends:
 
 
 def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
-    """Return bounds of ln of w times a Gaussian profile at `epsilon`, times e^`factor`, for components not at 0."""
+    """Return bounds of ln of w e^factor times the Gaussian profile at `epsilon`, for components not at 0.
+
+    None: all components are at 0.
+    """
     count_work(2 * A_COMPONENT * epsilon.size * len(components.weights))
     apart = components.distances[1] > 0
     if not apart.any():
@@ -483,7 +534,7 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return ln of the weight of `mixed` at 0 if `still` is N(0, 1), or None without such a limit."""
+    """Return ln of the weight of `mixed` at 0, a limit of the log ratio, if `still` is N(0, 1), or None without it."""
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:
         return None

@@ -1,4 +1,4 @@
-"""Noise laws for closed-form curves: symmetric about 0, with densities that a shift moves."""
+"""Noise laws of shifted curves: symmetric about 0, with log-concave densities."""
 
 from __future__ import annotations
 
@@ -20,25 +20,36 @@ ValueAndError = tuple[FloatArray, FloatArray]
 
 
 class LocationLaw(ABC):
-    """Symmetric law with a log-concave density; methods accept arrays of any shape, and single numbers (`single`)."""
+    """Symmetric noise law F with a log-concave density. Methods accept arrays of any shape, and NumPy scalars."""
 
     __slots__ = ()
 
     @abstractmethod
     def quantile(self, probability: FloatArray) -> ValueAndError:
-        """Return F^-1 for probabilities strictly between 0 and 1."""
+        """Return the quantile F^-1 and its error for probabilities strictly between 0 and 1."""
 
     @abstractmethod
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        """Return ln F at finite points; the error bound is positive, so that 0 < F < 1 survives rounding."""
+        """Return ln F and its error at finite points. The error is positive, so that 0 < F < 1 survives rounding."""
 
     @abstractmethod
     def density(self, point: FloatArray) -> FloatArray:
-        """Return the density without an error bound, for root finding."""
+        """Return the density of the noise law, for root finding.
+
+        Parameters
+        ----------
+        point : array
+            Points, any shape.
+
+        Returns
+        -------
+        array
+            Density without an error bound, in the shape of `point`.
+        """
 
     @abstractmethod
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        """Return ln of density(point - shift) / density(point) for an exact argument and a `shift` within 4 u."""
+        """Return ln of density(point - shift)/density(point) and its error. The shift is exact to four roundings."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""Composed exponential steps against nested searches, explicit strategies, fixed shifts and what dominates them."""
+"""Composed exponential steps against nested searches, explicit strategies, fixed shifts and dominating pairs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.privacy.cases import built
 from tests.slow_marker import thorough
 
 SHARES = np.linspace(0.0, 1.0, 1501)
-"""Shifts of a search, in an epsilon: what it misses is of second order."""
+"""Shifts of a search, as shares of epsilon. The error of the search is of second order."""
 MISSED = 2e-5
-"""Relative, of delta where it is not far in the tail."""
+"""Relative tolerance of delta, except far in the tail."""
 
 
 def exponential(epsilon: float, steps: int = 1) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def curves(spec: dict[str, Any], **options: Any) -> TradeOffPair:
 
 
 def high_mass(eta: float, t: FloatArray) -> FloatArray:
-    """Return the mass under P1 of the larger of both losses."""
+    """Return the mass under P1 of the larger of the two losses."""
     return np.expm1(t - eta) / math.expm1(-eta)
 
 
@@ -53,7 +53,10 @@ def one_step(eta: float, x: FloatArray) -> FloatArray:
 
 
 def searched(etas: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """delta at each x, steps in this order, the last by its closed form: from below, as shifts are those of a list."""
+    """Return delta at each x for steps in this order, the last by its closed form.
+
+    The list of shifts makes delta a lower bound.
+    """
     if len(etas) == 1:
         return one_step(etas[0], x)
     eta, later = etas[0], etas[1:]
@@ -64,7 +67,7 @@ def searched(etas: tuple[float, ...], x: FloatArray) -> FloatArray:
     return (mass * high + (1 - mass) * low).max(axis=1)
 
 
-def test_the_numbers_of_the_adaptive_optimum() -> None:
+def test_adaptive_optimum_matches_known_values() -> None:
     two, ten = curves(exponential(1.0, 2)), curves(exponential(1.0, 10))
     assert two.bracket is None
     assert ten.bracket is None
@@ -79,8 +82,8 @@ def test_the_numbers_of_the_adaptive_optimum() -> None:
 
 
 @pytest.mark.parametrize("etas", [(1.0, 1.0), (0.05, 0.05), (6.0, 6.0), (0.5, 2.0), (2.0, 0.5), (0.25, 0.5, 1.0)])
-def test_a_nested_search_lies_inside(etas: tuple[float, ...]) -> None:
-    """Any list of shifts is a strategy; steps in rising order are the worst found."""
+def test_enclosure_contains_nested_search(etas: tuple[float, ...]) -> None:
+    """Any list of shifts is a strategy; steps in increasing order give the largest delta found."""
     total = sum(etas)
     x = total * np.array([-0.4, 0.0, 0.15, 0.4, 0.7])
     curve = ExponentialRunTradeOff(tuple((eta, etas.count(eta)) for eta in sorted(set(etas))), 1e-9)
@@ -92,8 +95,8 @@ def test_a_nested_search_lies_inside(etas: tuple[float, ...]) -> None:
         assert (bounds.upper - bounds.lower <= 2e-4 * bounds.upper).all()
 
 
-def test_between_the_ends_two_steps_have_a_closed_form() -> None:
-    """Shift eta/2 first: sqrt(e^x) is multiplied by 1/cosh(eta/4), 1 and e^x are kept."""
+def test_two_steps_match_closed_form() -> None:
+    """With shift eta/2 first, sqrt(e^x) is multiplied by 1/cosh(eta/4); 1 and e^x are unchanged."""
     eta = 1.3
     x = eta * np.array([0.0, 0.21, 0.5])
     root = np.exp(0.5 * (x - eta)) / math.cosh(0.25 * eta)
@@ -104,15 +107,15 @@ def test_between_the_ends_two_steps_have_a_closed_form() -> None:
 
 
 @pytest.mark.parametrize(("eta", "steps"), [(1e-200, 3), (1e-3, 2), (1.0, 5), (8.0, 3), (700.0, 2)])
-def test_near_its_end_the_curve_is_a_product(eta: float, steps: int) -> None:
-    """Every step must show its upper loss: shifts are equal, by concavity of ln(1 - e^-a)."""
+def test_profile_near_largest_loss_is_a_product(eta: float, steps: int) -> None:
+    """Every step must take its larger loss, and shifts are equal by concavity of ln(1 - e^-a)."""
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
     away = eta * np.array([1e-6, 0.01, 0.4, 0.99])
     logs = (steps + 1) * np.log(-np.expm1(-away / (steps + 1))) - steps * math.log(-math.expm1(-eta))
     bounds = curve.profile(steps * eta - away)
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
-    # steps * eta - away is off by a rounding.
+    # steps * eta - away has a rounding error.
     off = (steps + 1) * 4e-16 * steps * eta / away
     assert (bounds.log_lower - off <= logs).all()
     assert (logs <= bounds.log_upper + off).all()
@@ -125,7 +128,7 @@ def test_near_its_end_the_curve_is_a_product(eta: float, steps: int) -> None:
 
 
 def strategy(generator: np.random.Generator, etas: tuple[float, ...]) -> list[tuple[float, float]]:
-    """(loss, H1-mass) of every outcome of a strategy whose every choice, the order too, is drawn at random."""
+    """Return (loss, H1-mass) of every outcome of a strategy with random choices, including the order of steps."""
     if not etas:
         return [(0.0, 1.0)]
     at = int(generator.integers(len(etas)))
@@ -139,7 +142,7 @@ def strategy(generator: np.random.Generator, etas: tuple[float, ...]) -> list[tu
     ]
 
 
-def test_no_strategy_exceeds_the_curve() -> None:
+def test_random_strategy_does_not_exceed_curve() -> None:
     generator = np.random.default_rng(5)
     kinds = (0.25, 0.5, 1.0, 2.0, 4.0)
     for _ in range(40):
@@ -153,7 +156,7 @@ def test_no_strategy_exceeds_the_curve() -> None:
 
 
 def fixed_shift(eta: float, steps: int, share: float, x: FloatArray) -> FloatArray:
-    """delta where every step takes the shift share * eta: an attack."""
+    """Return delta of the attack in which every step takes the shift share * eta."""
     heads = np.arange(steps + 1)
     losses = steps * (share - 1) * eta + eta * heads
     masses = binom.pmf(heads, steps, float(high_mass(eta, np.array(share * eta))))
@@ -161,14 +164,14 @@ def fixed_shift(eta: float, steps: int, share: float, x: FloatArray) -> FloatArr
 
 
 def randomised_responses(eta: float, steps: int, x: FloatArray) -> FloatArray:
-    """delta of pure DP steps, which losses between -eta and eta never exceed."""
+    """Return delta of pure DP steps, an upper bound because losses stay between -eta and eta."""
     heads = np.arange(steps + 1)
     masses = binom.pmf(heads, steps, 1 / (1 + math.exp(-eta)))
     return (masses * np.maximum(-np.expm1(np.minimum(x[:, None] - (2 * heads - steps) * eta, 0.0)), 0.0)).sum(axis=1)
 
 
 @pytest.mark.parametrize(("eta", "steps"), [(0.2, 4), (1.0, 20), (5.0, 6)])
-def test_between_fixed_shifts_and_the_dominating_pair(eta: float, steps: int) -> None:
+def test_delta_lies_between_fixed_shifts_and_dominating_pair(eta: float, steps: int) -> None:
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
     dominating = discretised_pair(((Exponential(epsilon=eta), steps),), EngineOptions(relative_tolerance=1e-4)).add
     x = 0.5 * math.sqrt(steps) * eta * np.array([0.0, 1.0, 2.0, 3.0])
@@ -188,8 +191,8 @@ def drawn_runs() -> list[tuple[float, int]]:
 
 
 @pytest.mark.parametrize(("eta", "steps"), drawn_runs())
-def test_delta_is_known_to_a_thousandth(eta: float, steps: int) -> None:
-    """Check any epsilon and number of steps at every threshold, between attacks and dominating curves."""
+def test_delta_is_enclosed_to_one_thousandth(eta: float, steps: int) -> None:
+    """Drawn epsilons and numbers of steps at every threshold, between attacks and dominating curves."""
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-5)
     near_the_end = steps * eta - min(eta, 1.0) * np.linspace(0.0, 20.0 * math.sqrt(steps), 300)
     x = np.concatenate([steps * eta * np.linspace(-0.2, 1.0, 1000), near_the_end])
@@ -208,7 +211,7 @@ def test_delta_is_known_to_a_thousandth(eta: float, steps: int) -> None:
         assert ends.upper[0] - ends.lower[1] <= 3e-3
 
 
-def test_one_step_is_its_closed_form() -> None:
+def test_one_step_matches_closed_form() -> None:
     for eta in (1e-12, 0.3, 5.0, 40.0):
         h = eta / 64
         high, low = any_order(h, ((64, 1),)), fixed_order(h, (64,))
@@ -218,7 +221,7 @@ def test_one_step_is_its_closed_form() -> None:
         assert (high.profile - low.profile <= 1e-10 * high.profile + 1e-300).all()
 
 
-def test_more_steps_and_larger_epsilons_reveal_more() -> None:
+def test_delta_increases_with_steps_and_epsilon() -> None:
     x = np.array([-1.0, 0.0, 0.5, 2.0])
     for growing in ([(2, 1.0), (3, 1.0), (10, 1.0)], [(5, 0.5), (5, 0.501), (5, 0.7)]):
         runs = [ExponentialRunTradeOff(((epsilon, steps),), 1e-9).profile(x) for steps, epsilon in growing]
@@ -227,7 +230,7 @@ def test_more_steps_and_larger_epsilons_reveal_more() -> None:
 
 
 @pytest.mark.parametrize("groups", [((0.3, 2),), ((1.0, 7),), ((0.5, 2), (1.0, 3)), ((0.0123, 5),), ((9.0, 4),)])
-def test_points_are_the_conjugate_of_the_profile_and_their_own_inverse(groups: tuple[tuple[float, int], ...]) -> None:
+def test_points_are_conjugate_of_profile_and_self_inverse(groups: tuple[tuple[float, int], ...]) -> None:
     curve = ExponentialRunTradeOff(groups, 1e-9)
     rates = np.array([1e-300, 1e-40, 1e-12, 1e-5, 0.01, 0.2, 0.5, 0.7, 0.99, 1 - 1e-9])
     points = curve.points(rates)
@@ -237,7 +240,7 @@ def test_points_are_the_conjugate_of_the_profile_and_their_own_inverse(groups: t
     for index, rate in enumerate(rates.tolist()):
         growth = np.exp(np.minimum(x + math.log(rate), 700.0))
         assert points.power.lower[index] <= (profile.upper + growth).min() * (1 + 1e-12)
-        # Between the places that are looked at the tangent falls by a cell of ln z.
+        # Between the evaluated points, the tangent falls by a cell of ln z.
         assert (profile.lower + growth * math.exp(x[0] - x[1])).min() * (1 - 1e-3) <= points.power.upper[index]
         assert points.type_two_error.upper[index] >= (1 - profile.upper - growth).max() - 1e-12
     both = points.power.lower + points.type_two_error.upper
@@ -257,7 +260,7 @@ def test_points_are_the_conjugate_of_the_profile_and_their_own_inverse(groups: t
 
 
 @pytest.mark.parametrize(("epsilon", "widest"), [(0.01, 1e-5), (1.0, 1e-3)])
-def test_a_hundred_steps(epsilon: float, widest: float) -> None:
+def test_hundred_steps_have_narrow_profile(epsilon: float, widest: float) -> None:
     curve = curves(exponential(epsilon, 100)).both
     x = np.linspace(0.0, 100 * epsilon, 200)
     bounds = curve.profile(x)
@@ -266,15 +269,15 @@ def test_a_hundred_steps(epsilon: float, widest: float) -> None:
     assert reached.relative_width() <= 1e-3
 
 
-def test_beside_other_steps_the_run_comes_last() -> None:
-    """E over the loss of a Gaussian step of the profile at what is left of the threshold."""
+def test_mixed_with_other_steps_exponential_run_comes_last() -> None:
+    """The oracle is the expectation, over the loss of a Gaussian step, of the profile at the remaining threshold."""
     spec = composed(exponential(0.5, 3), {"type": "gaussian", "noise_multiplier": 1.0})
     served = curves(spec, relative_tolerance=1e-4)
     assert served.bracket is None
     run = ExponentialRunTradeOff(((0.5, 3),), 1e-9)
     normals = np.linspace(-12.0, 12.0, 20_001)
     weights = np.exp(-0.5 * normals**2) * (normals[1] - normals[0]) / math.sqrt(2 * math.pi)
-    losses = 0.5 + normals  # under H1
+    losses = 0.5 + normals  # Under H1.
     for x in (0.0, 1.0, 2.5):
         profile = run.profile(x - losses)
         low, high = (float(weights @ end) for end in (profile.lower, profile.upper))
@@ -316,7 +319,7 @@ def test_every_run_is_enclosed(spec: dict[str, Any]) -> None:
     assert 1e-3 * (1 - 1e-13) <= power.lower[0] <= power.upper[0] <= 1
 
 
-def test_engines_without_the_recursion_say_what_they_bound() -> None:
+def test_engines_without_recursion_note_dominating_pair() -> None:
     spec = exponential(1.0, 3)
     truth = curves(spec).both.profile_at(1.0)
     for method in ("clt", "edgeworth", "saddlepoint"):
@@ -332,7 +335,7 @@ def test_engines_without_the_recursion_say_what_they_bound() -> None:
 
 
 @pytest.mark.parametrize(("high", "low"), [(0.3, 0.7), (1e-9, 2e-9), (12.0, 0.5), (300.0, 40.0)])
-def test_two_outcomes(high: float, low: float) -> None:
+def test_two_outcomes_pair_matches_definition(high: float, low: float) -> None:
     curve = TwoOutcomesTradeOff(high, low)
     likely = math.expm1(-low) / math.expm1(-high - low)
     masses = ((likely * math.exp(-high), high), (-math.expm1(-high) / -math.expm1(-high - low), -low))

@@ -1,4 +1,4 @@
-"""The exponential mechanism against its definition, against two outcomes at their worst shift, and at 800 digits."""
+"""Exponential mechanism against its definition, against two outcomes at their worst shift, and at 800 digits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATES = np.array([5e-324, 1e-310, 1e-300, 1e-120, 1e-12, 0.01, 0.3, 0.5, 0.7, 1 
 
 
 def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
-    """Maximum of a unimodal function, by golden sections to working precision."""
+    """Return the maximum of a unimodal function, by golden sections to working precision."""
     share = (mpmath.sqrt(5) - 1) / 2
     for _ in range(110):
         left, right = high - share * (high - low), low + share * (high - low)
@@ -28,7 +28,9 @@ def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
 
 
 def two_outcomes(eta: mpf, shift: mpf, e: mpf) -> mpf:
-    """delta(e) of the pair whose losses are `shift` and `shift - eta`: sum of (P1 - e^e P0)_+ over both outcomes."""
+    """Return delta(e) of the pair whose losses are `shift` and `shift - eta`: the sum of (P1 - e^e P0)_+ over both
+    outcomes.
+    """
     first = (1 - mpmath.exp(shift - eta)) / (mpmath.exp(shift) - mpmath.exp(shift - eta))
     masses = ((first, shift), (1 - first, shift - eta))
     return mpmath.fsum(max(mass * (mpmath.exp(loss) - mpmath.exp(e)), mpf(0)) for mass, loss in masses)
@@ -50,24 +52,24 @@ def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
 
 
 @pytest.mark.parametrize("eta", [1e-6, 0.3, 1.0, 4.0, 20.0])
-def test_the_profile_is_the_worst_shift_of_two_outcomes(eta: float) -> None:
+def test_profile_is_that_of_worst_two_outcome_shift(eta: float) -> None:
     epsilons = eta * np.array([-1.3, -1.0, -0.6, 0.0, 0.1, 0.8, 0.999, 1.0, 1.2])
     bounds = ExponentialTradeOff(eta).profile(epsilons)
     with mpmath.workdps(40):
         for index, e in enumerate(epsilons.tolist()):
-            # Other shifts put both losses on one side of e, and tell nothing more.
+            # Other shifts put both losses on the same side of e, and give no further condition.
             low, high = max(mpf(0), mpf(e)), min(mpf(eta), mpf(eta) + mpf(e))
             if low > high:
                 low, high = mpf(0), mpf(eta)
             worst = largest(lambda shift, e=e: two_outcomes(mpf(eta), shift, mpf(e)), low, high)
-            # The golden section stops beside the maximum, which is flat there.
+            # The golden section stops near the maximum, where the function is flat.
             assert mpf(float(bounds.lower[index])) <= worst * (1 + mpf("1e-30"))
             assert worst * (1 - mpf("1e-30")) <= mpf(float(bounds.upper[index]))
 
 
 @pytest.mark.parametrize("eta", [0.3, 1.0, 4.0, 20.0])
-def test_the_power_is_the_conjugate_of_the_profile(eta: float) -> None:
-    """power(alpha) = min over e of delta(e) + e^e alpha."""
+def test_power_is_conjugate_of_profile(eta: float) -> None:
+    """The law is power(alpha) = min over e of delta(e) + e^e alpha."""
     rates = np.array([1e-9, 0.02, 0.5, 0.9])
     power = ExponentialTradeOff(eta).power(rates)
     with mpmath.workdps(40):
@@ -82,8 +84,8 @@ def test_the_power_is_the_conjugate_of_the_profile(eta: float) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
-def test_no_exponential_mechanism_has_more_power(epsilon: float) -> None:
-    """Scores of neighbours differ by at most Delta = 1; the best tests take outcomes in the order of their ratio."""
+def test_random_exponential_mechanism_has_at_most_this_power(epsilon: float) -> None:
+    """Scores of neighbours differ by at most Delta = 1. The best tests order outcomes by likelihood ratio."""
     generator = np.random.default_rng(7)
     curve = ExponentialTradeOff(epsilon)
     for outcomes in (2, 3, 40):
@@ -97,7 +99,7 @@ def test_no_exponential_mechanism_has_more_power(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("eta", RANGES)
-def test_points_at_any_range(eta: float) -> None:
+def test_points_match_800_digits_at_any_range(eta: float) -> None:
     points = exponential_curve(eta).points(RATES)
     with mpmath.workdps(800):
         tail = mpmath.exp(-mpf(eta))
@@ -112,7 +114,7 @@ def test_points_at_any_range(eta: float) -> None:
 
 
 @pytest.mark.parametrize("eta", RANGES)
-def test_profiles_at_any_range(eta: float) -> None:
+def test_profiles_match_high_precision_at_any_range(eta: float) -> None:
     shares = np.array([0, 0.3, 0.999999, 1 - 1e-15, 1.0, 1.0000001, -0.5, -0.99999, -1.0, -1.000001, -2.0])
     epsilons = np.concatenate((eta * shares, [1.0, -1.0, 3e5]))
     bounds = exponential_curve(eta).profile(epsilons)
@@ -124,7 +126,7 @@ def test_profiles_at_any_range(eta: float) -> None:
 
 
 @pytest.mark.parametrize("eta", RANGES)
-def test_epsilons_at_any_range(eta: float) -> None:
+def test_epsilons_match_400_digits_at_any_range(eta: float) -> None:
     curve = exponential_curve(eta)
     with mpmath.workdps(400):
         for delta in (5e-324, 1e-300, 1e-14, 1e-6, 0.1, 0.5, 0.9, 1 - 1e-9, 1 - 2.0**-53, eta / 5):
@@ -137,8 +139,8 @@ def test_epsilons_at_any_range(eta: float) -> None:
 
 
 @pytest.mark.parametrize("eta", [1e-9, 0.2, 1.0, 7.0, 40.0])
-def test_the_gaussian_curve_touches_where_both_errors_are_equal(eta: float) -> None:
-    """mu(x) = G(x + eta) - G(x), G = Phi^-1 of the logistic law, is nowhere larger than at x = -eta/2."""
+def test_global_gdp_mu_touches_at_equal_errors(eta: float) -> None:
+    """mu(x) = G(x + eta) - G(x), with G = Phi^-1 of the logistic CDF, is largest at x = -eta/2."""
     known = ExponentialTradeOff(eta).global_gdp_mu
 
     def normal_score(x: mpf) -> mpf:
@@ -153,7 +155,7 @@ def test_the_gaussian_curve_touches_where_both_errors_are_equal(eta: float) -> N
     assert known.relative_width() < 1e-13
 
 
-def test_a_range_of_zero_tells_nothing() -> None:
+def test_range_of_zero_reveals_nothing() -> None:
     curve = built({"type": "exponential", "epsilon": 0.0}).elementary_steps()[0][0].curves().add
     assert curve.power(np.array([0.3])).upper[0] == 0.3
     assert curve.epsilon(0.0).upper == 0.0

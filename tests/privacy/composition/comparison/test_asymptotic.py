@@ -1,4 +1,4 @@
-"""The central limit, Edgeworth and saddlepoint engines: known errors, exact Gaussians, and the laws of curves."""
+"""Central limit, Edgeworth and saddlepoint engines: known errors, exact Gaussians, and the laws of curves."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ RATES = np.array([1e-300, 1e-9, 1e-3, 0.1, 0.5, 0.999, 1 - 1e-9])
 EPSILONS = np.array([-6.0, -1.0, 0.0, 1e-3, 0.5, 5.0])
 
 # (sigma, p, N, kappa), gamma, then the errors of CLT, Edgeworth 0 to 4 and Lugannani-Rice from an earlier experiment,
-# rounded to a digit or two; R: leaves [0, 1], M: not monotone under H0. Three errors of Lugannani-Rice are left out:
-# they were below that experiment's rounding (4e-14, -2e-15, -1e-21, where thirty digits give -3.3e-15, -8.6e-16,
-# -3.5e-22) and have a test of their own.
+# rounded to one or two digits. R: leaves [0, 1]; M: not monotone under H0. Three errors of Lugannani-Rice are left out
+# because they were below the rounding of that experiment (4e-14, -2e-15, -1e-21; thirty digits give -3.3e-15, -8.6e-16,
+# -3.5e-22). They have a test of their own.
 TABLE = """
 1 .1 10 .1 | .195297902 | -2e-3 | 4e-2 | -1e-2 RM | 3e-3 RM | 8e-4 RM | -2e-3 RM | 2e-5
 1 .1 30 .3 | .546661376 | 3e-2 | 1e-2 | -1e-3 RM | 4e-5 RM | -2e-4 RM | -3e-5 RM | -5e-5
@@ -83,13 +83,15 @@ def certified_power(sigma: float, rate: float, steps: int, kappa: float) -> Encl
 
 
 @pytest.mark.parametrize(("inputs", "printed", "method", "order", "entry"), ENTRIES)
-def test_errors_are_the_known_ones(inputs: list[str], printed: str, method: str, order: int, entry: list[str]) -> None:
+def test_errors_match_earlier_experiment(
+    inputs: list[str], printed: str, method: str, order: int, entry: list[str]
+) -> None:
     sigma, rate, steps, kappa = float(inputs[0]), float(inputs[1]), int(inputs[2]), float(inputs[3])
     truth = certified_power(sigma, rate, steps, kappa)
     assert truth.upper == pytest.approx(float(printed), rel=1e-6)
     pair = choose.pair(built(dpsgd(sigma, rate, steps)), method, options=EngineOptions(order=order))
     error = pair.add.power_at(kappa).upper - 0.5 * (truth.lower + truth.upper)
-    # A digit is half a unit away at most.
+    # The printed digit is off by at most half a unit.
     assert 0.5 <= error / float(entry[0]) <= 1.5
     if method == "edgeworth":
         tails = EdgeworthTails(composed_loss(built(dpsgd(sigma, rate, steps)).elementary_steps(), method), order)
@@ -103,8 +105,8 @@ def test_errors_are_the_known_ones(inputs: list[str], printed: str, method: str,
     ("sigma", "rate", "steps", "kappa", "start"),
     [(2.5, "0.012788475", 70_000, "1e-7", 5), (9.4, "0.08192", 2000, "1e-5", 8), (4.0, "0.01", 10_000, "1e-12", 20)],
 )
-def test_lugannani_rice_at_thirty_digits(sigma: float, rate: str, steps: int, kappa: str, start: int) -> None:
-    """Compare with the formula for an independent generating function, in 30 digits."""
+def test_lugannani_rice_matches_thirty_digits(sigma: float, rate: str, steps: int, kappa: str, start: int) -> None:
+    """The oracle is the formula with an independent generating function, in 30 digits."""
     with mpmath.workdps(30):
         p, mu, h = mpf(rate), 1 / mpf(sigma), mpf(1) / 8
         points = [h * j for j in range(-130, 220)]
@@ -143,8 +145,8 @@ def test_gaussians_are_exact(method: str, order: int) -> None:
             assert ours.epsilon(delta).upper == pytest.approx(exact.epsilon(delta).upper, rel=1e-9, abs=1e-12)
 
 
-def test_clt_has_the_mu_of_the_field() -> None:
-    """mu = p sqrt(N (e^{1/sigma^2} - 1)), beside a Gaussian step mu^2 adds up."""
+def test_clt_mu_matches_published_formula() -> None:
+    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up."""
     sampled_part = 0.02 * math.sqrt(500 * math.expm1(1.0))
     spec = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.02, 500), gaussian(3.0)]}
     curve = choose.pair(built(spec), "clt").add
@@ -154,8 +156,8 @@ def test_clt_has_the_mu_of_the_field() -> None:
     assert mu.evidence is Evidence.ASYMPTOTIC
 
 
-def test_edgeworth_series_of_gamma_sums_converges_in_its_order() -> None:
-    """A sum of n exponentials is a gamma law: cumulants n (k - 1)!. Errors fall like n^{-(order + 1)/2}."""
+def test_edgeworth_series_of_gamma_sums_has_its_order() -> None:
+    """A sum of n exponentials is a gamma law with cumulants n (k - 1)!. Errors fall like n^{-(order + 1)/2}."""
     for order in range(5):
         errors: list[float] = []
         for n in (100, 1600):
@@ -169,8 +171,11 @@ def test_edgeworth_series_of_gamma_sums_converges_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("name", ["S1", "L1"])
-def test_laplace_runs_are_near_the_truth(name: str) -> None:
-    """Composed Laplace steps have a reference for every reading; the accuracy is that of such series, not a bound."""
+def test_laplace_runs_are_close_to_reference(name: str) -> None:
+    """Composed Laplace steps have a reference for every question.
+
+    The tolerance is the accuracy of such series, not a bound.
+    """
     spec = {"S1": "sampled_laplace", "L1": "laplace"}[name]
     for row in (row for row in rows("truth_composed") if row["id"].startswith(name + "-gamma")):
         rate = number(row["inputs"]["baseline_success"])
@@ -180,7 +185,7 @@ def test_laplace_runs_are_near_the_truth(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["edgeworth", "saddlepoint"])
-def test_remove_readings_are_near_the_truth(method: str) -> None:
+def test_remove_direction_is_close_to_contour(method: str) -> None:
     contour = choose.pair(built(SPECS["good"]), "contour")
     for direction in ("remove", "both"):
         ours, truth = getattr(pair_of(method, "good"), direction), getattr(contour, direction)
@@ -191,8 +196,8 @@ def test_remove_readings_are_near_the_truth(method: str) -> None:
 
 @every_engine
 @every_run
-def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
-    """Check that all numbers are probabilities, monotone, not below chance, and labelled, however bad the series is."""
+def test_approximations_have_single_values_of_a_curve(method: str, spec: str) -> None:
+    """All numbers are probabilities, monotone, not below chance, and labelled, however bad the series is."""
     pair = pair_of(method, spec)
     assert pair.notes[0].startswith(method)
     for curve in (pair.add, pair.remove):
@@ -206,7 +211,7 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
         assert (np.diff(points.type_two_error.upper) <= 0).all()
         assert (points.power.upper >= RATES * (1 - 1e-12)).all()
         assert (curve.profile(EPSILONS).upper >= -np.expm1(np.minimum(EPSILONS, 0)) * (1 - 1e-12)).all()
-        for delta in (1e-12, 0.5):  # searched for, which is dear
+        for delta in (1e-12, 0.5):  # Found by an expensive search.
             eps = curve.epsilon(delta)
             assert eps.evidence is Evidence.ASYMPTOTIC
             assert 0 <= eps.lower == eps.upper <= curve.largest_log_ratio.upper
@@ -214,11 +219,11 @@ def test_readings_are_single_numbers_of_a_curve(method: str, spec: str) -> None:
 
 @every_engine
 @every_run
-def test_every_question_can_be_asked_of_both_directions(
+def test_every_question_is_answered_for_both_directions(
     method: str, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check that no number fails, although approximated curves need not fit together."""
-    # Where ends do not meet, the search for mu spends all its work: less of it takes the same paths.
+    """No number fails, although approximated curves need not be consistent."""
+    # If bounds do not meet, the search for mu spends all its work; less work takes the same paths.
     monkeypatch.setattr(gdp_cells, "MOST_POINTS", 40)
     both = pair_of(method, spec).both
     points = both.points(RATES[1:])
@@ -236,8 +241,8 @@ def test_every_question_can_be_asked_of_both_directions(
 
 @pytest.mark.parametrize("method", ["edgeworth", "saddlepoint"])
 @pytest.mark.parametrize("spec", ["good", "laplace", "gaussians", "mixed"])
-def test_remove_mirrors_add(method: str, spec: str) -> None:
-    """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), and each curve is the other's inverse."""
+def test_remove_direction_is_inverse_of_add(method: str, spec: str) -> None:
+    """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps), and each curve is the inverse of the other."""
     pair = pair_of(method, spec)
     factor = np.exp(EPSILONS)
     mirrored = 1 - factor + factor * pair.add.profile(-EPSILONS).upper
@@ -257,7 +262,7 @@ def test_epsilon_inverts_delta(method: str) -> None:
 
 
 def test_saddlepoint_is_continuous_at_the_mean() -> None:
-    """The expansion that replaces 1/u - 1/w near the mean meets it on either side."""
+    """The expansion that replaces 1/u - 1/w near the mean agrees with it on either side."""
     tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), "saddlepoint"))
     hypotheses: tuple[Hypothesis, ...] = (0, 1)
     for hypothesis in hypotheses:
@@ -269,7 +274,7 @@ def test_saddlepoint_is_continuous_at_the_mean() -> None:
 
 
 @every_engine
-def test_what_no_expansion_serves_is_refused(method: str) -> None:
+def test_runs_without_expansion_are_rejected(method: str) -> None:
     singular = {"type": "composed", "mechanisms": [{"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6}] * 2}
     nothing = {"type": "repeated", "mechanism": {"type": "gdp", "mu": 0.0}, "steps": 3}
     certain = {"type": "pure_dp", "epsilon": 1000.0}
@@ -286,15 +291,17 @@ def test_what_no_expansion_serves_is_refused(method: str) -> None:
 
 
 @pytest.mark.parametrize("rate", [1e-40, 5e-56, 1e-61, 1e-65])
-def test_deviations_whose_powers_are_no_doubles(rate: float) -> None:
-    """A rare step's loss is about rate times one: its standardised cumulants do not depend on the rate."""
+def test_rare_sampling_has_finite_standardised_cumulants(rate: float) -> None:
+    """The loss of a rarely sampled step is about rate times the full loss, so its standardised cumulants do not
+    depend on the rate.
+    """
     for noise in (gaussian(2.0), laplace(2.0)):
         sampled = {"type": "poisson_sampled", "sample_rate": rate, "mechanism": noise}
         found = choose.pair(built(sampled), "edgeworth").add.power(np.array([0.1]))
         assert found.upper == pytest.approx([0.1], rel=1e-6)
 
 
-def test_orders_outside_the_series_are_refused() -> None:
+def test_orders_outside_series_are_rejected() -> None:
     for order in (-1, 5):
         with pytest.raises(OutOfDomain):
             choose.pair(built(SPECS["good"]), "edgeworth", options=EngineOptions(order=order))
@@ -308,7 +315,7 @@ def test_replacing_a_record_doubles_the_shift(method: str) -> None:
     assert ours == pytest.approx(choose.pair(built(doubled), method).add.power(RATES).upper, rel=1e-12)
 
 
-def test_only_uncertain_ends_are_put_in_order() -> None:
+def test_only_uncertain_bounds_are_sorted() -> None:
     for evidence in (Evidence.STATISTICAL, Evidence.ASYMPTOTIC):
         ordered = Enclosure(0.7, 0.3, evidence, -0.1, -0.9)
         assert (ordered.lower, ordered.upper, ordered.log_lower, ordered.log_upper) == (0.3, 0.7, -0.9, -0.1)

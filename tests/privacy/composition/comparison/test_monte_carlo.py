@@ -1,4 +1,4 @@
-"""Monte Carlo readings: they contain the truth as often as they say, whatever the law."""
+"""Monte Carlo intervals contain the true value as often as they claim, for every law of the loss."""
 
 from __future__ import annotations
 
@@ -34,7 +34,16 @@ from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.questions import gaussian_dp, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
-from tests.privacy.monte_carlo_coverage import MECHANISMS, QUESTIONS, SEARCHED, Asked, allowed, asked, misses, rows
+from tests.privacy.monte_carlo_coverage import (
+    MECHANISMS,
+    QUESTIONS,
+    SEARCHED,
+    CoverageRow,
+    allowed,
+    asked,
+    misses,
+    rows,
+)
 from tests.privacy.references import number, read_composed
 from tests.privacy.references import rows as reference_rows
 
@@ -55,7 +64,7 @@ def contains(lower: float, upper: float, truth: float, tolerance: float) -> bool
 
 
 @pytest.mark.parametrize("row", COMPOSED, ids=lambda row: row["id"])
-def test_reference_values_are_contained(row: dict[str, Any]) -> None:
+def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
     answer = read_composed(pair_of(json.dumps(row["inputs"]["mechanism"])), row)
     assert contains(answer.lower, answer.upper, number(row["value"]), number(row["abs_tol"]))
     assert answer.evidence is Evidence.STATISTICAL or math.isinf(answer.upper)
@@ -63,7 +72,7 @@ def test_reference_values_are_contained(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """At most four standard errors of each part: the power on both sides, and below the rate times the slope there."""
+    """At most four standard errors of each part: the power on both sides, and the rate below times the slope there."""
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -86,8 +95,8 @@ def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     ],
     ids=lambda spec: spec["type"],
 )
-def test_single_steps_are_contained_in_every_reading(spec: dict[str, Any]) -> None:
-    """Atoms, singular mass and no loss at all included; every reading is wrong with probability 1e-3 at most."""
+def test_intervals_of_single_steps_contain_exact_values(spec: dict[str, Any]) -> None:
+    """Includes atoms, singular mass and no loss at all. Each interval misses with probability at most 1e-3."""
     pair, exact = pair_of(json.dumps(spec)), choose.pair(built(spec), "closed_form")
     for direction in ("add", "remove", "both"):
         ours, truth = getattr(pair, direction), getattr(exact, direction)
@@ -112,19 +121,19 @@ def test_single_steps_are_contained_in_every_reading(spec: dict[str, Any]) -> No
 
 COVERED = [
     *asked("sampled Laplace", ["trade_off, 12 points", "reconstruction", "delta"], 0.9),
-    Asked("approximate DP", "positive_predictive_value, at_least", "both", 0.9),
-    Asked("Gaussian", "gdp_mu", "add", 0.9),
+    CoverageRow("approximate DP", "positive_predictive_value, at_least", "both", 0.9),
+    CoverageRow("Gaussian", "gdp_mu", "add", 0.9),
 ]
 
 
-def test_coverage_is_what_was_asked_for() -> None:
+def test_coverage_is_as_requested() -> None:
     """Check a small part of `benchmarks/sweeps/coverage.py`, which evaluates every question 500 times."""
     seeds = range(16)
     found = misses(COVERED, seeds)
     assert {row: count for row, count in found.items() if count > allowed(len(seeds), row.confidence)} == {}
 
 
-def test_the_sweep_asks_every_question_of_the_wire() -> None:
+def test_coverage_sweep_has_every_question() -> None:
     specs = [*QUESTIONS.values(), *SEARCHED.values()]
     assert {spec["type"] for spec in specs} == {
         get_args(spec.model_fields["type"].annotation)[0] for spec in get_args(get_args(QuestionSpec)[0])
@@ -134,8 +143,8 @@ def test_the_sweep_asks_every_question_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("atoms", [0, 4], ids=["smooth", "atoms"])
-def test_bands_hold_everywhere_at_once(atoms: int) -> None:
-    """Uniform numbers, or those rounded down to quarters: both ends at every rank."""
+def test_bands_hold_simultaneously(atoms: int) -> None:
+    """Uniform numbers, also rounded down to quarters: both bounds are checked at every rank."""
     failure, samples, seeds = 0.2, 300, 500
     band = DistributionBand.of(samples, failure)
     random, missed = np.random.default_rng(1), 0
@@ -144,13 +153,13 @@ def test_bands_hold_everywhere_at_once(atoms: int) -> None:
         drawn = np.floor(drawn * atoms) / atoms if atoms else drawn
         at = np.sort(drawn)[samples - band.ranks]
         beyond = 1 - (np.floor(at * atoms) + 1) / atoms if atoms else 1 - at  # P(X > x)
-        reached = 1 - at  # P(X >= x): at an atom of the rounded ones it is this too
+        reached = 1 - at  # P(X >= x), also at an atom of the rounded numbers.
         missed += bool((band.upper < beyond - 1e-12).any() or (band.lower > reached + 1e-12).any())
     assert missed <= stats.binom.isf(1e-6, seeds, failure)
     assert band.lower[::-1] == pytest.approx(1 - band.upper, abs=1e-12)
 
 
-def test_bands_serve_any_number_of_samples_beyond_a_threshold() -> None:
+def test_bands_are_valid_for_any_count_beyond_a_threshold() -> None:
     samples = 5_000
     band = DistributionBand.of(samples, 1e-3)
     counts = np.arange(samples + 1)
@@ -171,8 +180,8 @@ def test_bands_serve_any_number_of_samples_beyond_a_threshold() -> None:
     assert (within[0], reaching[-1]) == (0, samples + 1)
 
 
-def test_profiles_by_bands_are_integrals_of_tails() -> None:
-    """E (1 - e^{t - X})_+ of a law on three points, one of them infinite, and of mass that is nowhere."""
+def test_band_profiles_match_integrals_of_tails() -> None:
+    """E (1 - e^{t - X})_+ for a law on three points, one of them infinite, with some mass missing."""
     points, tails = np.array([math.inf, 1.5, -0.5]), np.array([0.1, 0.4, 0.8])
     at = np.array([-9.0, -0.5, 0.3, 1.5, 4.0])
     masses = np.diff(tails, prepend=0.0)
@@ -181,8 +190,8 @@ def test_profiles_by_bands_are_integrals_of_tails() -> None:
 
 
 @pytest.mark.parametrize(("narrow", "cells"), [(1, 700), (3, 4000), (4000, 4000)])
-def test_convolutions_by_transforms_are_within_their_noise(narrow: int, cells: int) -> None:
-    """Sums of cell errors, against sums of products of doubles, which are exact to 1e-16 a cell; spikes included."""
+def test_fft_convolution_error_is_within_bound(narrow: int, cells: int) -> None:
+    """The oracle sums products of doubles, exact to 1e-16 per cell. Laws with spikes are included."""
     random = np.random.default_rng(narrow)
     laws = [random.dirichlet(np.ones(size), 2) for size in (narrow, cells)]
     one, other = (DrawnLaw(0.0, 1.0, law, np.zeros(2), 0.0, np.zeros(2)) for law in laws)
@@ -195,7 +204,7 @@ def test_convolutions_by_transforms_are_within_their_noise(narrow: int, cells: i
         assert np.abs(found - truth).sum() <= total.lost[hypothesis] + 1e-15
 
 
-def test_the_seed_decides() -> None:
+def test_seed_determines_result() -> None:
     spec = json.dumps(dpsgd(1.0, 0.1, 20))
     first = pair_of(spec, 2_000, 7).add.power(RATES)
     again = choose.pair(built(json.loads(spec)), "monte_carlo", options=EngineOptions(samples=2_000, seed=7)).add
@@ -204,7 +213,7 @@ def test_the_seed_decides() -> None:
     assert (pair_of(spec, 2_000, 8).add.power(RATES).upper != first.upper).any()
 
 
-def test_more_confidence_means_wider() -> None:
+def test_higher_confidence_gives_wider_intervals() -> None:
     spec = dpsgd(2.0, 0.1, 100)
     widths: list[float] = []
     for confidence in (0.5, 0.9, 0.999, 0.999999):
@@ -214,14 +223,14 @@ def test_more_confidence_means_wider() -> None:
     assert widths == sorted(widths)
 
 
-def test_rates_too_small_for_the_samples_are_wide() -> None:
+def test_rates_below_sample_resolution_are_wide() -> None:
     curve = pair_of(json.dumps(dpsgd(1.0, 0.01, 1000))).add
     answer = curve.power_at(1e-9)
     assert answer.lower == 1e-9
     assert answer.upper >= 1e-5
 
 
-def test_mixed_runs_and_questions() -> None:
+def test_intervals_of_mixed_runs_contain_contour_values() -> None:
     spec = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.02, 200), gaussian(3.0), dpsgd(2.0, 0.1, 50)]}
     pair, exact = pair_of(json.dumps(spec)), choose.pair(built(spec), "contour")
     for direction in ("add", "remove", "both"):
@@ -247,7 +256,7 @@ def test_mixed_runs_and_questions() -> None:
         EngineOptions(seed=-1),
     ],
 )
-def test_options_outside_their_domain(options: EngineOptions) -> None:
+def test_options_outside_domain_raise(options: EngineOptions) -> None:
     with pytest.raises(OutOfDomain):
         choose.pair(built(gaussian(1.0)), "monte_carlo", options=options)
 
@@ -262,8 +271,8 @@ def test_cost_rises_with_steps_and_samples() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_losses_whose_squares_are_no_doubles_are_drawn(seed: int) -> None:
-    """Check that the width of the law is found, and that the draws give nearly trivial bounds."""
+def test_losses_with_underflowing_squares_are_drawn(seed: int) -> None:
+    """The width of the law is found, and the draws give nearly trivial bounds."""
     random = np.random.default_rng(seed)
     rate, noise = 10 ** random.uniform(-300, -155), 10 ** random.uniform(-0.5, 15)
     options = EngineOptions(samples=1_000)
@@ -282,8 +291,11 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_lattice_sums_have_the_moments_of_the_run(name: str) -> None:
-    """Mean up to the stated shift; variance up to what rounding adds: at most `proxy` and twice its covariance."""
+def test_lattice_sums_match_moments_of_run(name: str) -> None:
+    """The mean agrees up to the stated shift.
+
+    The variance exceeds by at most `proxy` and twice its covariance, the effect of rounding.
+    """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)
     points = total.start + total.step * np.arange(total.masses.shape[1])
@@ -310,8 +322,8 @@ def test_coarser_lattices_keep_mass_and_mean() -> None:
         assert coarse.masses @ after == pytest.approx(masses @ before)
 
 
-def test_sums_of_coins_are_binomial() -> None:
-    """Two-point losses lie on the lattice: no rounding, and the tail of D is the binomial one."""
+def test_sums_of_two_point_losses_are_binomial() -> None:
+    """Two-point losses lie on the lattice without rounding, and the tail of D is binomial."""
     total = repeated_law(two_point_loss(0.3, 0.0), 20, 1e-12)
     points = total.start + total.step * np.arange(total.masses.shape[1])
     for hypothesis, chance in ((0, 1 / (1 + math.exp(0.3))), (1, 1 / (1 + math.exp(-0.3)))):
@@ -320,17 +332,17 @@ def test_sums_of_coins_are_binomial() -> None:
             assert ours == pytest.approx(float(stats.binom.sf(heads, 20, chance)), abs=1e-11)
 
 
-def test_draws_follow_the_law() -> None:
-    """Kolmogorov-Smirnov against the exact law of one sampled Gaussian step, and of a Gaussian run."""
+def test_draws_pass_kolmogorov_smirnov() -> None:
+    """Kolmogorov-Smirnov test against the exact law of one sampled Gaussian step and of a Gaussian run."""
     law = sampled_gaussian_loss(1.0, 0.2)
     draws = Draws(ComposedLoss(((law, 1),)), 20_000, 3)
-    distribution: Any = law.distribution  # scipy's types know laws of one number only; kstest asks for all at once
+    distribution: Any = law.distribution  # Types of scipy allow one argument; kstest passes an array.
     for hypothesis in (0, 1):
         found = stats.kstest(draws.ascending[hypothesis], lambda x, h=hypothesis: distribution(x, h))
         assert found.pvalue > 1e-4
 
 
-def test_binomial_intervals_are_those_of_clopper_and_pearson() -> None:
+def test_binomial_intervals_match_clopper_pearson() -> None:
     counts = np.array([0, 1, 17, 500, 999, 1000])
     low, high = share_below(counts, 1000, 0.01), share_above(counts, 1000, 0.01)
     for index, count in enumerate(counts):
@@ -339,8 +351,8 @@ def test_binomial_intervals_are_those_of_clopper_and_pearson() -> None:
         assert high[index] == pytest.approx(reference.high, abs=1e-12)
 
 
-def test_order_statistics_cover() -> None:
-    """The mass above the k-th largest of n is Beta(k, n - k + 1): the ranks are the first that reach their side."""
+def test_order_statistic_ranks_have_coverage() -> None:
+    """The mass above the k-th largest of n is Beta(k, n - k + 1). The ranks are the first that reach their side."""
     samples, failure = 1000, 0.01
     for rate in (1e-4, 0.01, 0.3, 0.999):
         k = int(rank_reaching(np.array([rate]), samples, failure)[0])
@@ -352,8 +364,8 @@ def test_order_statistics_cover() -> None:
         assert k == samples or stats.beta.cdf(rate, k + 1, samples - k) < 1 - failure
 
 
-def test_bounds_of_means_spend_their_budget() -> None:
-    """samples kl(mean, bound) = ln(1/failure) on both sides; with no hits the bound is 1 - failure^(1/n)."""
+def test_bounds_of_means_attain_their_error_budget() -> None:
+    """samples kl(mean, bound) = ln(1/failure) on both sides. Without hits the bound is 1 - failure^(1/n)."""
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])
     above, below = mean_above(means, samples, failure), mean_below(means, samples, failure)

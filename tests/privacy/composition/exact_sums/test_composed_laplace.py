@@ -35,10 +35,10 @@ def curve(noise: float, steps: int) -> AbstractTradeOff:
 
 
 class Exact:
-    """Tails of the loss e (2 V - N) in many digits, by truncated powers: with X the law of one step on [0, 1],
+    """Tails of the loss e (2 V - N) in many digits, by truncated powers.
 
-    P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+), Q the regularised gamma function,
-    whose terms alternate and are much larger than their sum.
+    With X the law of one step on [0, 1], P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+).
+    Q is the regularised gamma function. The terms alternate and are much larger than their sum.
     """
 
     def __init__(self, noise: float, steps: int) -> None:
@@ -46,7 +46,7 @@ class Exact:
         self._powers = [mpmath.exp(-self.e * k) for k in range(steps + 1)]
 
     def null_tail(self, v: mpf, *, closed: bool = False) -> mpf:
-        """P0(V > v), or P0(V >= v)."""
+        """Return P0(V > v), or P0(V >= v) if `closed`."""
         total, gammas = mpf(0), self._gammas(v)
         for k in range(self.steps + 1):
             for j in range(self.steps - k + 1):
@@ -62,7 +62,7 @@ class Exact:
         return mpmath.fsum(terms) / 2**j
 
     def _gammas(self, v: mpf) -> list[list[mpf]]:
-        """Q(j, e (v - m)_+) = e^-y sum_{q < j} y^q/q! for every m and j up to the number of steps."""
+        """Return Q(j, e (v - m)_+) = e^-y sum_{q < j} y^q/q! for every m and j up to the number of steps."""
         found: list[list[mpf]] = []
         for m in range(self.steps + 1):
             y = self.e * max(v - m, mpf(0))
@@ -74,7 +74,7 @@ class Exact:
         return found
 
     def point(self, v: mpf, *, closed: bool = False) -> tuple[mpf, mpf, mpf, mpf]:
-        """alpha, power, 1 - alpha and type II error of the test V > v, or V >= v."""
+        """Return alpha, power, 1 - alpha and type II error of the test V > v, or V >= v if `closed`."""
         alpha, error = self.null_tail(v, closed=closed), self.null_tail(self.steps - v, closed=not closed)
         return alpha, 1 - error, 1 - alpha, error
 
@@ -92,7 +92,7 @@ def exact(noise: float, steps: int) -> Exact:
     return Exact(noise, steps)
 
 
-def holds(truth: Any, found: Enclosure, width: float = GOOD) -> None:
+def assert_encloses(truth: Any, found: Enclosure, width: float = GOOD) -> None:
     assert found.evidence is Evidence.CERTIFIED
     lower = mpmath.exp(found.log_lower) if found.log_lower is not None and found.lower < 1e-290 else mpf(found.lower)
     upper = mpmath.exp(found.log_upper) if found.log_upper is not None and found.lower < 1e-290 else mpf(found.upper)
@@ -105,7 +105,7 @@ RUNS = [(1.0, 2), (0.2, 3), (10.0, 7), (3.0, 16), (0.7, 12), (500.0, 9), (0.05, 
 
 @pytest.mark.parametrize(("noise", "steps"), RUNS)
 @pytest.mark.parametrize("share", [0.03, 0.29, 0.5, 0.618, 0.91, 0.999])
-def test_points_inside_cells(noise: float, steps: int, share: float) -> None:
+def test_points_between_atoms_match_exact_sums(noise: float, steps: int, share: float) -> None:
     found = curve(noise, steps)
     with mpmath.workdps(DIGITS):
         truth = exact(noise, steps)
@@ -117,17 +117,17 @@ def test_points_inside_cells(noise: float, steps: int, share: float) -> None:
         else:
             rate = float(alpha)
             excess = alpha - mpf(rate)
-        # The curve is its tangent up to the square of the rounding of the rate.
-        holds(power - truth.slope(v) * excess, found.power_at(rate))
+        # The curve equals its tangent up to the square of the rounding of the rate.
+        assert_encloses(power - truth.slope(v) * excess, found.power_at(rate))
         at = found.type_two_error(np.array([rate])).at(0, found.evidence)
-        holds(error + truth.slope(v) * excess, at)
+        assert_encloses(error + truth.slope(v) * excess, at)
         slope = found.points(np.array([rate])).log_slope
         c = mpmath.log(truth.slope(v))
         assert slope.lower[0] - 1e-9 * abs(c) <= c <= slope.upper[0] + 1e-9 * abs(c)
 
 
 @pytest.mark.parametrize(("noise", "steps"), RUNS)
-def test_randomised_tests_at_atoms(noise: float, steps: int) -> None:
+def test_randomised_tests_at_atoms_match_exact_sums(noise: float, steps: int) -> None:
     found = curve(noise, steps)
     with mpmath.workdps(DIGITS):
         truth = exact(noise, steps)
@@ -135,23 +135,23 @@ def test_randomised_tests_at_atoms(noise: float, steps: int) -> None:
             (low, power, _, error), (high, *_) = truth.point(mpf(k)), truth.point(mpf(k), closed=True)
             rate = float(low + mpf("0.37") * (high - low))
             gained = truth.slope(mpf(k)) * (mpf(rate) - low)
-            holds(power + gained, found.power_at(rate))
-            holds(error - gained, found.type_two_error(np.array([rate])).at(0, found.evidence))
+            assert_encloses(power + gained, found.power_at(rate))
+            assert_encloses(error - gained, found.type_two_error(np.array([rate])).at(0, found.evidence))
 
 
 @pytest.mark.parametrize(("noise", "steps"), RUNS)
 @pytest.mark.parametrize("share", [-1.3, -0.7, 0.0, 0.13, 0.5, 0.93])
-def test_profile_and_epsilon(noise: float, steps: int, share: float) -> None:
+def test_profile_and_epsilon_match_exact_sums(noise: float, steps: int, share: float) -> None:
     found, epsilon = curve(noise, steps), share * steps / noise
     with mpmath.workdps(DIGITS):
         truth = exact(noise, steps).delta(epsilon)
-        holds(truth, found.profile_at(epsilon))
+        assert_encloses(truth, found.profile_at(epsilon))
         if epsilon > 0 and truth < 0.99:
-            holds(mpf(epsilon), found.epsilon(float(truth)), width=1e-8)
+            assert_encloses(mpf(epsilon), found.epsilon(float(truth)), width=1e-8)
 
 
-def test_two_steps_by_integration() -> None:
-    """P0(L1 + L2 > c) by integrating over the first loss, which shares no formula with sums over uniforms."""
+def test_two_steps_match_integration() -> None:
+    """P0(L1 + L2 > c) by integration over the first loss, which shares no formula with sums over uniforms."""
     noise, c = 1.7, 0.4
     with mpmath.workdps(25):
         e = 1 / mpf(noise)
@@ -168,9 +168,10 @@ def test_two_steps_by_integration() -> None:
 
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (30.0, 1000), (0.5, 190), (1e3, 2000)])
 @pytest.mark.parametrize("width", [0.7, 1e-3])
-def test_the_last_cell(noise: float, steps: int, width: float) -> None:
-    """Within 1 of its end N - V is u: 2^-N (point + sum_j C(N, j) e^j u^{j-1}/(j-1)! du), times e^-{e (N - u)} or
-    e^-{e u}: delta far below the smallest double.
+def test_profile_in_last_cell_matches_closed_form(noise: float, steps: int, width: float) -> None:
+    """Delta far below the smallest double.
+
+    With N - V = u < 1, the law is 2^-N (point + sum_j C(N, j) e^j u^{j-1}/(j-1)! du), times e^{-e (N - u)} or e^{-e u}.
     """
     found = curve(noise, steps)
     with mpmath.workdps(60):
@@ -190,17 +191,17 @@ def test_the_last_cell(noise: float, steps: int, width: float) -> None:
             return mpmath.exp(-e * u) - mpmath.exp(e * (u - 2 * h))
 
         whole = gain(mpf(0)) + mpmath.quad(lambda u: density(u) * gain(u), [0, h])
-        holds(whole / mpf(2) ** steps, found.profile_at(epsilon), width=1e-6)
+        assert_encloses(whole / mpf(2) ** steps, found.profile_at(epsilon), width=1e-6)
         if e * steps < 200:
             rate = float(mpf(2) ** -steps * mpmath.exp(-e * steps) / 3)
             if rate > 0:
-                holds(mpf(rate) * mpmath.exp(e * steps), found.power_at(rate))
+                assert_encloses(mpf(rate) * mpmath.exp(e * steps), found.power_at(rate))
 
 
 @pytest.mark.parametrize(
     ("noise", "steps"), [(10.0, 100), thorough(4.0, 600), thorough(0.8, 150), thorough(200.0, 1999)]
 )
-def test_the_lattice_agrees(noise: float, steps: int) -> None:
+def test_exact_sums_agree_with_lattice(noise: float, steps: int) -> None:
     found = curve(noise, steps)
     mechanism = built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})
     lattice = pair(mechanism, "discretised").add
@@ -223,13 +224,13 @@ def test_the_lattice_agrees(noise: float, steps: int) -> None:
         assert other.lower <= mine.upper
 
 
-def test_two_replaced_records_are_twice_the_sensitivity() -> None:
+def test_replacement_doubles_sensitivity() -> None:
     mechanism = built({"type": "repeated", "mechanism": laplace(6.0), "steps": 20})
     doubled, halved = pair(mechanism, neighbours=ONE_REPLACED).add, curve(3.0, 20)
     assert doubled.power_at(0.01) == halved.power_at(0.01)
 
 
-def test_largest_losses_are_exact_where_they_are_doubles() -> None:
+def test_largest_loss_is_exact_if_representable() -> None:
     found = curve(10.0, 100)
     assert found.largest_log_ratio == Enclosure(10.0, 10.0, Evidence.CERTIFIED)
     assert found.profile_at(10.0).upper == 0
@@ -246,7 +247,7 @@ def test_gdp_mu_lies_above_every_point() -> None:
     assert (reached <= mu.upper * (1 + 1e-12)).all()
 
 
-def test_directions_agree_with_one_another_on_both_sides_of_a_half() -> None:
+def test_directions_are_inverse_on_both_sides_of_one_half() -> None:
     found = curve(2.0, 30)
     power = found.power(np.array([0.03]))
     # f is its own inverse.
@@ -256,7 +257,7 @@ def test_directions_agree_with_one_another_on_both_sides_of_a_half() -> None:
     assert power.lower[0] <= 1 - missed.lower + 1e-15
 
 
-def test_what_is_out_of_reach_is_known_before() -> None:
+def test_runs_beyond_limits_are_known_in_advance() -> None:
     assert can_sum(100, 0.1)
     assert not can_sum(10**4, 0.1)
     assert not can_sum(3, 200.0)
@@ -267,15 +268,15 @@ def test_what_is_out_of_reach_is_known_before() -> None:
         assert tail <= math.exp(log_excess(steps, kept, share)) <= math.exp(-60)
 
 
-def test_prices_grow_with_the_work() -> None:
+def test_cost_grows_with_work() -> None:
     def price(noise: float, steps: int) -> float:
         return plan(built({"type": "repeated", "mechanism": laplace(noise), "steps": steps})).cost.build
 
     assert price(10.0, 100) < price(1.0, 200)
-    assert price(1.0, 10**4) == price(1.0, 10**5)  # on lines
+    assert price(1.0, 10**4) == price(1.0, 10**5)  # By inversion contours.
 
 
-# Polynomials in Bernstein form
+# Polynomials in Bernstein form.
 
 
 def _value(coefficients: np.ndarray[Any, Any], t: float) -> float:
@@ -295,7 +296,7 @@ def test_moving_integrals_of_a_constant_are_splines() -> None:
     assert pieces[4].max() == 0
 
 
-def test_right_parts_are_the_polynomial_further_right() -> None:
+def test_right_parts_match_shifted_polynomial() -> None:
     pieces = np.array([[0.3, 1.0, 0.2, 5.0], [2.0, 0.0, 0.0, 1e-9]])
     parts = right_parts(pieces, np.array([0.3, 0.999]))
     for piece, part, start in zip(pieces, parts, (0.3, 0.999), strict=True):
@@ -304,7 +305,7 @@ def test_right_parts_are_the_polynomial_further_right() -> None:
 
 
 @pytest.mark.parametrize("x", [0.0, 1e-15, 0.1, 3.0, 70.0])
-def test_hyperbolic_moments(x: float) -> None:
+def test_hyperbolic_moments_match_quadrature(x: float) -> None:
     even, odd = hyperbolic_moments(6, np.array([x]), series_length(x))
     for r in range(7):
         for found, kernel in ((even, mpmath.cosh), (odd, mpmath.sinh)):

@@ -22,7 +22,7 @@ from tests.privacy.response_oracles import Atoms
 Kind = tuple[float, int]
 RUNS: list[list[Kind]] = [
     [(1.0, 1), (0.5, 1)],
-    [(1.0, 1), (2.0, 1), (3.0, 1)],  # 1 + 2 = 3: losses coincide
+    [(1.0, 1), (2.0, 1), (3.0, 1)],  # 1 + 2 = 3: losses coincide.
     [(0.1, 3), (0.3, 2), (0.7, 1)],
     [(1e-9, 2), (2e-9, 1), (5e-9, 3)],
     [(1e-12, 1), (5.0, 2)],
@@ -49,8 +49,8 @@ def curve_of(kinds: list[Kind], deltas: list[float] | None = None) -> AbstractTr
 
 
 @pytest.mark.parametrize("kinds", RUNS[1:4])
-def test_readings_are_counted_as_work(kinds: list[Kind]) -> None:
-    """Check that evaluations are counted as work: a mixture requests thousands of points, many times."""
+def test_evaluations_are_counted_as_work(kinds: list[Kind]) -> None:
+    """A mixture evaluates thousands of points, many times."""
     curve, counted = curve_of(kinds), list[float]()
     for number in (1000, 4000):
         rates = np.linspace(0.01, 0.99, number)
@@ -64,7 +64,7 @@ def test_readings_are_counted_as_work(kinds: list[Kind]) -> None:
     assert counted[3] > 1.5 * counted[1]
 
 
-def holds(truth: Any, found: Enclosure, width: float = 2e-11) -> None:
+def assert_encloses(truth: Any, found: Enclosure, width: float = 2e-11) -> None:
     assert found.lower <= truth <= found.upper
     if found.log_lower is not None and found.log_upper is not None and truth > 0:
         log = mpmath.log(truth)
@@ -74,7 +74,7 @@ def holds(truth: Any, found: Enclosure, width: float = 2e-11) -> None:
 
 @pytest.mark.parametrize("kinds", RUNS, ids=str)
 @pytest.mark.parametrize("deltas", [[], [1e-9, 0.01]], ids=str)
-def test_every_reading_against_all_losses(kinds: list[Kind], deltas: list[float]) -> None:
+def test_every_quantity_matches_sums_over_all_losses(kinds: list[Kind], deltas: list[float]) -> None:
     curve = curve_of(kinds, deltas)
     with mpmath.workdps(360):
         outside = 1 - mpmath.fprod(1 - mpf(delta) for delta in deltas)
@@ -82,13 +82,13 @@ def test_every_reading_against_all_losses(kinds: list[Kind], deltas: list[float]
         points = curve.points(np.array(RATES))
         for i, rate in enumerate(RATES):
             width = 2e-11 if 1 - rate > 10 * outside else 1e-8
-            holds(truth.power(rate), points.power.at(i, curve.evidence), width)
-            holds(truth.error(rate), points.type_two_error.at(i, curve.evidence), width)
+            assert_encloses(truth.power(rate), points.power.at(i, curve.evidence), width)
+            assert_encloses(truth.error(rate), points.type_two_error.at(i, curve.evidence), width)
         largest = sum(epsilon * count for epsilon, count in kinds)
         at = np.array([-1.1, -0.3, 0.0, 1e-4, 0.2, 0.61, 0.97, 1.2]) * largest
         profile = curve.profile(at)
         for i, e in enumerate(at):
-            holds(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-10)
+            assert_encloses(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-10)
         for delta in (1e-40, 1e-6, 0.02, 0.5):
             if delta > outside:
                 found, known = curve.epsilon(delta), truth.epsilon(delta)
@@ -97,7 +97,7 @@ def test_every_reading_against_all_losses(kinds: list[Kind], deltas: list[float]
 
 
 @pytest.mark.parametrize("kinds", RUNS[:4], ids=str)
-def test_on_and_beside_vertices(kinds: list[Kind]) -> None:
+def test_points_on_and_beside_vertices_match_exact_sums(kinds: list[Kind]) -> None:
     curve = curve_of(kinds)
     with mpmath.workdps(60):
         truth = Atoms.of(kinds)
@@ -109,8 +109,8 @@ def test_on_and_beside_vertices(kinds: list[Kind]) -> None:
             assert points.type_two_error.lower[i] <= truth.error(rate) <= points.type_two_error.upper[i]
 
 
-def test_twenty_four_kinds_and_their_agreement_with_equal_ones() -> None:
-    """24 kinds that are nearly equal lie between runs of equal ones."""
+def test_twenty_four_kinds_lie_between_equal_runs() -> None:
+    """24 nearly equal kinds lie between runs of equal steps."""
     curve = curve_of([(0.1 + 1e-9 * i, 1) for i in range(24)])
     least, most = curve_of([(0.1, 24)]), curve_of([(0.1 + 23e-9, 24)])
     for rate in (1e-9, 1e-3, 0.4, 0.9):
@@ -125,7 +125,7 @@ def test_twenty_four_kinds_and_their_agreement_with_equal_ones() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_runs(seed: int) -> None:
+def test_random_runs_match_sums_over_all_losses(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(4):
         kinds = [
@@ -137,13 +137,13 @@ def test_random_runs(seed: int) -> None:
         with mpmath.workdps(60):
             truth = Atoms.of(kinds)
             for i, rate in enumerate(rates):
-                holds(truth.power(float(rate)), points.power.at(i, curve.evidence))
-                holds(truth.error(float(rate)), points.type_two_error.at(i, curve.evidence))
+                assert_encloses(truth.power(float(rate)), points.power.at(i, curve.evidence))
+                assert_encloses(truth.error(float(rate)), points.type_two_error.at(i, curve.evidence))
             e = float(random.uniform(0, 1)) * float(curve.largest_log_ratio.lower)
-            holds(truth.delta(e), curve.profile_at(e), 1e-10)
+            assert_encloses(truth.delta(e), curve.profile_at(e), 1e-10)
 
 
-def test_the_lattice_agrees() -> None:
+def test_exact_sums_agree_with_lattice() -> None:
     spec = spec_of([(0.3, 5), (0.7, 2), (1.1, 1)], [1e-6])
     mine = pair(built(spec)).add
     other = pair(built(spec), "discretised", options=EngineOptions(relative_tolerance=1e-3)).add
@@ -154,7 +154,7 @@ def test_the_lattice_agrees() -> None:
     assert other.epsilon(1e-4).lower <= mine.epsilon(1e-4).upper
 
 
-def test_halves_and_limits() -> None:
+def test_halves_split_evenly_and_limits_are_enforced() -> None:
     first, second = halves(tuple((0.1 * i, 1) for i in range(1, 25)))
     assert len(first) == len(second) == 12
     too_many = built(spec_of([(math.sqrt(i), 1) for i in range(1, 37)]))
@@ -165,8 +165,8 @@ def test_halves_and_limits() -> None:
 
 
 @pytest.mark.parametrize("kinds", [[(0.37, 5), (0.12, 3)], [(0.0045, 20)], [(0.48, 16)]], ids=str)
-def test_rates_below_the_smallest_normal_double(kinds: list[Kind]) -> None:
-    """Right of all thresholds the power is e^largest alpha: shares of a test underflow, ratios overflow."""
+def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> None:
+    """Right of all thresholds the power is e^largest alpha. Shares of a test underflow and ratios overflow."""
     rates = np.array([5e-324, 1e-310, 3e-308])
     power = curve_of(kinds).points(rates).power
     with mpmath.workdps(400):
@@ -176,8 +176,8 @@ def test_rates_below_the_smallest_normal_double(kinds: list[Kind]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_multiples_whose_losses_coincide_but_for_rounding(seed: int) -> None:
-    """Beside all sums as whole numbers, at rates between and beside vertices, on both sides of 1/2."""
+def test_losses_that_coincide_up_to_rounding_are_enclosed(seed: int) -> None:
+    """The oracle is a sum over integers, at rates between and at vertices, on both sides of 1/2."""
     random = np.random.default_rng(seed)
     unit = float(10 ** random.uniform(-2.5, -0.5))
     multiples = random.integers(1, 30, size=int(random.integers(8, 25))).tolist()
@@ -211,6 +211,6 @@ def test_multiples_whose_losses_coincide_but_for_rounding(seed: int) -> None:
         for i, rate in enumerate(rates.tolist()):
             truth = power(rate)
             for found, value in ((points.power, truth), (points.type_two_error, 1 - truth)):
-                margin = mpf(10) ** -11 + mpf(10) ** -30 / value  # rounding of the multiples, and of this difference
+                margin = mpf(10) ** -11 + mpf(10) ** -30 / value  # Rounding of the multiples and of this difference.
                 assert found.lower[i] <= value * (1 + margin), rate
                 assert value * (1 - margin) <= found.upper[i], rate

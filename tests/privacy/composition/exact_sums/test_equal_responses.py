@@ -1,4 +1,6 @@
-"""Runs of equal pure DP steps: every reading against sums over all losses in many digits, and against scipy far out."""
+"""Runs of equal pure DP steps: every quantity against sums over all losses in many digits, and against scipy far
+out.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ RATES = [1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.03, 0.2, 0.4999, 0.5, 0.500
 
 
 def digits(epsilon: float) -> int:
-    """Compute in enough digits for the complements of rates of 1e-300 and exponentials near 1."""
+    """Return enough decimal digits for complements of rates of 1e-300 and for exponentials near 1."""
     return 1000 if epsilon < 1e-200 else 360
 
 
@@ -47,8 +49,8 @@ def exact(steps: int, epsilon: float) -> Atoms:
         return Atoms.of([(epsilon, steps)])
 
 
-def holds(truth: Any, found: Enclosure, width: float) -> None:
-    """Return whether the truth is inside, by value and by logarithm, and the enclosure is not too wide."""
+def assert_encloses(truth: Any, found: Enclosure, width: float) -> None:
+    """Check that the truth is inside, by value and by logarithm, and that the enclosure is narrow enough."""
     assert found.lower <= truth <= found.upper
     if found.log_lower is not None and found.log_upper is not None:
         log = mpmath.log(truth) if truth > 0 else -mpmath.inf
@@ -59,20 +61,20 @@ def holds(truth: Any, found: Enclosure, width: float) -> None:
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
-def test_points(steps: int, epsilon: float) -> None:
+def test_points_match_sums_over_all_losses(steps: int, epsilon: float) -> None:
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     rates = np.array(RATES)
     points = curve.points(rates)
     with mpmath.workdps(digits(epsilon)):
         for i, rate in enumerate(RATES):
-            holds(truth.power(rate), points.power.at(i, curve.evidence), 1e-11)
-            holds(truth.error(rate), points.type_two_error.at(i, curve.evidence), 1e-11)
+            assert_encloses(truth.power(rate), points.power.at(i, curve.evidence), 1e-11)
+            assert_encloses(truth.error(rate), points.type_two_error.at(i, curve.evidence), 1e-11)
             assert curve.power_at(rate).lower <= truth.power(rate) <= curve.power_at(rate).upper
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
-def test_points_beside_and_on_vertices(steps: int, epsilon: float) -> None:
-    """Check both bounds where rounding does not determine the segment."""
+def test_points_on_and_beside_vertices_match_exact_sums(steps: int, epsilon: float) -> None:
+    """Both bounds are checked where rounding does not determine the segment."""
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     with mpmath.workdps(digits(epsilon)):
         vertices = [float(alpha) for alpha, _ in truth.vertices[:: max(1, steps // 8)]]
@@ -86,26 +88,26 @@ def test_points_beside_and_on_vertices(steps: int, epsilon: float) -> None:
             assert error.lower <= truth.error(rate) <= error.upper
             step = mpf(rate) * mpf(10) ** -30
             slope = (truth.error(mpf(rate) - step) - truth.error(mpf(rate) + step)) / (2 * step)
-            if epsilon < 100:  # else the quotient has no digits left
+            if epsilon < 100:  # Otherwise the quotient has no digits left.
                 assert slopes.lower[i] - 1e-12 <= mpmath.log(slope) <= slopes.upper[i] + 1e-12
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
-def test_profile_and_epsilon(steps: int, epsilon: float) -> None:
+def test_profile_and_epsilon_match_exact_sums(steps: int, epsilon: float) -> None:
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     shares = [-1.2, -0.5, -1e-3, 0.0, 1e-9, 0.1, 0.33, 0.5, 0.9, 0.999, 1.0, 1.5]
     at = np.array([share * steps * epsilon for share in shares])
     profile = curve.profile(at)
     with mpmath.workdps(digits(epsilon)):
         for i, e in enumerate(at):
-            holds(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-11)
+            assert_encloses(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-11)
         for delta in (1e-300, 1e-100, 1e-12, 1e-5, 0.01, 0.3, 0.9, 1 - 1e-6):
             found, known = curve.epsilon(delta), truth.epsilon(delta)
             assert found.lower <= known <= found.upper
             assert found.upper - found.lower <= 1e-9 * max(found.upper, 1e-300) or delta > 0.5
 
 
-def test_published_optimal_composition() -> None:
+def test_optimal_composition_matches_published_theorem() -> None:
     """Kairouz, Oh, Viswanath 2015, Theorem 3.3: delta at (k - 2 i) eps as a sum over binomial coefficients."""
     k, eps = 30, 0.1
     curve = EqualResponses(k, eps)
@@ -117,7 +119,7 @@ def test_published_optimal_composition() -> None:
             )
             delta = mpmath.fsum(terms) / (1 + mpmath.exp(e)) ** k
             bounds = curve.profile(np.array([float((k - 2 * i) * e)]))
-            slack = mpf(10) ** -13  # the loss itself is rounded
+            slack = mpf(10) ** -13  # The loss itself is rounded.
             assert bounds.lower[0] <= delta + slack
             assert delta - slack <= bounds.upper[0]
             if i:
@@ -125,7 +127,7 @@ def test_published_optimal_composition() -> None:
 
 
 @pytest.mark.parametrize(("steps", "epsilon"), [(10**5, 0.004), (10**6, 1e-3)])
-def test_long_runs_by_regularised_incomplete_betas(steps: int, epsilon: float) -> None:
+def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float) -> None:
     """Tails at thresholds by the incomplete beta function in ball arithmetic; delta by its two tails."""
     curve, law = EqualResponses(steps, epsilon), BinomialTails(steps, -epsilon)
     with ctx.workprec(300):
@@ -141,22 +143,24 @@ def test_long_runs_by_regularised_incomplete_betas(steps: int, epsilon: float) -
             tail = beyond(k, false)
             rate = float(tail)
             truth = beyond(k, true) + ((2 * k - steps) * eps).exp() * (arb(rate) - tail)
-            inside(truth, curve.power_at(rate), 2e-10)
+            assert_ball_inside(truth, curve.power_at(rate), 2e-10)
             loss = float((2 * k - steps) * epsilon) * (1 + 1e-9)
             if loss > 0:
                 above = math.floor((loss / epsilon + steps) / 2)
-                inside(beyond(above, true) - arb(loss).exp() * beyond(above, false), curve.profile_at(loss), 1e-9)
+                assert_ball_inside(
+                    beyond(above, true) - arb(loss).exp() * beyond(above, false), curve.profile_at(loss), 1e-9
+                )
 
 
-def inside(truth: arb, found: Enclosure, width: float) -> None:
-    """Check that most digits of the truth are known, and that it lies inside."""
+def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
+    """Check that most digits of the truth are known, and that the truth lies inside."""
     assert truth.rel_accuracy_bits() > 60
     assert found.lower <= truth <= found.upper
     assert found.relative_width() <= width
 
 
-def test_largest_losses_cap_everything() -> None:
-    """The power is at most e^(N eps) alpha, and delta vanishes from N eps on."""
+def test_largest_loss_limits_power_and_delta() -> None:
+    """The power is at most e^(N eps) alpha, and delta is zero from N eps on."""
     curve = EqualResponses(2, 1.0)
     assert curve.power_at(1e-30).upper <= math.exp(2) * 1e-30 * (1 + 1e-12)
     assert curve.largest_log_ratio == Enclosure.point(2.0)
@@ -165,7 +169,7 @@ def test_largest_losses_cap_everything() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_runs(seed: int) -> None:
+def test_random_runs_match_sums_over_all_losses(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(12):
         steps, epsilon = int(random.integers(1, 40)), float(10 ** random.uniform(-8, 1.5))
@@ -177,15 +181,15 @@ def test_random_runs(seed: int) -> None:
         with mpmath.workdps(360):
             truth = Atoms.of([(epsilon, steps)])
             for i, rate in enumerate(rates):
-                holds(truth.power(float(rate)), points.power.at(i, curve.evidence), 1e-11)
-                holds(truth.error(float(rate)), points.type_two_error.at(i, curve.evidence), 1e-11)
+                assert_encloses(truth.power(float(rate)), points.power.at(i, curve.evidence), 1e-11)
+                assert_encloses(truth.error(float(rate)), points.type_two_error.at(i, curve.evidence), 1e-11)
             for i, e in enumerate(epsilons):
-                holds(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-11)
+                assert_encloses(truth.delta(float(e)), profile.at(i, curve.evidence), 1e-11)
             delta = float(10 ** random.uniform(-20, -0.1))
             assert curve.epsilon(delta).lower <= truth.epsilon(delta) <= curve.epsilon(delta).upper
 
 
-def test_logarithms_carry_what_underflows() -> None:
+def test_logarithms_are_enclosed_when_values_underflow() -> None:
     curve = EqualResponses(10**6, 1.0)
     error = curve.type_two_error(np.array([1e-5]))
     low, high = log_ends(error)

@@ -1,4 +1,4 @@
-"""Runs of many different pure and approximate DP steps, read beside a little noise, against sums over all losses."""
+"""Runs of many different pure and approximate DP steps, smoothed by a little noise, against sums over all losses."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ LEVELS = [1e-100, 1e-12, 1e-5, 0.01, 0.3, 0.7, 0.95]
 
 
 def random_kinds(random: np.random.Generator, parts: int) -> list[Kind]:
-    """Return parts of about one size, or of all sizes; some of them several times."""
+    """Draw parts of similar size or of all sizes; some of them repeat."""
     low, high = [(0.05, 1.0), (1e-4, 1e-2), (1e-6, 10.0), (1.0, 4.0), (5.0, 10.0)][int(random.integers(5))]
     epsilons = np.exp(random.uniform(math.log(low), math.log(high), parts))
     return [(float(epsilon), int(random.choice([1, 1, 1, 2, 5]))) for epsilon in epsilons]
 
 
-def ends(bounds: EnclosureArray, i: int) -> tuple[float, float]:
+def bounds_at(bounds: EnclosureArray, i: int) -> tuple[float, float]:
     assert bounds.log_lower is not None
     assert bounds.log_upper is not None
     return float(bounds.log_lower[i]), float(bounds.log_upper[i])
@@ -48,7 +48,7 @@ def ends(bounds: EnclosureArray, i: int) -> tuple[float, float]:
 
 def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> None:
     for i in range(len(found.lower)):
-        (low, high), (least, most) = ends(found, i), ends(known, i)
+        (low, high), (least, most) = bounds_at(found, i), bounds_at(known, i)
         assert low <= most, (what, i)
         assert least <= high, (what, i)
         assert found.lower[i] <= known.upper[i], (what, i)
@@ -56,7 +56,7 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Check that every number of one enclosure meets that of the other, which is as narrow as the truth."""
+    """Check that every number of one enclosure meets that of the other, which is as narrow as the true value."""
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
@@ -71,15 +71,15 @@ def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_against_all_sums_of_losses(seed: int) -> None:
+def test_smoothed_runs_match_sums_over_all_losses(seed: int) -> None:
     random = np.random.default_rng(seed)
     kinds = random_kinds(random, int(random.integers(2, 15)))
     exact = DifferentResponses(*halves(tuple(kinds)))
     assert_agree(SmoothedResponses(tuple(kinds)), exact, kinds)
 
 
-def test_in_many_digits() -> None:
-    """All atoms of the loss, without the code of the service."""
+def test_smoothed_runs_match_many_digits() -> None:
+    """The oracle sums over all atoms of the loss, without code of the service."""
     kinds = [(0.3, 1), (0.37, 2), (0.11, 1), (0.9, 1), (0.023, 1), (1.7, 1)]
     curve = SmoothedResponses(tuple(kinds))
     points = curve.points(np.array(RATES))
@@ -87,7 +87,7 @@ def test_in_many_digits() -> None:
         truth = Atoms.of(kinds)
         for i, rate in enumerate(RATES):
             assert points.power.lower[i] <= truth.power(rate) <= points.power.upper[i]
-            low, high = ends(points.type_two_error, i)
+            low, high = bounds_at(points.type_two_error, i)
             assert low <= mpmath.log(truth.error(rate)) <= high
         for e in (-2.0, -0.1, 0.0, 0.05, 1.0, 2.2, 3.7, 3.772):
             delta = curve.profile_at(e)
@@ -102,14 +102,14 @@ def test_in_many_digits() -> None:
     [(1e-4, (1, 1, 999998)), (3.0, (5, 20))],
     ids=str,
 )
-def test_equal_parts_written_as_different_ones(epsilon: float, counts: tuple[int, ...]) -> None:
+def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: tuple[int, ...]) -> None:
     curve = SmoothedResponses(tuple((epsilon, count) for count in counts))
     assert_agree(curve, EqualResponses(sum(counts), epsilon), epsilon)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_between_runs_of_multiples(seed: int) -> None:
-    """Epsilons that are rounded to multiples reveal less, or more; those runs have exact sums."""
+def test_smoothed_runs_lie_between_runs_of_multiples(seed: int) -> None:
+    """Epsilons rounded down or up to multiples reveal less or more. Those runs have exact sums."""
     random = np.random.default_rng(seed)
     epsilons, unit = random.uniform(0.02, 0.6, 40), 2.0**-10
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))
@@ -128,7 +128,7 @@ def test_between_runs_of_multiples(seed: int) -> None:
         assert curve.epsilon(delta).lower <= above.epsilon(delta).upper
 
 
-def test_the_lattice_agrees() -> None:
+def test_smoothed_runs_agree_with_lattice() -> None:
     spec = spec_of([(0.1 * math.sqrt(i), 1) for i in range(1, 29)], [1e-6])
     mine, other = (
         pair(built(spec)).add,
@@ -138,24 +138,24 @@ def test_the_lattice_agrees() -> None:
     assert_meet(mine.points(rates).power, other.points(rates).power, spec)
 
 
-def test_widths() -> None:
-    """25 to 250 parts of moderate size: every number to 1e-6."""
+def test_enclosures_have_relative_width_1e_6() -> None:
+    """The space is 25 to 250 parts of moderate size."""
     random = np.random.default_rng(1)
     epsilons = np.exp(random.uniform(math.log(0.003), 0, int(random.integers(25, 250))))
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))
     points = curve.points(np.array([1e-6, 0.01, 0.5, 0.99]))
     for bounds in (points.power, points.type_two_error, curve.profile(np.array([0.0, 1.0]))):
         for i in range(len(bounds.lower)):
-            low, high = ends(bounds, i)
+            low, high = bounds_at(bounds, i)
             assert high - low <= 1e-6
     assert curve.epsilon(1e-6).relative_width() <= 1e-6
-    # Where nearly everything is told, a level of the profile may be far below what was looked at first.
+    # If nearly everything is revealed, a level of the profile may be far below the first guess.
     strong = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in random.uniform(5, 10, 60)))
     for delta in (1e-9, 1e-3, 0.5, 0.9, 0.999):
         assert strong.epsilon(delta).relative_width() <= 1e-6
 
 
-def test_the_curve_is_its_own_inverse() -> None:
+def test_curve_is_its_own_inverse() -> None:
     random = np.random.default_rng(3)
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in random.uniform(0.05, 0.6, 33)))
     for rate in (1e-5, 0.02, 0.3):
@@ -164,8 +164,8 @@ def test_the_curve_is_its_own_inverse() -> None:
         assert there.lower[1] <= rate <= there.upper[0]
 
 
-def test_what_noise_adds_is_at_most_its_density() -> None:
-    """The inequality on which lower ends rest."""
+def test_effect_of_noise_is_at_most_its_density() -> None:
+    """The lower bounds rest on this inequality."""
     with mpmath.workdps(500):
         for tau in (mpf("1e-4"), mpf("0.01"), mpf(1), mpf(5)):
             for share in (-30, -5, -1, mpf("-0.1"), 0, mpf("0.1"), 1, 5, 30):
@@ -175,7 +175,7 @@ def test_what_noise_adds_is_at_most_its_density() -> None:
                 assert 0 <= grown <= tau * mpmath.exp(tau**2 / 8) * mpmath.npdf(u / tau - tau / 2)
 
 
-def test_which_runs_are_read_so() -> None:
+def test_runs_of_many_different_responses_are_smoothed() -> None:
     many: list[Kind] = [(0.1 * math.sqrt(i), 1) for i in range(1, 37)]
     steps = built(spec_of(many)).elementary_steps()
     assert responses_of(steps) is None
@@ -206,8 +206,8 @@ LARGE: list[list[Kind]] = [
 
 
 @pytest.mark.parametrize("kinds", LARGE, ids=str)
-def test_losses_beyond_the_range_of_doubles(kinds: list[Kind]) -> None:
-    """Few large parts: the deviation of the tilted loss is far below what rounding moves its mean by."""
+def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> None:
+    """Few large parts: the deviation of the tilted loss is far below the rounding of its mean."""
     curve, rates = pair(built(spec_of(kinds)), "contour").add, [1e-300, 0.3, 1 - 2.0**-53]
     assert curve.method == "contour"
     points, most = curve.points(np.array(rates)), curve.largest_log_ratio.lower
@@ -215,9 +215,9 @@ def test_losses_beyond_the_range_of_doubles(kinds: list[Kind]) -> None:
         truth = Atoms.of(kinds)
         for i, rate in enumerate(rates):
             assert points.power.lower[i] < 1
-            low, high = ends(points.type_two_error, i)
+            low, high = bounds_at(points.type_two_error, i)
             assert low <= mpmath.log(truth.error(rate)) <= high
-            low, high = ends(points.power, i)
+            low, high = bounds_at(points.power, i)
             assert low <= mpmath.log1p(-truth.error(rate)) <= high
         for e in (-1.0, 0.3 * most, most - 0.5):
             delta = curve.profile_at(e)
@@ -230,14 +230,14 @@ def test_losses_beyond_the_range_of_doubles(kinds: list[Kind]) -> None:
 
 
 @pytest.mark.parametrize("kinds", [[(1e6, 900), (1.0, 100)], [(1e6, 100), (9e5, 100), (3e5, 1)]], ids=str)
-def test_losses_of_which_noise_leaves_nothing(kinds: list[Kind]) -> None:
-    """Check that numbers without a contour lie between those of a part of the run and the sum of all losses."""
+def test_runs_without_contour_lie_between_part_and_sum(kinds: list[Kind]) -> None:
+    """Numbers without a contour lie between those of a part of the run and the sum of all losses."""
     curve, part = SmoothedResponses(tuple(kinds)), EqualResponses(kinds[0][1], kinds[0][0])
     rates = np.array([1e-300, 0.3, 1 - 1e-12])
     points, others = curve.points(rates), part.points(rates)
     for i in range(len(rates)):
-        low, high = ends(points.type_two_error, i)
-        assert low <= min(high, ends(others.type_two_error, i)[1])
+        low, high = bounds_at(points.type_two_error, i)
+        assert low <= min(high, bounds_at(others.type_two_error, i)[1])
         assert high <= -0.4 * curve.largest_log_ratio.upper + 1000
     assert curve.profile_at(0.0).lower > 1 - 1e-12
     for level in (1e-12, 0.3):

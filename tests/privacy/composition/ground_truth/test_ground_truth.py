@@ -1,4 +1,4 @@
-"""The ground truth against values of 18 and more digits, other engines, and its own bounds made coarse."""
+"""Ground truth against values of 18 and more digits, against other engines, and with coarse error bounds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from flint import acb, arb, ctx
 from scipy.special import ndtri
 
+from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun
 from service.privacy.composition.ground_truth.engine import _guides, _pair
-from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.moments import MixtureMoments
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes
@@ -42,16 +42,16 @@ def truth(spec: dict[str, Any], digits: int = 25) -> TradeOffPair:
     return pair(built(spec), "ground_truth", options=EngineOptions(digits=digits))
 
 
-def ends(decimal: DecimalEnclosure | None) -> tuple[Fraction, Fraction]:
+def exact_bounds(decimal: DecimalEnclosure | None) -> tuple[Fraction, Fraction]:
     assert decimal is not None
     lower, value, upper = (Fraction(text) for text in (decimal.lower, decimal.value, decimal.upper))
     assert lower <= value <= upper
     return lower, upper
 
 
-def reach_digits(decimal: DecimalEnclosure | None, digits: int) -> bool:
+def has_digits(decimal: DecimalEnclosure | None, digits: int) -> bool:
     """Return whether both bounds, rounded outwards to `digits` digits, differ by at most two units of the last."""
-    lower, upper = ends(decimal)
+    lower, upper = exact_bounds(decimal)
     return upper - lower <= 2 * upper * Fraction(10) ** (1 - digits)
 
 
@@ -87,30 +87,30 @@ SGM_ROWS = [
 
 
 @pytest.mark.parametrize("row", SGM_ROWS, ids=lambda row: row["id"])
-def test_reference_rows_with_18_digits_and_more(row: dict[str, Any]) -> None:
+def test_reference_rows_with_18_digits_are_enclosed(row: dict[str, Any]) -> None:
     curves = exact_pair(row, 25)
     curve = curves.remove if row["notion"].endswith("remove") else curves.add
     decimal = curve.decimal_power(Fraction(row["inputs"]["kappa"]))  # type: ignore[attr-defined]
-    assert reach_digits(decimal, 25)
-    lower, upper = ends(decimal)
+    assert has_digits(decimal, 25)
+    lower, upper = exact_bounds(decimal)
     value, tolerance = Fraction(row["value"]), max(Fraction(row["abs_tol"]), half_a_unit(row["value"]))
     assert lower <= value + tolerance
     assert value - tolerance <= upper
 
 
-def test_the_reference_has_rows() -> None:
+def test_reference_has_more_than_30_rows() -> None:
     assert len(SGM_ROWS) > 30
 
 
 @pytest.mark.parametrize(("spec", "direction"), crossed([C1, IMAGENET, MIXED, dpsgd(1.5, 0.4, 12)], ["add", "remove"]))
-def test_more_digits_lie_inside_fewer(spec: dict[str, Any], direction: str) -> None:
+def test_more_digits_lie_inside_enclosure_of_fewer(spec: dict[str, Any], direction: str) -> None:
     previous: list[tuple[Fraction, Fraction]] = []
     for digits in (15, 25, 40):
         curve = getattr(truth(spec, digits), direction)
         found = [curve.power_at(1e-3), curve.profile_at(0.5), curve.epsilon(1e-5)]
-        assert all(reach_digits(enclosure.decimal, digits) for enclosure in found)
+        assert all(has_digits(enclosure.decimal, digits) for enclosure in found)
         assert all(enclosure.decimal.digits == digits for enclosure in found)
-        now = [ends(enclosure.decimal) for enclosure in found]
+        now = [exact_bounds(enclosure.decimal) for enclosure in found]
         for (lower, upper), (inner_lower, inner_upper) in zip(previous, now, strict=False):
             assert lower <= inner_lower <= inner_upper <= upper
         previous = now
@@ -121,7 +121,7 @@ def meet(first: Enclosure, second: Enclosure) -> bool:
 
 
 @pytest.mark.parametrize("seed", [*range(1, 4), *map(thorough, (0, 4, 5))])
-def test_agrees_with_the_contour_engine_on_random_runs(seed: int) -> None:
+def test_ground_truth_agrees_with_contour_engine_on_random_runs(seed: int) -> None:
     random = np.random.default_rng(seed)
     spec = dpsgd(10 ** random.uniform(0, 1.5), 10 ** random.uniform(-3, -0.1), int(10 ** random.uniform(1.3, 6)))
     exact, contour = truth(spec, 20), pair(built(spec), "contour")
@@ -135,21 +135,21 @@ def test_agrees_with_the_contour_engine_on_random_runs(seed: int) -> None:
 
 @pytest.mark.parametrize("spec", [sampled(0.5, gaussian(1.0)), gaussian(0.7), {"type": "gdp", "mu": 2.0}])
 @pytest.mark.parametrize("direction", ["add", "remove"])
-def test_closed_forms_agree_with_those_in_doubles(spec: dict[str, Any], direction: str) -> None:
+def test_ground_truth_agrees_with_closed_forms_in_doubles(spec: dict[str, Any], direction: str) -> None:
     ours, theirs = getattr(truth(spec, 30), direction), getattr(pair(built(spec)), direction)
     for rate in (1e-300, 1e-9, 0.2, 1 - 1e-9):
         assert meet(ours.power_at(rate), theirs.power_at(rate))
-        assert reach_digits(ours.power_at(rate).decimal, 30)
+        assert has_digits(ours.power_at(rate).decimal, 30)
     for epsilon in (-3.0, -0.1, 0.0, 0.4, 5.0):
         assert meet(ours.profile_at(epsilon), theirs.profile_at(epsilon))
     for delta in (1e-12, 1e-3, 0.3, 0.9):
         assert meet(ours.epsilon(delta), theirs.epsilon(delta))
 
 
-def test_readings_in_doubles_and_in_decimals_are_of_one_ball() -> None:
+def test_decimal_enclosure_lies_inside_double_enclosure() -> None:
     curves = truth(C1)
     enclosure = curves.add.power_at(1e-3)
-    lower, upper = ends(enclosure.decimal)
+    lower, upper = exact_bounds(enclosure.decimal)
     assert Fraction(enclosure.lower) <= lower
     assert upper <= Fraction(enclosure.upper)
     assert enclosure.upper - enclosure.lower <= 4 * math.ulp(enclosure.upper)
@@ -163,23 +163,23 @@ def test_readings_in_doubles_and_in_decimals_are_of_one_ball() -> None:
     assert curves.add.reversed().power_at(1e-3) == curves.remove.power_at(1e-3)
 
 
-def test_both_directions_keep_the_decimals() -> None:
+def test_worse_direction_keeps_decimals() -> None:
     curves = truth(C1)
     both = curves.both.epsilon(1e-5)
     assert both.decimal == curves.add.epsilon(1e-5).decimal
     advantage = curves.both.profile_at(0.0)
     assert advantage.decimal is not None
-    assert ends(advantage.decimal) == ends(curves.remove.profile_at(0.0).decimal)
+    assert exact_bounds(advantage.decimal) == exact_bounds(curves.remove.profile_at(0.0).decimal)
 
 
-def test_beyond_the_range_of_the_loss_the_profile_is_known_exactly() -> None:
+def test_profile_beyond_largest_loss_is_exact() -> None:
     curves = truth(dpsgd(1.0, 0.1, 20))
     largest = curves.remove.largest_log_ratio
     assert largest.lower < -20 * math.log1p(-0.1) < largest.upper
     assert curves.remove.profile_at(largest.upper).upper == 0
     below = curves.add.profile_at(-3.0)
     assert below.lower <= -math.expm1(-3.0) <= below.upper
-    assert reach_digits(below.decimal, 25)
+    assert has_digits(below.decimal, 25)
     assert curves.remove.epsilon(0.9).upper == 0
 
 
@@ -187,15 +187,17 @@ def test_beyond_the_range_of_the_loss_the_profile_is_known_exactly() -> None:
     ("run", "nats", "reflected"),
     crossed([(1.0, 0.1, 30), (1.2, 0.4, 8), (3.0, 0.01, 5000), (2.0, 0.9, 40)], [3.0, 9.0, 20.0], [False, True]),
 )
-def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: float, reflected: bool) -> None:
-    """The bounds of truncation, aliasing and quadrature must hold where they are large, wherever the line stands."""
+def test_coarse_quadrature_is_wide_and_valid(run: tuple[float, float, int], nats: float, reflected: bool) -> None:
+    """The bounds of truncation, aliasing and quadrature must hold where they are large, for every position of the
+    contour.
+    """
     exact = GroundTruthRun(Fraction(0), ((sampled_mixture(Fraction(run[0]), Fraction(run[1])), run[2]),))
     guide = exact.guide()
     deviation = guide.deviation
     for center in (-0.5 * deviation, 1.5 * deviation):
         threshold = -center if reflected else center
         finest, *coarse = (
-            BallLine(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
+            BallContour(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
             for tilt, need, second in (
                 (0.5 + 1.1 / deviation, 60.0, False),
                 (0.5 + 2.0 / deviation, nats - 14, True),
@@ -206,18 +208,18 @@ def test_coarse_lines_are_wide_and_right(run: tuple[float, float, int], nats: fl
         sharp = finest.at(arb(center))
         with ctx.workprec(200):
             assert sharp.power.rad() < 1e-18
-        for line in coarse:
-            wide = line.at(arb(center))
+        for contour in coarse:
+            wide = contour.at(arb(center))
             with ctx.workprec(200):
                 assert wide.power.overlaps(sharp.power)
                 assert wide.false_positive_rate.overlaps(sharp.false_positive_rate)
 
 
 @pytest.mark.parametrize(("step", "tilt"), crossed([(1.0, 0.1), (0.4, 0.7), (5.0, 0.001)], [-6.5, -0.5, 0.5, 3.0]))
-def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, float], tilt: float) -> None:
+def test_moments_and_majorants_enclose_direct_integrals(step: tuple[float, float], tilt: float) -> None:
     sigma, rate = step
     part = MixtureMoments(sampled_mixture(Fraction(sigma), Fraction(rate)))
-    with mpmath.workdps(30):  # the trapezoidal rule: its error falls like e^{-2 pi a/h}, a up to pi sigma
+    with mpmath.workdps(30):  # Trapezoidal rule: its error falls like e^{-2 pi a/h}, with a up to pi sigma.
         spacing = mpmath.mpf(1) / 32
         points = [k * spacing for k in range(-32 * 13, 32 * 24)]
         weights = [spacing * mpmath.npdf(y) for y in points]
@@ -236,7 +238,7 @@ def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, flo
         nodes = ShiftedNodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
         real = ShiftedNodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
         with ctx.workprec(120), mpmath.workdps(30):
-            values = part.line(tilt, 0.75, 5, nodes)
+            values = part.on_contour(tilt, 0.75, 5, nodes)
             at_tilt = part.moment(tilt, real)
             for k, direct in zip((0, 1, 4), direct_moments, strict=True):
                 assert values[k].overlaps(acb(arb(str(direct.real), 1e-20), arb(str(direct.imag), 1e-20)))
@@ -246,7 +248,7 @@ def test_moments_and_majorants_enclose_direct_integration(step: tuple[float, flo
             assert at_tilt.overlaps(arb(str(direct_moments[0].real), 1e-20))
 
 
-def test_what_it_cannot_serve_names_engines_that_can() -> None:
+def test_unsupported_run_names_supporting_engines() -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         truth({"type": "repeated", "mechanism": laplace(1.0), "steps": 10})
     assert refusal.value.field == "method"
@@ -258,7 +260,7 @@ def test_what_it_cannot_serve_names_engines_that_can() -> None:
         truth(dpsgd(0.3, 1e-6, 100)).add.power_at(1e-3)
     assert refusal.value.field == "method"
     with pytest.raises(UnsupportedCombination) as refusal:
-        truth(dpsgd(0.01, 1e-9, 2), 15).add.power_at(1e-3)  # no variance at its tilt is left in doubles
+        truth(dpsgd(0.01, 1e-9, 2), 15).add.power_at(1e-3)  # Its variance at its tilt underflows in doubles.
     assert refusal.value.field == "method"
     with pytest.raises(UnsupportedCombination) as refusal:
         pair(built(C1), "ground_truth", Neighbours("replace_one", records=2))
@@ -272,7 +274,7 @@ def test_equal_laws_are_exact() -> None:
     assert (curve.power_at(0.25).lower, curve.power_at(0.25).upper) == (0.25, 0.25)
 
 
-def test_a_reading_costs_more_for_digits_and_for_hard_lines() -> None:
+def test_cost_grows_with_digits_and_difficulty() -> None:
     easy, hard = (built(spec).elementary_steps() for spec in (C1, dpsgd(0.4, 1e-3, 10)))
     short, long = (EngineOptions(digits=digits) for digits in (25, 50))
     assert ground_truth(easy, long).evaluate > ground_truth(easy, short).evaluate
@@ -282,8 +284,8 @@ def test_a_reading_costs_more_for_digits_and_for_hard_lines() -> None:
     assert ground_truth(longer, short) == ground_truth(easy, short)
 
 
-def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:
-    # ln delta goes to -1e30 over the ranges of the wire: bits in proportion to it would not fit into memory.
+def test_working_precision_is_bounded_for_extreme_exponents() -> None:
+    # ln delta reaches -1e30 over the ranges of the API: a precision in proportion would not fit into memory.
     random = np.random.default_rng(5)
     for _ in range(40):
         noise = 10.0 ** random.uniform(-4, 15)
@@ -311,7 +313,7 @@ def test_small_and_large_exponents_cost_digits_of_their_own_only() -> None:
         assert back.upper - back.lower <= 1e-14 * back.upper
 
 
-def test_type_two_errors_keep_their_digits_however_small() -> None:
+def test_small_type_two_errors_keep_their_digits() -> None:
     for mu, rate in ((30.0, 0.3), (1000.0, 1e-3), (1e6, 1 - 1e-15), (5e5, 1e-300)):
         error = truth({"type": "gdp", "mu": mu}).add.type_two_error(np.array([rate]))
         assert error.log_lower is not None
@@ -326,8 +328,8 @@ def test_type_two_errors_keep_their_digits_however_small() -> None:
         assert error.log_upper[0] - error.log_lower[0] <= 1e-15 * abs(truly)
 
 
-def test_digits_contain_a_second_computation() -> None:
-    """A small part of what `make bench` compares."""
+def test_decimal_enclosures_contain_second_computation() -> None:
+    """A small part of the comparison of `make bench`."""
     kinds = {"one sampled step": 4, "Gaussian steps": 2, "runs": 1}
     found = list(checked(kinds, 4, seed=2026))
     assert {one.kind for one in found} == set(kinds) < set(KINDS)

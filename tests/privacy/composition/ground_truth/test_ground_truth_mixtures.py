@@ -1,4 +1,4 @@
-"""Ground truths of mixtures of shifted Gaussians: exact weights, proved strips, and the engines for one shift."""
+"""Ground truth of mixtures of shifted Gaussians: exact weights, proved strips, and the engines for one shift."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
+from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import strip_of
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
@@ -52,14 +52,14 @@ def humps(mixture: ExactMixture) -> tuple[list[Any], list[Any]]:
 
 
 def ratio(mixture: ExactMixture, x: Any) -> Any:
-    """a(x)."""
+    """Return the likelihood ratio a(x) of the mixture."""
     return mpmath.fsum(w * mpmath.exp(d * x - d * d / 2) for w, d in zip(*humps(mixture), strict=True))
 
 
 @pytest.mark.parametrize(("mixture", "tilt"), crossed(MIXTURES.values(), [-3.5, 0.5, 2.5]))
-def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture, tilt: float) -> None:
+def test_moments_and_majorants_enclose_direct_integrals(mixture: ExactMixture, tilt: float) -> None:
     part, heights = MixtureMoments(mixture), (0, 1, 4)
-    with mpmath.workdps(30):  # the trapezoidal rule: its error falls like e^{-2 pi q/h}, q the height of the strip
+    with mpmath.workdps(30):  # Trapezoidal rule: its error falls like e^{-2 pi q/h}, with q the height of the strip.
         spacing, (weights, d) = mpmath.mpf(1) / 16, humps(mixture)
         points = [k * spacing for k in range(-16 * 24, 16 * 24)]
         grown = [[w * mpmath.exp(x * y - x * x / 2) for w, x in zip(weights, d, strict=True)] for y in points]
@@ -77,7 +77,7 @@ def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture,
     nodes = ShiftedNodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
     real = ShiftedNodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
     with ctx.workprec(120), mpmath.workdps(30):
-        values, at_tilt = part.line(tilt, 0.75, 5, nodes), part.moment(tilt, real)
+        values, at_tilt = part.on_contour(tilt, 0.75, 5, nodes), part.moment(tilt, real)
         assert at_tilt.overlaps(arb(str(direct[0].real), 1e-18))
         assert at_tilt.rad() < 1e-8 * at_tilt.mid()
         for k, value in zip(heights, direct, strict=True):
@@ -89,7 +89,7 @@ def test_moments_and_majorants_enclose_direct_integration(mixture: ExactMixture,
 
 
 @pytest.mark.parametrize("mixture", MIXTURES.values(), ids=MIXTURES)
-def test_strips_hold_between_the_cells_too(mixture: ExactMixture) -> None:
+def test_strips_are_valid_between_cells(mixture: ExactMixture) -> None:
     strip, random = strip_of(mixture), np.random.default_rng(0)
     weights, d = (np.array(column, dtype=np.float64) for column in humps(mixture))
     x = random.uniform(-40.0, 40.0, 4_000)
@@ -110,15 +110,17 @@ def test_strips_hold_between_the_cells_too(mixture: ExactMixture) -> None:
 
 @pytest.mark.parametrize("name", ["groups", "never silent", "mirrored"])
 @pytest.mark.parametrize("reflected", [False, True])
-def test_coarse_lines_are_wide_and_right(name: str, reflected: bool) -> None:
-    """The bounds of truncation, aliasing and quadrature must hold where they are large, wherever the line stands."""
+def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None:
+    """The bounds of truncation, aliasing and quadrature must hold where they are large, for every position of the
+    contour.
+    """
     exact = GroundTruthRun(Fraction(0), ((MIXTURES[name], 25),))
     guide = exact.guide()
     deviation = guide.deviation
     for center in (-0.5 * deviation, 1.5 * deviation):
         threshold = -center if reflected else center
-        lines = [
-            BallLine(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
+        contours = [
+            BallContour(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
             for tilt, need, second in (
                 (0.5 + 1.1 / deviation, 50.0, False),
                 (0.5 + 2.0 / deviation, -11.0, True),
@@ -126,7 +128,7 @@ def test_coarse_lines_are_wide_and_right(name: str, reflected: bool) -> None:
                 (1.01, 3.0, True),
             )
         ]
-        sharp, *coarse = (line.at(arb(center)) for line in lines)
+        sharp, *coarse = (contour.at(arb(center)) for contour in contours)
         with ctx.workprec(200):
             assert sharp.power.rad() < 1e-15
             for wide in coarse:
@@ -136,7 +138,7 @@ def test_coarse_lines_are_wide_and_right(name: str, reflected: bool) -> None:
 
 @pytest.mark.parametrize("mixture", MIXTURES.values(), ids=MIXTURES)
 @pytest.mark.parametrize("reflected", [False, True])
-def test_thresholds_of_one_step_are_where_the_loss_is(mixture: ExactMixture, reflected: bool) -> None:
+def test_threshold_of_one_step_matches_its_loss(mixture: ExactMixture, reflected: bool) -> None:
     for y in (-2.0, 0.3, 1.7):
         with mpmath.workdps(40):
             weights, d = humps(mixture)
@@ -157,7 +159,7 @@ def test_thresholds_of_one_step_are_where_the_loss_is(mixture: ExactMixture, ref
             assert found.power.rad() < 1e-50
 
 
-def test_weights_are_those_of_their_laws() -> None:
+def test_weights_match_exact_hit_laws() -> None:
     laws = [
         BinomialHits(40, Fraction(0.013), 2.0),
         HypergeometricHits(300, 12, 5_000, 2.0),
@@ -177,7 +179,7 @@ def test_weights_are_those_of_their_laws() -> None:
 
 
 @pytest.mark.parametrize("batch", [300, 40_000])
-def test_hits_of_many_draws_leave_a_known_rest(batch: int) -> None:
+def test_truncated_hits_have_known_remainder(batch: int) -> None:
     step = FixedBatches(
         sample_rate=Fraction(batch, 60_000),
         noise_multiplier=Fraction(4),
@@ -190,7 +192,7 @@ def test_hits_of_many_draws_leave_a_known_rest(batch: int) -> None:
     assert exact is not None
     mixture = ExactMixture(exact.noise_multiplier, exact.law, exact.shifts)
     with ctx.workprec(150):
-        assert 0 < mixture.dropped < 1e-280
+        assert 0 < mixture.moved_mass < 1e-280
         assert abs(sum(mixture.weights(), arb(0)) - 1) < 1e-40
         for weight, rounded in zip(mixture.weights(), part.weights, strict=False):  # type: ignore[union-attr]
             assert abs(weight - rounded) <= 2e-16 * weight
@@ -217,7 +219,7 @@ def test_hits_of_many_draws_leave_a_known_rest(batch: int) -> None:
     ],
     ids=["replaced", "group", "one step", "composed"],
 )
-def test_more_digits_lie_inside_fewer_and_inside_what_is_certified(
+def test_more_digits_lie_inside_fewer_and_inside_certified_enclosure(
     spec: dict[str, Any], neighbours: Neighbours
 ) -> None:
     pairs = [pair(built(spec), "ground_truth", neighbours, EngineOptions(digits=digits)) for digits in (15, 30)]
@@ -241,8 +243,8 @@ def test_more_digits_lie_inside_fewer_and_inside_what_is_certified(
 
 
 @pytest.mark.parametrize("kind", ["replaced", "group", "without", "with"])
-def test_random_runs_agree_with_what_is_certified(kind: str) -> None:
-    """A small part of what `make bench` compares, of runs that say something and not everything."""
+def test_random_runs_agree_with_certified_enclosure(kind: str) -> None:
+    """A small part of the comparison of `make bench`, on runs that reveal something and not everything."""
     random = np.random.default_rng(len(kind))
     noise, rate = 10 ** random.uniform(0.0, 1.0), 10 ** random.uniform(-2.5, -0.7)
     records = 1 if kind == "replaced" else int(random.integers(2, 9))
@@ -262,7 +264,7 @@ def test_random_runs_agree_with_what_is_certified(kind: str) -> None:
         assert meet(ours.epsilon(at), theirs.epsilon(at))
 
 
-def test_a_group_of_many_is_priced_as_long_as_it_takes() -> None:
+def test_cost_of_large_group_grows_with_its_size() -> None:
     run = built(dpsgd(4.0, 0.01, 1000))
     few, many = (
         tuple((step.under(Neighbours(records=records)), count) for step, count in run.elementary_steps())
@@ -287,14 +289,14 @@ def _with_replacement(noise: float, steps: int) -> DpSgd:
     )
 
 
-def test_what_two_hits_at_once_say_is_read_on_lines() -> None:
-    """Ten records drawn with replacement at little noise; 14.686211798790896 is epsilon by balls."""
+def test_double_hits_are_evaluated_by_contour() -> None:
+    """Ten records drawn with replacement at little noise. Ball arithmetic gives epsilon = 14.686211798790896."""
     curve = pair(_with_replacement(0.8, 10_000), "contour").add
     epsilon = curve.epsilon(1e-5)
     assert epsilon.lower <= 14.686211798790898
     assert epsilon.upper >= 14.686211798790895
     assert epsilon.relative_width() < 1e-6
-    # The profile that far out is read on a line near the core.
+    # The contour for a profile that far out passes near the core.
     profile = curve.profile_at(14.686211798790896)
     assert profile.lower <= 1e-5 * (1 + 1e-9)
     assert profile.upper >= 1e-5 * (1 - 1e-9)
@@ -302,7 +304,7 @@ def test_what_two_hits_at_once_say_is_read_on_lines() -> None:
 
 
 @pytest.mark.parametrize("seed", [*map(thorough, range(4))])
-def test_far_humps_of_few_records_are_read_on_lines_as_by_balls(seed: int) -> None:
+def test_contour_agrees_with_ground_truth_for_rare_double_hits(seed: int) -> None:
     random = np.random.default_rng(seed)
     run = _with_replacement(float(random.uniform(0.79, 0.84)), int(random.integers(9_000, 11_000)))
     lines, truth = (pair(run, method).add for method in ("contour", "ground_truth"))

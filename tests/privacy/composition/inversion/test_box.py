@@ -1,4 +1,6 @@
-"""A seeded part of the sweeps of `make bench`: random runs of the box, random cases of every kind, by two engines."""
+"""A seeded part of the sweeps of `make bench`: random runs of the box and random cases of every kind, by two
+engines.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def test_engines_agree_in_the_box(point: BoxPoint, direction: str) -> None:
 
 @pytest.mark.parametrize("point", OFTEN, ids=str)
 @pytest.mark.parametrize("direction", ["add", "remove"])
-def test_answers_are_narrow_where_the_record_is_sampled_often(point: BoxPoint, direction: str) -> None:
+def test_enclosures_are_narrow_if_record_is_sampled_often(point: BoxPoint, direction: str) -> None:
     assert box_answer(point, direction).relative_width() <= WIDTH
 
 
@@ -49,7 +51,10 @@ def test_engines_agree_on_random_cases(case: RandomCase) -> None:
 
 @pytest.mark.parametrize("case", RELAXED, ids=lambda case: case.family)
 def test_relaxed_answers_agree_with_second_opinions(case: RelaxedCase) -> None:
-    """Simulated attacks, other engines, the parts of a mixture; and the worst case is never weaker."""
+    """Second opinions are simulated attacks, other engines and the parts of a mixture.
+
+    The worst case never has less power.
+    """
     for comparison in relaxed_comparisons(case):
         assert comparison.agrees, comparison
 
@@ -58,7 +63,7 @@ def test_every_family_is_drawn_and_has_a_second_engine() -> None:
     assert {case.family for case in random_cases(400, 1, seed=1)} == set(FAMILIES)
 
 
-def test_points_of_the_box_lie_in_it() -> None:
+def test_box_points_lie_in_the_box() -> None:
     for point in box_points(200, seed=3):
         assert 0.3 <= point.noise_multiplier <= 100
         assert 1e-6 <= point.sample_rate <= 1
@@ -72,7 +77,7 @@ def enclosure(lower: float, upper: float, *, logarithms: bool = False) -> Enclos
     return Enclosure(lower, upper, Evidence.CERTIFIED)
 
 
-def test_what_it_means_to_meet() -> None:
+def test_meet_requires_common_number() -> None:
     assert meet(enclosure(0.1, 0.2), enclosure(0.2, 0.3))
     assert not meet(enclosure(0.1, 0.2), enclosure(0.25, 0.3))
     assert meet(enclosure(1.0, math.inf), enclosure(math.inf, math.inf))

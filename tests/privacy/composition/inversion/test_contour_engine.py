@@ -1,4 +1,4 @@
-"""The pieces of the contour engine against independent values of high precision: every bound must hold."""
+"""Parts of the contour engine against independent high-precision values: every bound must hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mpmath import mpf
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.epsilons import epsilon_on_contour
 from service.privacy.composition.inversion.loss_transform import LossTransform, TransformOnContour
-from service.privacy.composition.inversion.runs_on_contours import RunOnContour
+from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps, TruncatedSampledGaussian
 from tests.slow_marker import thorough
 
@@ -43,7 +43,7 @@ SPACING = mpf(1) / 32
 
 @cache
 def _step(run: tuple[float, float, int]) -> list[tuple[mpf, mpf]]:
-    """Normal weights and ln w of one step at points of equal distance, to 35 digits."""
+    """Return normal weights and ln w of one step at equidistant points, to 35 digits."""
     with mpmath.workdps(35):
         sigma, rate = mpf(run[0]), mpf(run[1])
         points = [k * SPACING for k in range(-32 * 13, 32 * (13 + int(5 / run[0])) + 1)]
@@ -54,7 +54,9 @@ def _step(run: tuple[float, float, int]) -> list[tuple[mpf, mpf]]:
 
 
 def _moment(run: tuple[float, float, int], z: mpmath.mpc) -> mpmath.mpc:
-    """E0 w^z of one step by the trapezoidal rule, whose error falls like e^{-2 pi a/h}, a up to pi sigma."""
+    """Return E0 w^z of one step by the trapezoidal rule, whose error falls like e^{-2 pi a/h}, with a up to pi
+    sigma.
+    """
     return mpmath.fsum(weight * mpmath.exp(z * loss) for weight, loss in _step(run))
 
 
@@ -65,7 +67,7 @@ def _tilts(transform: LossTransform) -> list[float]:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_cumulants_enclose_direct_integration(run: tuple[float, float, int]) -> None:
+def test_cumulants_enclose_direct_integrals(run: tuple[float, float, int]) -> None:
     transform = _transform(run)
     with mpmath.workdps(30):
         for tilt in _tilts(transform):
@@ -79,15 +81,15 @@ def test_cumulants_enclose_direct_integration(run: tuple[float, float, int]) -> 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("reflected", [False, True])
-def test_lines_of_strong_runs_next_to_the_poles_enclose_direct_integration(seed: int, reflected: bool) -> None:
-    """Where K is a small share of the threshold, so that what rounds a tilt or a second-order sum would be seen."""
+def test_contour_values_near_poles_enclose_direct_integrals(seed: int, reflected: bool) -> None:
+    """K is a small share of the threshold, so that rounding of a tilt or of a second-order sum would show."""
     random = np.random.default_rng(seed)
     sigma, rate, steps = 10 ** random.uniform(0, 1.3), 10 ** random.uniform(-4, -0.05), int(10 ** random.uniform(6, 13))
     run = float(sigma), float(rate), steps
     transform = _transform(run, reflected=reflected)
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     for pole, side in itertools.product((0, 1), (-1, 1)):
-        line = RunOnContour(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        line = TransformOfRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
         (value,), (error,), (tilt,) = *line.origin, line.theta
         with mpmath.workdps(40):
             there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))
@@ -96,7 +98,7 @@ def test_lines_of_strong_runs_next_to_the_poles_enclose_direct_integration(seed:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_line_values_enclose_direct_integration(run: tuple[float, float, int]) -> None:
+def test_contour_values_enclose_direct_integrals(run: tuple[float, float, int]) -> None:
     transform = _transform(run)
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
@@ -113,7 +115,7 @@ def test_line_values_enclose_direct_integration(run: tuple[float, float, int]) -
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("reflected", [False, True])
-def test_majorants_are_above_the_moment(run: tuple[float, float, int], reflected: bool) -> None:
+def test_majorants_exceed_the_moment(run: tuple[float, float, int], reflected: bool) -> None:
     transform = _transform(run, reflected=reflected)
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
@@ -127,13 +129,13 @@ def test_majorants_are_above_the_moment(run: tuple[float, float, int], reflected
             assert strongest <= 0
             for beyond in (1.0, 1.7, 3.1):
                 ratio = abs(_moment(run, mpmath.mpc(base_tilt, height * beyond)) / base)
-                log_ratio = mpmath.log(ratio + mpf(10) ** -22)  # the direct integral's own accuracy
+                log_ratio = mpmath.log(ratio + mpf(10) ** -22)  # Accuracy of the direct integral.
                 assert run[2] * log_ratio <= bound + run[2] * 1e-9
                 assert log_ratio <= log_variation - math.log(height * beyond) + 1e-9
 
 
 def _one_step_profile(sigma: mpf, rate: mpf, x: mpf) -> mpf:
-    """delta(x) = E0(w - e^x)_+ of one sampled step."""
+    """Return delta(x) = E0(w - e^x)_+ of one sampled step."""
     if mpmath.exp(x) <= 1 - rate:
         return 1 - mpmath.exp(x)
     y = sigma * mpmath.log((mpmath.exp(x) - 1 + rate) / rate) + 1 / (2 * sigma)
@@ -142,7 +144,7 @@ def _one_step_profile(sigma: mpf, rate: mpf, x: mpf) -> mpf:
 
 
 def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
-    """E0[w_1 delta_1(eps - L_1)] by one integral at 30 digits."""
+    """Return E0[w_1 delta_1(eps - L_1)] by one integral at 30 digits."""
     s, p = mpf(sigma), mpf(rate)
 
     def integrand(y: mpf) -> mpf:
@@ -150,11 +152,11 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
         return mpmath.npdf(y) * ratio * _one_step_profile(s, p, eps - mpmath.log(ratio))
 
     kink = []
-    if mpmath.exp(mpf(eps)) > (1 - p) ** 2:  # below it the second step alone always exceeds
+    if mpmath.exp(mpf(eps)) > (1 - p) ** 2:  # Below this value the second step alone always exceeds.
         ratio = mpmath.exp(mpf(eps)) / (1 - p)
         if ratio > 1 - p:
             kink = [s * mpmath.log((ratio - 1 + p) / p) + 1 / (2 * s)]
-    # The quadrature stops at an absolute accuracy, and delta may be 1e-40: the integrand is scaled to about 1.
+    # The quadrature stops at an absolute accuracy, and delta may be 1e-40, so the integrand is scaled to about 1.
     scale = max(integrand(mpf(y)) for y in range(-13, 27))
     return scale * mpmath.quad(lambda y: integrand(y) / scale, sorted([*map(mpf, range(-13, 27, 2)), *kink]))
 
@@ -162,7 +164,7 @@ def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
 @pytest.mark.parametrize(
     ("sigma", "rate"), [(1.0, 0.3), thorough(0.5, 0.05), thorough(2.7, 0.015), thorough(0.8, 0.9), thorough(4.0, 1e-4)]
 )
-def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
+def test_two_steps_match_nested_integral(sigma: float, rate: float) -> None:
     add, remove = contour_pair(0.0, [SampledGaussianSteps(sigma, rate, 2)])
     with mpmath.workdps(22):
         for eps in (0.0, 0.3 * rate / sigma, 3.0):
@@ -178,7 +180,7 @@ def test_two_steps_against_a_nested_integral(sigma: float, rate: float) -> None:
 
 
 def _gaussian_profile(mu: acb, eps: acb) -> acb:
-    """delta(eps) of a Gaussian step."""
+    """Return delta(eps) of a Gaussian step."""
 
     def normal(x: acb) -> acb:
         return (-x / acb(2).sqrt()).erfc() / 2
@@ -187,7 +189,7 @@ def _gaussian_profile(mu: acb, eps: acb) -> acb:
 
 
 def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: float) -> Iterator[arb]:
-    """delta(eps) of both directions by one integral in ball arithmetic, to about 25 digits."""
+    """Return delta(eps) of both directions by one integral in ball arithmetic, to about 25 digits."""
     m, s, p = acb(mu), acb(sigma), acb(rate)
 
     def loss(y: acb, analytic: bool) -> acb:
@@ -218,8 +220,8 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
     ("mu", "sigma", "rate"),
     [thorough(1.0, 0.02, 0.01), thorough(0.1, 0.02, 0.001), (1.0, 0.3, 1 - 1e-9), (0.3, 0.028, 0.3), (0.5, 1.0, 0.05)],
 )
-def test_a_gaussian_and_a_sampled_step_against_an_integral(mu: float, sigma: float, rate: float) -> None:
-    """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 must not be lost."""
+def test_gaussian_and_sampled_step_match_integral(mu: float, sigma: float, rate: float) -> None:
+    """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 matters."""
     pair = contour_pair(mu * mu, [SampledGaussianSteps(sigma, rate, 1)])
     with ctx.workprec(130):
         for eps in (-1.0, 0.5):
@@ -239,8 +241,8 @@ def _random_runs(seed: int, count: int) -> list[tuple[float, float, int]]:
 
 
 @pytest.mark.parametrize("run", _random_runs(20261121, 8))
-def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, float, int]) -> None:
-    """Check weak duality and the mirror law between numbers from different contours, truncations and directions."""
+def test_quantities_of_random_runs_are_consistent(run: tuple[float, float, int]) -> None:
+    """Weak duality and the mirror law relate numbers from different contours, truncations and directions."""
     rng = np.random.default_rng(run[2])
     alphas, epsilons = 10 ** rng.uniform(-12, -0.4, 3), 10 ** rng.uniform(-6, 1, 3)
     add, remove = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -259,8 +261,8 @@ def test_readings_of_random_runs_do_not_contradict_each_other(run: tuple[float, 
 
 
 @pytest.mark.parametrize("run", [*RUNS[:3], *_random_runs(20261127, 6)])
-def test_caps_of_the_inverse_direction_hold(run: tuple[float, float, int]) -> None:
-    """Check that bounds of one direction from the contours of the other are at least what its own contours prove."""
+def test_bounds_from_inverse_direction_hold(run: tuple[float, float, int]) -> None:
+    """Bounds of one direction from contours of the other are at least the bounds from its own contours."""
     rng = np.random.default_rng(run[2])
     for epsilon in 10 ** rng.uniform(-3, 1.2, 2):
         add, _ = contour_pair(0.0, [SampledGaussianSteps(*run)])
@@ -272,7 +274,7 @@ def test_caps_of_the_inverse_direction_hold(run: tuple[float, float, int]) -> No
         assert remove.epsilon_cap(delta, epsilon) >= fresh.epsilon(delta).lower
 
 
-def test_a_kept_point_is_that_of_a_fresh_curve() -> None:
+def test_cached_point_equals_that_of_new_curve() -> None:
     for run in _random_runs(20261128, 5):
         for rate in (1e-6, 1e-3, 0.3):
             used, fresh = (contour_pair(0.0, [SampledGaussianSteps(*run)])[0] for _ in range(2))
@@ -285,8 +287,8 @@ def test_a_kept_point_is_that_of_a_fresh_curve() -> None:
             assert used.power_at(rate) == contour_pair(0.0, [SampledGaussianSteps(*run)])[0].power_at(rate)
 
 
-def test_cuts_of_different_depth_agree() -> None:
-    """Check that enclosures of one number meet where far jumps are truncated at 10^-40, 10^-80 and 10^-160."""
+def test_truncations_of_different_depth_agree() -> None:
+    """Enclosures of one number meet if far jumps are truncated at 10^-40, 10^-80 and 10^-160."""
     from service.privacy.composition.inversion.readings.points import read_points
     from service.privacy.composition.inversion.readings.profile import read_profile
 
@@ -294,7 +296,7 @@ def test_cuts_of_different_depth_agree() -> None:
     alpha, epsilon = np.array([1e-4]), np.array([2.0])
     readings = []
     for digits in (40.0, 80.0, 160.0):
-        grid = add.contours.grid(digits)
+        grid = add.contours.tilt_grid(digits)
         assert grid is not None
         points = read_points(grid.for_rates(alpha)[0].contour, alpha)
         profile = read_profile(grid.for_thresholds(epsilon)[0].contour, epsilon)
@@ -304,7 +306,7 @@ def test_cuts_of_different_depth_agree() -> None:
     assert low_delta.max() <= high_delta.min()
 
 
-def test_answers_do_not_depend_on_what_was_asked_before() -> None:
+def test_answers_do_not_depend_on_earlier_requests() -> None:
     first, second = SampledGaussianSteps(1.0, 0.01, 500), SampledGaussianSteps(2.0, 0.05, 100)
     fresh, _ = contour_pair(0.01, [first, second])
     used, _ = contour_pair(0.01, [second, first])
@@ -320,7 +322,7 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
 
 
 @pytest.mark.parametrize("steps", [10**4, 10**6, 10**9, 10**12])
-def test_the_width_does_not_grow_with_the_number_of_steps(steps: int) -> None:
+def test_width_does_not_grow_with_steps(steps: int) -> None:
     add, remove = contour_pair(0.0, [SampledGaussianSteps(2 * math.sqrt(steps / 1e4), 0.01, steps)])
     for curve in (add, remove):
         power = curve.power(np.array([1e-3, 1e-12]))
@@ -331,7 +333,7 @@ def test_the_width_does_not_grow_with_the_number_of_steps(steps: int) -> None:
 
 @pytest.mark.parametrize("eps", [10.0, 30.0, 40.0])
 def test_far_tails_keep_their_digits(eps: float) -> None:
-    """delta down to 1e-137 of benchmark case C1, and down to 1e-400 of C5 in logarithms."""
+    """Delta down to 1e-137 for benchmark case C1, and down to 1e-400 for C5 in logarithms."""
     add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
     assert bounds.log_lower is not None
@@ -356,8 +358,8 @@ def test_far_tails_keep_their_digits(eps: float) -> None:
         (5.0, 1 - 1e-16, 3),
     ],
 )
-def test_every_reading_comes_back_at_the_ends_of_the_ranges(run: tuple[float, float, int]) -> None:
-    dear = run[1] < 1e-5 and run[2] < 10  # lines of few rare jumps, a second for each reading
+def test_every_quantity_is_answered_at_range_limits(run: tuple[float, float, int]) -> None:
+    dear = run[1] < 1e-5 and run[2] < 10  # Contours of few rare jumps take a second for each quantity.
     for curve in contour_pair(0.0, [SampledGaussianSteps(*run)]):
         rates, epsilons = [5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53], [-1e6, -1.0, 0.0, 1e-9, 1.0, 1e6]
         points = curve.points(np.array(rates[::4] if dear else rates))
@@ -371,11 +373,11 @@ def test_every_reading_comes_back_at_the_ends_of_the_ranges(run: tuple[float, fl
 
 
 @pytest.mark.parametrize("noise", [0.2, 0.3, 0.5])
-def test_a_telling_run_finds_its_epsilon_on_its_first_line(noise: float) -> None:
-    """Where one pole's alias terms are beyond all doubles, sums without bounds agree with those that have them."""
+def test_revealing_run_finds_epsilon_on_first_contour(noise: float) -> None:
+    """The alias terms of one pole overflow. Sums without error bounds agree with sums that have them."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
-        grid = curve.contours.grid(80.0)
+        grid = curve.contours.tilt_grid(80.0)
         assert grid is not None
         tilt = grid.for_delta(1e-5)
         at = np.array([tilt.threshold])

@@ -1,5 +1,6 @@
-"""Engines at the ends of what may be asked: nothing overflows, divides by nothing or is no number, and ends stay in
-order. Warnings are errors here.
+"""Engines at the limits of the parameter ranges: no overflow, no division by zero, no NaN, and ordered bounds.
+
+Warnings are errors in these tests.
 """
 
 from __future__ import annotations
@@ -28,47 +29,47 @@ METHODS = ("auto", "contour", "discretised")
 WORK = 4e5
 
 
-def chosen(random: Generator, values: tuple[Any, ...]) -> Any:
+def draw_one(random: Generator, values: tuple[Any, ...]) -> Any:
     return values[random.integers(len(values))]
 
 
 def step(random: Generator) -> dict[str, Any]:
     """Draw a step of any kind with parameters at the limits of their ranges."""
-    noise = {"type": chosen(random, ("gaussian", "laplace")), "noise_multiplier": chosen(random, NOISES)}
+    noise = {"type": draw_one(random, ("gaussian", "laplace")), "noise_multiplier": draw_one(random, NOISES)}
     kinds: tuple[dict[str, Any], ...] = (
         noise,
-        {"type": "poisson_sampled", "sample_rate": chosen(random, RATES), "mechanism": noise},
-        {"type": "pure_dp", "epsilon": chosen(random, EPSILONS)},
-        {"type": "approximate_dp", "epsilon": chosen(random, EPSILONS), "delta": chosen(random, PROBABILITIES)},
+        {"type": "poisson_sampled", "sample_rate": draw_one(random, RATES), "mechanism": noise},
+        {"type": "pure_dp", "epsilon": draw_one(random, EPSILONS)},
+        {"type": "approximate_dp", "epsilon": draw_one(random, EPSILONS), "delta": draw_one(random, PROBABILITIES)},
     )
-    return {"type": "repeated", "mechanism": chosen(random, kinds), "steps": chosen(random, COUNTS)}
+    return {"type": "repeated", "mechanism": draw_one(random, kinds), "steps": draw_one(random, COUNTS)}
 
 
 def assert_in_order(curve: AbstractTradeOff, random: Generator) -> None:
-    rates = np.array([chosen(random, PROBABILITIES) for _ in range(2)])
+    rates = np.array([draw_one(random, PROBABILITIES) for _ in range(2)])
     points = curve.points(rates)
-    ends = [points.power, points.type_two_error, curve.profile(np.array([chosen(random, EPSILONS)]))]
+    ends = [points.power, points.type_two_error, curve.profile(np.array([draw_one(random, EPSILONS)]))]
     for bounds in ends:
         assert ((bounds.lower >= 0) & (bounds.lower <= bounds.upper) & (bounds.upper <= 1)).all()
-    found = curve.epsilon(chosen(random, PROBABILITIES))
+    found = curve.epsilon(draw_one(random, PROBABILITIES))
     assert 0 <= found.lower <= found.upper
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_extreme_runs_have_numbers_in_order(seed: int) -> None:
+def test_extreme_runs_have_ordered_bounds(seed: int) -> None:
     random = np.random.default_rng([20261205, seed])
     for _ in range(6):
         parts = [step(random) for _ in range(random.integers(1, 4))]
         spec: dict[str, Any] = {"type": "composed", "mechanisms": parts}
         with at_most(WORK):
             try:
-                found = pair(built(spec), chosen(random, METHODS), options=EngineOptions(relative_tolerance=1e-3))
+                found = pair(built(spec), draw_one(random, METHODS), options=EngineOptions(relative_tolerance=1e-3))
             except UnsupportedCombination:
                 continue
-            assert_in_order(chosen(random, (found.add, found.remove)), random)
+            assert_in_order(draw_one(random, (found.add, found.remove)), random)
 
 
 @pytest.mark.parametrize("exponent", [-math.inf, -1e308, -700.0, 0.0, 700.0, 1e308, math.inf])
-def test_held_exponentials_are_doubles(exponent: float) -> None:
+def test_clipped_exponentials_are_finite(exponent: float) -> None:
     assert math.isfinite(exp_held(exponent))
     assert math.isnan(exp_held(math.nan))

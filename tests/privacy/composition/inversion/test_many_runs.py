@@ -1,4 +1,4 @@
-"""Runs read together: whatever is known of one run that way meets what it says alone."""
+"""Batch evaluation of runs: every number of a run meets the number from the run alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.random import Generator
 from service.privacy.composition.inversion.engine import contour_pair
 from service.privacy.composition.inversion.many import Wanted, evaluate_together, run_of
 from service.privacy.composition.inversion.recorded_queries import recorded_queries_of
-from service.privacy.composition.inversion.run import ContourRun
+from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
@@ -30,51 +30,55 @@ from tests.slow_marker import thorough
 C1 = SampledGaussianSteps(1.0, 0.01, 1000)
 
 
-def spread(random: Generator, low: float, high: float) -> float:
+def log_uniform(random: Generator, low: float, high: float) -> float:
     return float(math.exp(random.uniform(math.log(low), math.log(high))))
 
 
-def drawn(random: Generator) -> SampledGaussianSteps:
-    """Return runs of a few to millions of steps that reveal next to nothing, everything, or something between."""
-    return SampledGaussianSteps(spread(random, 0.4, 30), spread(random, 1e-4, 0.9), int(spread(random, 1, 1e6)))
+def random_run(random: Generator) -> SampledGaussianSteps:
+    """Draw a run of few to millions of steps that reveals almost nothing, everything, or something between."""
+    return SampledGaussianSteps(
+        log_uniform(random, 0.4, 30), log_uniform(random, 1e-4, 0.9), int(log_uniform(random, 1, 1e6))
+    )
 
 
-def usual(random: Generator) -> SampledGaussianSteps:
-    return SampledGaussianSteps(spread(random, 0.7, 8), spread(random, 2e-3, 0.2), int(spread(random, 500, 5e4)))
+def frequent(random: Generator) -> SampledGaussianSteps:
+    return SampledGaussianSteps(
+        log_uniform(random, 0.7, 8), log_uniform(random, 2e-3, 0.2), int(log_uniform(random, 500, 5e4))
+    )
 
 
 def rare(random: Generator) -> SampledGaussianSteps:
-    """Return runs in which a tenth of a step to five steps use the record, in expectation."""
-    count = int(spread(random, 60, 1e4))
-    return SampledGaussianSteps(spread(random, 0.8, 6), spread(random, 0.1, 5) / count, count)
+    """Draw a run in which a tenth of a step to five steps use the record, in expectation."""
+    count = int(log_uniform(random, 60, 1e4))
+    return SampledGaussianSteps(log_uniform(random, 0.8, 6), log_uniform(random, 0.1, 5) / count, count)
 
 
-def readings(random: Generator) -> tuple[Known, ...]:
+def random_queries(random: Generator) -> tuple[Known, ...]:
     made = [
-        *(Known(side, "epsilon", spread(random, 1e-10, 0.5)) for side in (False, True)),
-        *(Known(side, "power", spread(random, 1e-8, 0.9)) for side in (False, True)),
+        *(Known(side, "epsilon", log_uniform(random, 1e-10, 0.5)) for side in (False, True)),
+        *(Known(side, "power", log_uniform(random, 1e-8, 0.9)) for side in (False, True)),
         *(Known(side, "profile", float(random.uniform(-2, 5))) for side in (False, True)),
-        *(Known(side, "point", spread(random, 1e-8, 0.9)) for side in (False, True)),
+        *(Known(side, "point", log_uniform(random, 1e-8, 0.9)) for side in (False, True)),
         Known(False, "profile", 0.0),
     ]
     return tuple(made[index] for index in random.permutation(len(made))[:3])
 
 
 def schedule(random: Generator) -> tuple[Summand, ...]:
-    """Return two to four phases, in which a tenth of a step to many steps use the record."""
+    """Draw two to four phases, in which a tenth of a step to many steps use the record."""
     number = int(random.integers(2, 5))
-    first = rare(random) if random.random() < 0.5 else usual(random)
-    noises = [first.noise_multiplier * spread(random, 0.5, 2) for _ in range(number)]
-    counts = [max(int(first.count * spread(random, 0.1, 1)), 1) for _ in range(number)]
-    rates = [min(first.sample_rate * spread(random, 0.3, 3), 0.9) for _ in range(number)]
+    first = rare(random) if random.random() < 0.5 else frequent(random)
+    noises = [first.noise_multiplier * log_uniform(random, 0.5, 2) for _ in range(number)]
+    counts = [max(int(first.count * log_uniform(random, 0.1, 1)), 1) for _ in range(number)]
+    rates = [min(first.sample_rate * log_uniform(random, 0.3, 3), 0.9) for _ in range(number)]
     return tuple(map(SampledGaussianSteps, noises, rates, counts))
 
 
 def mixtures(neighbours: Neighbours) -> Callable[[Generator], tuple[Summand, ...]]:
-    """Rare and frequent steps between such neighbours."""
+    """Return a function that draws rare and frequent steps under these neighbours."""
 
     def draw(random: Generator) -> tuple[Summand, ...]:
-        one = rare(random) if random.random() < 0.7 else usual(random)
+        one = rare(random) if random.random() < 0.7 else frequent(random)
         base = Gaussian(noise_multiplier=one.noise_multiplier)
         part = PoissonSampled(sample_rate=one.sample_rate, mechanism=base).under(neighbours).part()
         assert isinstance(part, GaussianMixturePart)
@@ -105,7 +109,7 @@ def together(
     runs: Sequence[SampledGaussianSteps | tuple[Summand, ...]], asked: list[tuple[Known, ...]]
 ) -> list[Wanted]:
     listed = [each if isinstance(each, tuple) else (each,) for each in runs]
-    wanted = [Wanted(ContourRun.of(0.0, steps), known) for steps, known in zip(listed, asked, strict=True)]
+    wanted = [Wanted(RunLaw.of(0.0, steps), known) for steps, known in zip(listed, asked, strict=True)]
     evaluate_together(wanted, 1e-6)
     return wanted
 
@@ -126,19 +130,19 @@ def assert_all_meet(each: Wanted) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
-def test_over_the_whole_space(seed: int) -> None:
+def test_batch_meets_single_runs_over_whole_space(seed: int) -> None:
     random = np.random.default_rng(seed)
-    wanted = together([drawn(random) for _ in range(40)], [readings(random) for _ in range(40)])
+    wanted = together([random_run(random) for _ in range(40)], [random_queries(random) for _ in range(40)])
     for each in wanted:
         assert_all_meet(each)
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
 @pytest.mark.parametrize("law", LAWS)
-def test_runs_of_every_law_are_served(law: str, seed: int) -> None:
+def test_runs_of_every_law_are_evaluated_in_batch(law: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     runs = [LAWS[law](random) for _ in range(24)]
-    asked = [(*readings(random), Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3)) for _ in runs]
+    asked = [(*random_queries(random), Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3)) for _ in runs]
     wanted = together(runs, asked)
     taking_part = [each for each in wanted if sum(step.sampled for step in each.run.summands) >= 0.1]
     served = [known in each.known for each in taking_part for known in each.readings[-2:]]
@@ -148,9 +152,9 @@ def test_runs_of_every_law_are_served(law: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
-def test_most_rare_runs_are_served_beside_frequent_ones(seed: int) -> None:
+def test_most_rare_runs_are_evaluated_beside_frequent_ones(seed: int) -> None:
     random = np.random.default_rng(seed)
-    steps = [rare(random) if index % 2 else usual(random) for index in range(40)]
+    steps = [rare(random) if index % 2 else frequent(random) for index in range(40)]
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3))
     wanted = together(steps, [asked] * len(steps))
     served = [known in each.known for each in wanted[1::2] for known in asked]
@@ -162,28 +166,30 @@ def test_most_rare_runs_are_served_beside_frequent_ones(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
-def test_runs_of_any_parameters_are_served_or_left_alone(seed: int) -> None:
-    """Noise and rates as far as doubles go, where the variance of a loss underflows."""
+def test_runs_of_any_parameters_are_evaluated_or_skipped(seed: int) -> None:
+    """Noise and rates cover the range of doubles, where the variance of a loss underflows."""
     random = np.random.default_rng(seed)
     steps = [
-        SampledGaussianSteps(spread(random, 1e-3, 1e15), spread(random, 1e-300, 1), int(spread(random, 1, 1e9)))
+        SampledGaussianSteps(
+            log_uniform(random, 1e-3, 1e15), log_uniform(random, 1e-300, 1), int(log_uniform(random, 1, 1e9))
+        )
         for _ in range(60)
     ]
-    for each in together(steps, [readings(random) for _ in steps]):
+    for each in together(steps, [random_queries(random) for _ in steps]):
         for known, found in each.known.items():
             assert 0 <= found.lower <= found.upper, known
 
 
-def test_most_training_runs_are_served() -> None:
+def test_most_training_runs_are_evaluated_in_batch() -> None:
     random = np.random.default_rng(5)
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "profile", 0.5))
-    wanted = together([usual(random) for _ in range(60)], [asked] * 60)
+    wanted = together([frequent(random) for _ in range(60)], [asked] * 60)
     served = [known in each.known for each in wanted for known in each.readings]
     assert np.mean(served) >= 0.95
 
 
-def test_steps_share_what_noise_and_rate_decide() -> None:
-    """Equal noise and rate with different numbers of steps, in one table, and readings near each other on one line."""
+def test_runs_with_equal_noise_and_rate_share_tables() -> None:
+    """Runs differ in the number of steps only. They share one table, and similar thresholds share a contour."""
     steps = [replace(C1, count=number) for number in (200, 1000, 5000, 40_000)]
     asked = (Known(False, "epsilon", 1e-5), Known(False, "power", 1e-3), Known(True, "epsilon", 1e-5))
     for each, step in zip(together(steps, [asked] * 4), steps, strict=True):
@@ -192,10 +198,10 @@ def test_steps_share_what_noise_and_rate_decide() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
-def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
-    """Check runs of one step with similar numbers: a share of the largest transform serves fewer steps."""
+def test_contours_at_one_tilt_share_nodes(seed: int) -> None:
+    """Runs of one step with similar thresholds: a share of the largest transform serves fewer steps."""
     random = np.random.default_rng(seed)
-    some = [usual(random) for _ in range(3)]
+    some = [frequent(random) for _ in range(3)]
     steps = [replace(each, count=int(each.count * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
     asked = tuple(Known(side, kind, 1e-3) for kind in ("epsilon", "power", "profile") for side in (False, True))
     wanted = together(steps, [asked] * len(steps))
@@ -206,8 +212,8 @@ def test_lines_at_one_tilt_share_their_nodes(seed: int) -> None:
 
 
 @pytest.mark.parametrize("reflected", [False, True])
-def test_powers_next_to_one_are_served_and_hold(reflected: bool) -> None:
-    """Runs that reveal everything, down to runs whose type II error is still a number: all meet what they are alone."""
+def test_powers_near_one_are_evaluated_in_batch(reflected: bool) -> None:
+    """Runs that reveal everything, up to those whose type II error still fits a double, meet the single evaluation."""
     steps = [SampledGaussianSteps(0.8, 0.1, number) for number in (300, 1_000, 3_000, 30_000, 400_000)]
     asked = (Known(reflected, "power", 1e-3), Known(reflected, "power", 1e-9))
     for each, step in zip(together(steps, [asked] * len(steps)), steps, strict=True):
@@ -217,7 +223,7 @@ def test_powers_next_to_one_are_served_and_hold(reflected: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [100, 1000, 100_000])
-def test_bounds_of_the_other_direction_hold(number: int) -> None:
+def test_bounds_from_other_direction_hold(number: int) -> None:
     step, delta = replace(C1, count=number), 1e-5
     [read] = together([step], [(Known(False, "epsilon", delta), Known(True, "epsilon", delta))])
     cap = read.known[Known(True, "epsilon_cap", delta)]
@@ -226,10 +232,10 @@ def test_bounds_of_the_other_direction_hold(number: int) -> None:
         assert cap.upper <= read.known[Known(False, "epsilon", delta)].lower
 
 
-def test_the_order_of_runs_is_of_no_matter() -> None:
-    """Check that enclosures meet in every order of the runs; bounds may move by rounding, as arrays are longer."""
+def test_order_of_runs_does_not_matter() -> None:
+    """Enclosures meet in every order of the runs. Bounds may differ by rounding, because arrays are longer."""
     random = np.random.default_rng(3)
-    steps, asked = [usual(random) for _ in range(12)], [readings(random) for _ in range(12)]
+    steps, asked = [frequent(random) for _ in range(12)], [random_queries(random) for _ in range(12)]
     forth, back = together(steps, asked), together(steps[::-1], asked[::-1])[::-1]
     for one, other in zip(forth, back, strict=True):
         for known in set(one.known) & set(other.known) - {Known(True, "epsilon_cap", 0.0)}:
@@ -237,18 +243,18 @@ def test_the_order_of_runs_is_of_no_matter() -> None:
                 assert_meet(one.known[known], other.known[known])
 
 
-def test_only_runs_of_few_steps_of_one_law_are_read_together() -> None:
-    assert ContourRun.of(0.0, (C1,)).unit == ((replace(C1, count=1),), 1000)
-    assert ContourRun.of(0.1, (C1,)).unit is None
+def test_only_runs_of_one_law_are_batched() -> None:
+    assert RunLaw.of(0.0, (C1,)).unit == ((replace(C1, count=1),), 1000)
+    assert RunLaw.of(0.1, (C1,)).unit is None
     other = replace(C1, sample_rate=0.02, count=600)
-    assert ContourRun.of(0.0, (C1, other)).unit == ((replace(C1, count=5), replace(other, count=3)), 200)
-    assert ContourRun.of(0.0, (C1, TwoPointSteps(0.1, 10))).unit is None
-    assert ContourRun.of(0.0, [replace(C1, noise_multiplier=1 + k / 8) for k in range(5)]).unit is None
+    assert RunLaw.of(0.0, (C1, other)).unit == ((replace(C1, count=5), replace(other, count=3)), 200)
+    assert RunLaw.of(0.0, (C1, TwoPointSteps(0.1, 10))).unit is None
+    assert RunLaw.of(0.0, [replace(C1, noise_multiplier=1 + k / 8) for k in range(5)]).unit is None
     assert run_of(contour_pair(0.1, [C1])[0]) is None
     assert run_of(contour_pair(0.0, [C1])[0]) is not None
 
 
-def test_what_is_known_is_said_and_the_rest_is_read() -> None:
+def test_prefetched_values_are_used_and_others_computed() -> None:
     add, remove = contour_pair(0.0, [C1])
     known = {Known(False, "power", 0.1): Enclosure(0.2, 0.3, Evidence.CERTIFIED)}
     curve = PrefetchedCurve(add, known, reflected=False)
@@ -260,7 +266,7 @@ def test_what_is_known_is_said_and_the_rest_is_read() -> None:
     assert curve.points(np.array([0.3])).power.lower[0] == add.points(np.array([0.3])).power.lower[0]
 
 
-def test_questions_say_what_they_read() -> None:
+def test_recorded_queries_are_those_of_the_question() -> None:
     assert recorded_queries_of(lambda pair: pair.both.epsilon(1e-5)) == (
         Known(False, "epsilon", 1e-5),
         Known(True, "epsilon", 1e-5),

@@ -1,4 +1,4 @@
-"""Runs of mixed parts: steps of two losses, Laplace and Gaussian steps together, against independent computation."""
+"""Runs of mixed parts (two-point losses, Laplace and Gaussian steps) against independent computation."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def composed_of(*parts: dict[str, Any]) -> Any:
 
 
 def gaussian_profile(mu: Any, epsilon: Any) -> Any:
-    """delta of a Gaussian shift mu."""
+    """Return delta of a Gaussian shift mu."""
     return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 
 def atoms(steps: list[tuple[float, int]]) -> list[tuple[Any, Any]]:
-    """(loss, H1-mass) of independent steps of two losses."""
+    """Return (loss, H1-mass) of all outcomes of independent steps with two losses."""
     found = [(mpf(0), mpf(1))]
     for epsilon, count in steps:
         high = 1 / (1 + mpmath.exp(-mpf(epsilon)))
@@ -64,7 +64,7 @@ def atoms(steps: list[tuple[float, int]]) -> list[tuple[Any, Any]]:
     ("noise", "steps", "delta"),
     [(1.0, [(1.0, 1)], 0.0), (30.0, [(0.1, 12)], 1e-5), (0.4, [(5.0, 2), (0.3, 3)], 1e-12), (4.0, [(0.01, 30)], 0.5)],
 )
-def test_gaussian_steps_beside_two_losses(noise: float, steps: list[tuple[float, int]], delta: float) -> None:
+def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[float, int]], delta: float) -> None:
     """delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for eps of either sign."""
     parts = [repeated(pure(epsilon), count) if count > 1 else pure(epsilon) for epsilon, count in steps]
     found = curves(gaussian(noise), *parts, *([approximate(0.0, delta)] if delta else []))
@@ -79,8 +79,8 @@ def test_gaussian_steps_beside_two_losses(noise: float, steps: list[tuple[float,
                 assert read.relative_width() < 1e-8
 
 
-def test_a_steep_laplace_step_beside_a_gaussian_one() -> None:
-    """delta(eps) = E_H1 delta_gauss(eps - L), L the loss of the sampled Laplace step, by quadrature."""
+def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
+    """delta(eps) = E_H1 delta_gauss(eps - L), with L the loss of the sampled Laplace step, by quadrature."""
     scale, rate, mu = 0.3, 0.2, mpf(1) / 2
     found = curves(gaussian(2.0), sampled(rate, laplace(scale)))
     with mpmath.workdps(30):
@@ -101,7 +101,7 @@ def test_a_steep_laplace_step_beside_a_gaussian_one() -> None:
 
 
 @pytest.mark.parametrize("steps", [[(1.0, 1)], [(0.2, 9), (1.3, 2)]])
-def test_a_laplace_step_beside_two_losses(steps: list[tuple[float, int]]) -> None:
+def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, int]]) -> None:
     """Shifted thresholds of the closed form; powers from tests that enumerate all losses."""
     scale = 2.0
     found = curves(laplace(scale), *(repeated(pure(epsilon), count) for epsilon, count in steps))
@@ -136,8 +136,8 @@ def test_a_laplace_step_beside_two_losses(steps: list[tuple[float, int]]) -> Non
                 assert read.relative_width() < 1e-8
 
 
-def test_runs_that_no_weak_step_ends() -> None:
-    """A sampled Gaussian step that hardly spreads makes lines long; the atoms make the law a staircase."""
+def test_atoms_with_weak_step_agree_with_lattice() -> None:
+    """A sampled Gaussian step with little spread makes contours long, and the atoms make the law a staircase."""
     weak = dpsgd(9.6, 0.0017, 44)
     found = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="contour")
     other = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="discretised")
@@ -155,25 +155,25 @@ def answer(point: MixedPoint, method: str = "auto", tolerance: float = 1e-6) -> 
     return point.question.ask(pair(point.mechanism, method, options=options))
 
 
-def test_most_of_the_mixed_box_is_narrow() -> None:
+def test_most_mixed_runs_are_narrow() -> None:
     """A seeded part of the sweep of the benchmarks."""
     widths = [answer(point).relative_width() for point in RANDOM]
     assert sum(width <= 1e-6 for width in widths) >= 0.8 * len(widths), sorted(widths)
 
 
-def is_cheap(point: MixedPoint) -> bool:
+def is_inexpensive(point: MixedPoint) -> bool:
     """Return whether lattices of the run are inexpensive: for long runs of large losses they cost seconds."""
     return sum(count for _, count in point.mechanism.elementary_steps()) <= 1000
 
 
-@pytest.mark.parametrize("point", [one for one in mixed_points(40, seed=2032) if is_cheap(one)][:8], ids=str)
-def test_lines_agree_with_lattices(point: MixedPoint) -> None:
+@pytest.mark.parametrize("point", [one for one in mixed_points(40, seed=2032) if is_inexpensive(one)][:8], ids=str)
+def test_contours_agree_with_lattices(point: MixedPoint) -> None:
     found = answer(point)
     assert 0 <= found.lower <= found.upper
     assert meet(found, answer(point, "discretised", 1e-2))
 
 
-@pytest.mark.parametrize("point", [one for one in RANDOM if is_cheap(one)][:4], ids=str)
+@pytest.mark.parametrize("point", [one for one in RANDOM if is_inexpensive(one)][:4], ids=str)
 def test_directions_are_dual(point: MixedPoint) -> None:
     """delta_add(eps) = 1 - e^eps + e^eps delta_remove(-eps)."""
     found = pair(point.mechanism, "auto", options=LOOSE)
@@ -184,7 +184,7 @@ def test_directions_are_dual(point: MixedPoint) -> None:
         assert one.upper >= 1 + scale * (other.lower - 1) - slack * (1 + scale)
 
 
-def test_points_of_the_mixed_box_are_of_every_kind() -> None:
+def test_mixed_box_has_every_kind() -> None:
     words = " ".join(map(str, mixed_points(60, seed=5)))
     for kind in ("dpsgd", "gaussian", "laplace", "sampled(", "pure_dp", "approximate_dp"):
         assert kind in words
@@ -207,7 +207,7 @@ EXTREME: tuple[tuple[dict[str, Any], ...], ...] = (
 
 
 @pytest.mark.parametrize("parts", EXTREME, ids=str)
-def test_extreme_parameters_give_numbers(parts: tuple[dict[str, Any], ...]) -> None:
+def test_extreme_parameters_give_ordered_bounds(parts: tuple[dict[str, Any], ...]) -> None:
     found = curves(*parts, options=EngineOptions(relative_tolerance=1.0))
     for curve in (found.add, found.remove):
         points = curve.points(np.array([1e-12, 0.3]))
@@ -219,8 +219,10 @@ def test_extreme_parameters_give_numbers(parts: tuple[dict[str, Any], ...]) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lines_without_an_end_are_short(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that contours without an end have few nodes, as nodes of sampled Laplace steps increase with the height."""
+def test_unbounded_contours_have_few_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contours without a truncation have few nodes, although the nodes of sampled Laplace steps increase with the
+    height.
+    """
     generator = np.random.default_rng([20261204, seed])
     weak = [laplace(generator.uniform(1, 2)), laplace(10.0 ** generator.uniform(2, 3))]
     steps = composed_of(*weak, sampled(0.05, gaussian(10.0 ** generator.uniform(5, 7))))
@@ -230,7 +232,7 @@ def test_lines_without_an_end_are_short(seed: int, monkeypatch: pytest.MonkeyPat
     def noted(self: straight.StraightContour, runs: Any, *rest: Any) -> None:
         made(self, runs, *rest)
         height = float(self.nodes * self.step[0])
-        elements.append(0.0 if self.ends.all() else self.nodes * runs._contour.work(height))
+        elements.append(0.0 if self.has_decayed.all() else self.nodes * runs._contour.work(height))
 
     monkeypatch.setattr(straight.StraightContour, "__init__", noted)
     found = pair(steps, "contour", options=LOOSE).add.power_at(10.0 ** generator.uniform(-6, -1))

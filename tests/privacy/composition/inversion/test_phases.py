@@ -1,4 +1,4 @@
-"""Runs whose steps all differ a little: what parts share, against integrals of their own and against equal steps."""
+"""Runs whose steps all differ slightly: shared sums against integrals and against equal steps."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -23,7 +23,7 @@ Phases = tuple[SampledGaussianSteps, ...]
 def _schedule(
     steps: int, form: str, what: str, *, noise: float = 1.05, rate: float = 0.01, span: float = 1.1
 ) -> Phases:
-    """Return a schedule with rising noise, falling rate, or both, by a factor `span` in all."""
+    """Return a schedule with rising noise, falling rate, or both, by a factor `span` in total."""
     x = np.linspace(0.0, 1.0, steps)
     shapes = {"linear": x, "cosine": (1 - np.cos(math.pi * x)) / 2, "exponential": np.expm1(2 * x) / math.expm1(2)}
     factors = 1 + (span - 1) * shapes[form]
@@ -33,7 +33,7 @@ def _schedule(
 
 
 def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
-    """E0 w^z of one step, by trapezoid sums at 25 digits: their error is e^{-2 pi^2 sigma/h} and the like."""
+    """Return E0 w^z of one step by trapezoidal sums at 25 digits. The error is about e^{-2 pi^2 sigma/h}."""
     with mpmath.workdps(25):
         s, p, h = mpf(sigma), mpf(rate), mpf("0.0625")
         nodes = (k * h for k in range(-200, 400))
@@ -43,8 +43,8 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
 
 
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
-def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
-    """K of parts of different noise and rate, its values on a line, and the majorants."""
+def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
+    """K of parts with different noise and rate, its values on a contour, and the majorants."""
     parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     steps = tuple(SampledGaussianSteps(*part) for part in parts)
     summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
@@ -68,8 +68,8 @@ def test_shared_sums_enclose_direct_integration(tilt: float) -> None:
 
 
 @pytest.mark.parametrize("remove", [False, True])
-def test_equal_steps_in_many_parts_are_those_in_one(remove: bool) -> None:
-    """Parts whose rates differ by a rounding share their losses; the same steps in one part do not."""
+def test_equal_steps_in_many_parts_match_one_part(remove: bool) -> None:
+    """Parts whose rates differ by one rounding share their losses; the same steps in one part do not."""
     generator = random.Random(3)
     for _ in range(3):
         sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)
@@ -87,9 +87,10 @@ def test_equal_steps_in_many_parts_are_those_in_one(remove: bool) -> None:
 
 
 @pytest.mark.parametrize(("form", "what"), [("linear", "noise"), ("cosine", "rate"), ("exponential", "both")])
-def test_schedules_are_read_in_one_go(form: str, what: str) -> None:
-    """A schedule lies between the runs of its least and of its greatest noise and rate, is narrow, and takes far less
-    work than a run for each of its steps.
+def test_schedule_lies_between_extreme_runs_with_shared_work(form: str, what: str) -> None:
+    """A schedule lies between the runs of its smallest and largest noise and rate.
+
+    The enclosure is narrow, and takes far less work than one run for each step.
     """
     steps = _schedule(100, form, what)
     noises, rates = ([getattr(step, name) for step in steps] for name in ("noise_multiplier", "sample_rate"))
@@ -109,8 +110,8 @@ def test_schedules_are_read_in_one_go(form: str, what: str) -> None:
         assert (power.upper - power.lower <= 1e-6 * power.upper).all()
 
 
-def test_the_published_schedule() -> None:
-    """Noise 1.05 rising by .001 per step: in 20 x 5 steps of the noise in the middle of each five it is .5568."""
+def test_published_schedule_matches_coarse_schedule() -> None:
+    """Noise 1.05 rising by 0.001 per step. With 20 x 5 steps at the middle noise of each five, epsilon is 0.5568."""
     steps = tuple(SampledGaussianSteps(1.05 + 0.001 * i, 0.01, 1) for i in range(100))
     middle = tuple(SampledGaussianSteps(1.05 + 0.001 * (5 * i + 2), 0.01, 5) for i in range(20))
     fine, coarse = (contour_pair(0.0, run)[0].epsilon(1e-5) for run in (steps, middle))

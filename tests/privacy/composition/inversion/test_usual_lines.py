@@ -30,7 +30,7 @@ def _read(pair: TradeOffPair, question: tuple[str, float]) -> Enclosure:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_answer_is_the_same_whatever_was_asked_before(seed: int) -> None:
+def test_answer_does_not_depend_on_earlier_requests(seed: int) -> None:
     questions = (
         [("power", at) for at in RATES] + [("epsilon", at) for at in DELTAS] + [("delta", at) for at in EPSILONS]
     )
@@ -42,8 +42,8 @@ def test_an_answer_is_the_same_whatever_was_asked_before(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_larger_epsilon_is_that_of_both_directions(seed: int) -> None:
-    """Check every order of the searches, with and without the other direction."""
+def test_epsilon_of_both_directions_is_the_larger(seed: int) -> None:
+    """Every order of the searches, with and without the other direction."""
     pair = _pair(100 + seed)
     for delta in DELTAS:
         both, add, remove = pair.both.epsilon(delta), pair.add.epsilon(delta), pair.remove.epsilon(delta)

@@ -35,7 +35,7 @@ from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 
 OPTIONS = EngineOptions(relative_tolerance=1e-6)
 COARSE = EngineOptions(relative_tolerance=1e-4)
-"""Enclosures hold at any width; these cost less."""
+"""Enclosures are valid at any width; wide ones cost less."""
 
 
 def discretised(spec: dict[str, Any], options: EngineOptions = COARSE) -> TradeOffPair:
@@ -58,7 +58,7 @@ def composed(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"type": "composed", "mechanisms": list(parts)}
 
 
-# Lattice laws
+# Lattice laws.
 
 
 def _gaussian_profile(c: mpf, mu: mpf) -> mpf:
@@ -78,7 +78,7 @@ def _dp_profile(c: mpf, epsilon: mpf, delta: mpf) -> mpf:
 
 
 def _profile(spec: dict[str, Any], c: mpf) -> mpf:
-    """delta(c) of one step in the add direction, from its definition."""
+    """Return delta(c) of one step in the add direction, from its definition."""
     kind = spec["type"]
     if kind == "poisson_sampled":
         rate = mpf(spec["sample_rate"])
@@ -92,7 +92,7 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """D, G, H of a law from their definitions; its nodes are exact multiples."""
+    """Return D, G, H of a law from their definitions. Its nodes are exact multiples."""
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
     found: list[tuple[mpf, mpf, mpf]] = []
@@ -118,7 +118,7 @@ STEPS = {
 @pytest.mark.parametrize("cells", [4, 37])
 @pytest.mark.parametrize("reach", ["short", "whole"])
 @pytest.mark.parametrize("spec", STEPS.values(), ids=STEPS)
-def test_lattice_laws_bracket_a_step_everywhere(spec: dict[str, Any], reach: str, cells: int) -> None:
+def test_lattice_laws_bracket_step_everywhere(spec: dict[str, Any], reach: str, cells: int) -> None:
     step = built(spec).elementary_steps()[0][0]
     curves, atoms = step.curves(), step.loss_atoms()
     spacing = atoms[-1][0] / cells if atoms else 1 / cells + 1e-3
@@ -140,7 +140,7 @@ def test_lattice_laws_bracket_a_step_everywhere(spec: dict[str, Any], reach: str
             d = _profile(spec, c)
             g = d - 1 + mpmath.exp(c)
             h = 1 - d
-            tiny = mpf("1e-27")  # of the reference itself
+            tiny = mpf("1e-27")  # Rounding of the reference itself.
             assert high[0] * mpmath.exp(upper.log_slack_profile) >= d - tiny
             assert high[1] * mpmath.exp(upper.log_slack_left) >= g - tiny
             assert high[2] * mpmath.exp(-upper.log_slack_middle) <= h + tiny
@@ -150,7 +150,7 @@ def test_lattice_laws_bracket_a_step_everywhere(spec: dict[str, Any], reach: str
 
 
 @pytest.mark.parametrize("decay", [1e-3, 0.7, 5.4, 5.6, 6.0, 40.0, 800.0])
-def test_decaying_sums_where_their_factors_underflow(decay: float) -> None:
+def test_decaying_sums_are_correct_when_factors_underflow(decay: float) -> None:
     masses = np.random.default_rng(0).random(3000)
     expected, total = np.empty(3000), 0.0
     for k in range(2999, -1, -1):
@@ -158,7 +158,7 @@ def test_decaying_sums_where_their_factors_underflow(decay: float) -> None:
     np.testing.assert_allclose(decayed_sums(masses, 3000, decay), expected, rtol=1e-12)
 
 
-# Compositions
+# Compositions.
 
 
 REFERENCES = [
@@ -169,7 +169,7 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize("row", REFERENCES, ids=lambda row: row["id"])
-def test_published_compositions(row: dict[str, Any]) -> None:
+def test_enclosures_contain_published_compositions(row: dict[str, Any]) -> None:
     inputs, curves = row["inputs"], discretised(row["inputs"]["mechanism"], OPTIONS)
     if "baseline_success" in inputs:
         found = curves.add.power_at(float(inputs["baseline_success"]))
@@ -187,7 +187,7 @@ def _meet(first: EnclosureArray, second: EnclosureArray, rounding: float = 1e-14
     """Check that two enclosures of the same numbers meet, each with its bounds in order."""
     (low, high), (other_low, other_high) = log_ends(first), log_ends(second)
     assert (low <= high).all()
-    with np.errstate(invalid="ignore"):  # both ends minus infinity: the number is 0
+    with np.errstate(invalid="ignore"):  # Both bounds are minus infinity: the number is 0.
         assert not (low - rounding > other_high).any()
         assert not (other_low - rounding > high).any()
 
@@ -211,7 +211,7 @@ def _agree(first: AbstractTradeOff, second: AbstractTradeOff, generator: random.
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_agrees_with_the_contour_engine(seed: int) -> None:
+def test_lattice_agrees_with_contour_engine(seed: int) -> None:
     generator = random.Random(seed)
     noise, rate = 10 ** generator.uniform(-0.1, 0.5), 10 ** generator.uniform(-2, -0.1)
     spec = dpsgd(noise, rate, int(10 ** generator.uniform(0.5, 2.3)))
@@ -221,7 +221,7 @@ def test_agrees_with_the_contour_engine(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_agrees_with_the_closed_form_of_gaussian_steps(seed: int) -> None:
+def test_lattice_agrees_with_closed_form_of_gaussian_steps(seed: int) -> None:
     generator = random.Random(seed)
     parts = [repeated(gaussian(10 ** generator.uniform(0, 2)), generator.randint(2, 90)) for _ in range(2)]
     found, exact = discretised(composed(*parts)), pair(built(composed(*parts)), "closed_form")
@@ -229,8 +229,8 @@ def test_agrees_with_the_closed_form_of_gaussian_steps(seed: int) -> None:
     _agree(found.remove, exact.add, generator)
 
 
-def test_wide_losses_whose_decaying_sums_underflow() -> None:
-    spec = repeated(gaussian(0.08), 100)  # mu = 125: the loss spreads over hundreds of nats
+def test_lattice_agrees_with_closed_form_for_wide_losses() -> None:
+    spec = repeated(gaussian(0.08), 100)  # mu = 125: the loss spreads over hundreds of nats.
     found, exact = discretised(spec), pair(built(spec), "closed_form")
     epsilons = np.array([7000.0, 7812.5, 8200.0])
     _meet(found.add.profile(epsilons), exact.add.profile(epsilons), 1e-12)
@@ -239,7 +239,7 @@ def test_wide_losses_whose_decaying_sums_underflow() -> None:
 
 
 class _Choices:
-    """Kairouz, Oh, Viswanath 2015: (eps, delta)-DP steps together are dominated by a product of two-point laws."""
+    """Composition of (eps, delta)-DP steps, dominated by a product of two-point laws (Kairouz, Oh, Viswanath 2015)."""
 
     def __init__(self, *steps: tuple[float, float, int]) -> None:
         atoms, rest = [(mpf(0), mpf(1))], mpf(1)
@@ -291,7 +291,7 @@ def _holds(value: mpf, found: Enclosure) -> None:
         ((0.31, 0.0, 5), (0.47, 0.0, 5), (1.1, 0.01, 2)),
     ],
 )
-def test_compositions_of_dp_steps_against_exact_sums(steps: tuple[tuple[float, float, int], ...]) -> None:
+def test_compositions_of_dp_steps_match_exact_sums(steps: tuple[tuple[float, float, int], ...]) -> None:
     spec = composed(*(repeated(approximate_dp(e, d) if d else pure_dp(e), n) for e, d, n in steps))
     found = discretised(spec)
     with mpmath.workdps(30):
@@ -310,7 +310,7 @@ def test_compositions_of_dp_steps_against_exact_sums(steps: tuple[tuple[float, f
 
 @pytest.mark.parametrize("noise", [0.4, 1.0, 5.0])
 @pytest.mark.parametrize("epsilon", [-0.2, 0.0, 0.3, 1.1])
-def test_two_laplace_steps_against_their_convolution(noise: float, epsilon: float) -> None:
+def test_two_laplace_steps_match_convolution(noise: float, epsilon: float) -> None:
     found = discretised(repeated(laplace(noise), 2)).add.profile_at(epsilon)
     with mpmath.workdps(25):
         b = 1 / mpf(noise)
@@ -325,30 +325,30 @@ def test_two_laplace_steps_against_their_convolution(noise: float, epsilon: floa
         _holds(value + mpmath.quad(inner, kinks), found)
 
 
-# Laws
+# Laws.
 
 
 MIX = composed(repeated(pure_dp(0.3), 3), repeated(laplace(2.0), 4), gaussian(2.0))
 
 
-def test_two_reversals_change_nothing_and_directions_are_inverse() -> None:
+def test_double_swap_is_identity_and_directions_are_inverse() -> None:
     add = discretised(dpsgd(0.9, 0.2, 20)).add
     rates = np.array([1e-4, 0.2, 0.9])
     again, points = add.reversed().reversed().points(rates), add.points(rates)
     np.testing.assert_array_equal(again.power.lower, points.power.lower)
     np.testing.assert_array_equal(again.power.upper, points.power.upper)
-    # remove: f^-1. Type II error of remove at f(alpha) is alpha.
+    # The remove curve is f^-1, so its type II error at f(alpha) is alpha.
     back = add.reversed().type_two_error(np.concatenate([points.type_two_error.upper, points.type_two_error.lower]))
     assert (back.lower[:3] <= rates * (1 + 1e-14)).all()
     assert (back.upper[3:] >= rates * (1 - 1e-14)).all()
 
 
-def test_symmetric_steps_give_the_same_both_ways() -> None:
+def test_symmetric_steps_give_equal_directions() -> None:
     curves, generator = discretised(MIX), random.Random(3)
     _agree(curves.add, curves.remove, generator)
 
 
-def test_steps_that_reveal_nothing_are_left_out() -> None:
+def test_steps_that_reveal_nothing_are_omitted() -> None:
     nothing = repeated(pure_dp(0.0), 50)
     rates = np.array([1e-3, 0.4])
     with_it, without = discretised(composed(nothing, laplace(1.0))), discretised(composed(laplace(1.0)))
@@ -356,15 +356,15 @@ def test_steps_that_reveal_nothing_are_left_out() -> None:
     assert discretised(nothing).add.power_at(0.25) == Enclosure.point(0.25)
 
 
-def test_a_step_that_reveals_everything() -> None:
+def test_step_that_reveals_everything_has_full_power() -> None:
     curves = discretised(composed(approximate_dp(1.0, 1.0), gaussian(1.0)))
     assert curves.add.power_at(0.0).lower == 1.0
     assert curves.add.profile_at(30.0).lower == 1.0
 
 
 @pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
-def test_a_step_that_reveals_next_to_everything(rest: float) -> None:
-    """Check a step whose law may have no mass left after rounding."""
+def test_step_that_reveals_almost_everything_is_enclosed(rest: float) -> None:
+    """The law of the step may have no mass left after rounding."""
     for other in (pure_dp(20.0), laplace(1.0)):
         curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
         delta = curve.profile_at(0.5)
@@ -373,19 +373,19 @@ def test_a_step_that_reveals_next_to_everything(rest: float) -> None:
         assert curve.type_two_error(np.array([0.5])).upper == 0
 
 
-def test_a_mix_reveals_more_than_its_parts_and_less_than_basic_composition() -> None:
+def test_mix_lies_between_its_parts_and_basic_composition() -> None:
     curve, rates = discretised(MIX).add, np.array([1e-6, 0.01, 0.3, 0.95])
     for part in (repeated(pure_dp(0.3), 3), repeated(laplace(2.0), 4), gaussian(2.0)):
         assert (
             curve.power(rates).upper >= pair(built(part), "discretised", options=COARSE).add.power(rates).lower
         ).all()
-    # 3 * 0.3 + 4 / 2 nats of pure DP beside the Gaussian step.
+    # 3 * 0.3 + 4 / 2 nats of pure DP in addition to the Gaussian step.
     basic = discretised(composed(pure_dp(2.9), gaussian(2.0))).add
     assert (curve.power(rates).lower <= basic.power(rates).upper).all()
     assert curve.epsilon(1e-5).lower <= basic.epsilon(1e-5).upper
 
 
-def test_losses_out_of_range_leave_wide_enclosures_that_hold() -> None:
+def test_losses_out_of_range_give_wide_valid_enclosures() -> None:
     spec = composed(gaussian(0.02), gaussian(0.02))
     found, exact, generator = discretised(spec), pair(built(spec), "closed_form"), random.Random(1)
     _agree(found.add, exact.add, generator)
@@ -393,8 +393,8 @@ def test_losses_out_of_range_leave_wide_enclosures_that_hold() -> None:
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
-def test_no_upper_end_lies_below_what_doubles_hold(direction: str) -> None:
-    # delta is e^-3545: lattices lose the masses on the way there, and must not claim less.
+def test_upper_bound_is_never_below_smallest_representable_value(direction: str) -> None:
+    # Delta is e^-3545: lattices lose the masses on the way there, and must not claim less.
     spec = built(gaussian(14.55329896824783))
     lattice, closed = (pair(spec, method, options=COARSE) for method in ("discretised", "closed_form"))
     read, exact = (getattr(curves, direction).profile_at(5.778) for curves in (lattice, closed))
@@ -404,9 +404,10 @@ def test_no_upper_end_lies_below_what_doubles_hold(direction: str) -> None:
     assert ends[2] <= ends[1]
 
 
-def test_thresholds_among_rare_jumps_are_read() -> None:
-    """Four steps of four records each at rate .01: next to all losses are near 0, and epsilon is far from there, as a
-    rounded convolution of the losses shows.
+def test_epsilon_far_from_typical_losses_matches_convolution() -> None:
+    """Four steps of four records each at rate 0.01: nearly all losses are close to 0, and epsilon is far from 0.
+
+    The oracle is a rounded convolution of the losses.
     """
     shifts, step = np.arange(5), 2.0**-11
     weights = binom.pmf(shifts, 4, 0.01)
@@ -430,8 +431,10 @@ def test_thresholds_among_rare_jumps_are_read() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_cheap_caps_lie_above_what_is_searched(seed: int) -> None:
-    """Check Markov's inequality for the upper law, and the profile on the first lattice, in both directions."""
+def test_inexpensive_upper_bounds_exceed_searched_values(seed: int) -> None:
+    """The bounds are Markov's inequality for the upper law, and the profile on the first lattice, in both
+    directions.
+    """
     chosen = random.Random(seed)
     step = sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0)))
     parts = [repeated(step, chosen.randint(2, 60)), *([approximate_dp(0.3, 1e-4)] * (seed % 2))]
@@ -444,8 +447,8 @@ def test_cheap_caps_lie_above_what_is_searched(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_ends_of_epsilon_have_the_level_of_the_profile(seed: int) -> None:
-    """Check that delta at both bounds of epsilon(delta) is on its two sides, wherever the search ends."""
+def test_profile_at_both_bounds_of_epsilon_encloses_delta(seed: int) -> None:
+    """The profiles at the two bounds of epsilon(delta) lie on either side of delta, wherever the search ends."""
     chosen = random.Random(seed)
     curve = discretised(repeated(sampled(chosen.uniform(0.05, 0.9), laplace(chosen.uniform(0.5, 5.0))), 20)).add
     for delta in (1e-1, 1e-3, 1e-8):
@@ -458,7 +461,7 @@ def test_both_ends_of_epsilon_have_the_level_of_the_profile(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
+def test_transform_powers_are_within_error_bound(seed: int) -> None:
     """The composed masses of a lattice law against direct convolution of the same tilted masses."""
     chosen = random.Random(seed)
     step, count = 2.0**-6, chosen.randint(2, 40)
@@ -481,8 +484,8 @@ def test_powers_of_transforms_err_by_no_more_than_is_said(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_first_bounds_of_epsilon_for_any_number_of_steps(seed: int) -> None:
-    """Check that the bound holds, or does not exist, for any number of steps of any kind."""
+def test_initial_epsilon_bound_holds_for_any_number_of_steps(seed: int) -> None:
+    """The bound holds or does not exist, for any number of steps of any kind."""
     random = np.random.default_rng(seed)
     tells = 10.0 ** -random.uniform(1, 12)
     parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]
@@ -512,8 +515,8 @@ def _directions(step: AbstractStep) -> tuple[AbstractTradeOff, AbstractTradeOff]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sums_that_were_forgotten_are_made_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that sums computed again are equal to the last bit, and that no more than the limit is kept."""
+def test_evicted_sums_are_recomputed_identically(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recomputed sums are equal to the last bit, and no more than the limit is cached."""
     generator = np.random.default_rng([20261203, seed])
     runs = [laplace(generator.uniform(1, 4)), sampled(0.1, laplace(generator.uniform(0.5, 2))), pure_dp(0.3)]
     spec = composed(*(repeated(run, int(generator.integers(2, 9))) for run in runs))

@@ -1,4 +1,4 @@
-"""Few steps whose shifts are many deviations of the noise apart: losses of hundreds of nats in several modes."""
+"""Few steps whose shifts are many standard deviations apart: losses of hundreds of nats in several modes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _epsilon(run: AbstractMechanism, method: str = "auto") -> Enclosure:
 
 @pytest.mark.parametrize("steps", [1, thorough(2)])
 @pytest.mark.parametrize("seed", range(2))
-def test_lattices_agree_with_closed_forms(seed: int, steps: int) -> None:
-    """Check that a lattice counts losses beyond the range of doubles as revealing."""
+def test_lattices_agree_with_closed_forms_for_distant_shifts(seed: int, steps: int) -> None:
+    """A lattice counts losses beyond the range of doubles as revealing everything."""
     run = _batches(seed, steps)
     exact, found = _epsilon(run), _epsilon(run, "discretised")
     assert exact.relative_width() < 1e-6
@@ -47,8 +47,8 @@ def test_lattices_agree_with_closed_forms(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_step_of_two_losses_beside_one_step_is_in_closed_form(seed: int) -> None:
-    """The loss is that of the step, moved by at most the loss of the other."""
+def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
+    """The loss is that of the step, shifted by at most the loss of the other step."""
     run, epsilon = _batches(seed, 1), 1.0
     alone, beside = _epsilon(run), _epsilon(Composed(mechanisms=(run, PureDp(epsilon=epsilon))))
     assert beside.relative_width() < 1e-6
@@ -57,8 +57,8 @@ def test_a_step_of_two_losses_beside_one_step_is_in_closed_form(seed: int) -> No
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_few_steps_beside_others_are_narrow_within_the_allowance(steps: int) -> None:
-    """Check that lattices come first without a short contour, and that the run reveals no less than its part."""
+def test_few_steps_beside_others_are_narrow_within_work_allowance(steps: int) -> None:
+    """Lattices come first if no short contour exists, and the run reveals no less than its part."""
     run = _batches(0, steps)
     found = _epsilon(Composed(mechanisms=(Gdp(mu=1.0), run, PureDp(epsilon=1.0))))
     assert found.relative_width() < 1e-2

@@ -1,4 +1,4 @@
-"""Loss laws against 30-digit integrals, closed forms, and the steps' own exact curves."""
+"""Loss laws against 30-digit integrals, closed forms, and the exact curves of the steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ Mean = Callable[[Callable[[mpf], mpf]], mpf]
 
 
 def gaussian_mean(sigma: float, rate: float) -> Mean:
-    """E0 of a function of the loss of a sampled Gaussian step, by the trapezoidal rule of an analytic function."""
+    """Return E0 of a function of the loss of a sampled Gaussian step, by the trapezoidal rule for an analytic
+    function.
+    """
     with mpmath.workdps(30):
         mu, p, spacing = 1 / mpf(sigma), mpf(rate), mpf(1) / 16
         points = [k * spacing for k in range(-16 * 13, 16 * (13 + math.ceil(3 * mu)) + 1)]
@@ -59,7 +61,7 @@ def gaussian_mean(sigma: float, rate: float) -> Mean:
 
 
 def laplace_mean(mu: float, rate: float) -> Mean:
-    """E0 of a function of the loss of a sampled Laplace step: two atoms and a density between them."""
+    """Return E0 of a function of the loss of a sampled Laplace step: two atoms and a density between them."""
     m, p = mpf(mu), mpf(rate)
 
     def loss(base: mpf) -> mpf:
@@ -73,7 +75,9 @@ def laplace_mean(mu: float, rate: float) -> Mean:
 
 
 def bounded_range_mean(eta: float) -> Mean:
-    """E0 of a function of the loss of the exponential mechanism, from its survival function's derivative."""
+    """Return E0 of a function of the loss of the exponential mechanism, from the derivative of its survival
+    function.
+    """
     e = mpf(eta)
 
     def density(x: mpf) -> mpf:
@@ -95,12 +99,12 @@ def bounded_range_mean(eta: float) -> Mean:
         pytest.param(laplace_loss(1e-3, 1e-5), laplace_mean(1e-3, 1e-5), id="laplace_weak"),
     ],
 )
-def test_generating_function_meets_thirty_digits(law: LossLaw, mean: Mean) -> None:
+def test_generating_function_matches_thirty_digits(law: LossLaw, mean: Mean) -> None:
     found = law.generating(np.array(TILTS))
     with mpmath.workdps(30):
         for index, tilt in enumerate(TILTS):
             s = mpf(tilt)
-            # E0 (e^L - 1) = 0 is taken off, so that the integrand has the size of the result.
+            # E0 (e^L - 1) = 0 is subtracted, so that the integrand has the size of the result.
             rise = mean(lambda x, s=s: mpmath.expm1(s * x) - s * mpmath.expm1(x))
             value, moment = mpmath.log1p(rise), 1 + rise
             first = mean(lambda x, s=s: x * mpmath.exp(s * x) - mpmath.expm1(x)) / moment
@@ -112,8 +116,8 @@ def test_generating_function_meets_thirty_digits(law: LossLaw, mean: Mean) -> No
 
 
 @every_step
-def test_both_laws_have_mass_one(name: str) -> None:
-    """E0 e^{0 L} = E0 e^{1 L} = 1, to what cancellation of the sum leaves of losses of this size."""
+def test_both_hypotheses_have_mass_one(name: str) -> None:
+    """E0 e^{0 L} = E0 e^{1 L} = 1, up to cancellation in the sum for losses of this size."""
     law = law_of(name)
     found = law.generating(np.array([0.0, 1.0]))
     assert np.abs(found.value).max() <= 1e-12 * law.cumulants(0)[1]
@@ -121,7 +125,7 @@ def test_both_laws_have_mass_one(name: str) -> None:
 
 
 @every_step
-def test_derivatives_at_zero_and_one_are_the_cumulants(name: str) -> None:
+def test_derivatives_at_zero_and_one_are_cumulants(name: str) -> None:
     law = law_of(name)
     found = law.generating(np.array([0.0, 1.0]))
     for hypothesis in (0, 1):
@@ -131,7 +135,7 @@ def test_derivatives_at_zero_and_one_are_the_cumulants(name: str) -> None:
 
 @every_step
 def test_cumulants_are_taylor_coefficients(name: str) -> None:
-    """K(s) = sum_k kappa_k s^k/k! around both hypotheses, by its value a short way off."""
+    """K(s) = sum_k kappa_k s^k/k! around both hypotheses, compared with its value at a small tilt."""
     law = law_of(name)
     for hypothesis in (0, 1):
         cumulants = law.cumulants(hypothesis)
@@ -141,8 +145,8 @@ def test_cumulants_are_taylor_coefficients(name: str) -> None:
         assert value == pytest.approx(series, rel=1e-9, abs=1e-10 * cumulants[1] * tilt**2)
 
 
-def test_cumulants_of_two_points() -> None:
-    """L = eps (2B - 1) with B Bernoulli: its cumulants are polynomials in the success probability."""
+def test_cumulants_of_two_points_match_bernoulli_polynomials() -> None:
+    """L = eps (2B - 1) with B Bernoulli. Its cumulants are polynomials in the success probability."""
     eps = 1.2
     chances: tuple[tuple[Hypothesis, float], ...] = ((0, 1 / (1 + math.exp(eps))), (1, 1 / (1 + math.exp(-eps))))
     for hypothesis, q in chances:
@@ -166,7 +170,7 @@ def test_gaussian_losses_are_normal() -> None:
         assert law.cumulants(hypothesis) == pytest.approx([sign * variance / 2, variance, 0, 0, 0, 0], rel=1e-15)
 
 
-def test_laplace_moments_have_a_closed_form() -> None:
+def test_laplace_moments_match_closed_form() -> None:
     """E0 e^{sL} = e^{-s mu}/2 + e^{(s - 1) mu}/2 + e^{-mu/2} sinh((s - 1/2) mu)/(2 (s - 1/2))."""
     tilts = np.array([-3.0, 0.2, 0.8, 4.0, 12.0])
     for mu in (0.1, 2.0, 30.0, 2e3):
@@ -179,8 +183,8 @@ def test_laplace_moments_have_a_closed_form() -> None:
 
 
 @every_step
-def test_distributions_lie_on_the_exact_curve(name: str) -> None:
-    """P1(L > c) is the power at rate P0(L > c), and their difference the profile."""
+def test_distributions_lie_on_exact_curve(name: str) -> None:
+    """P1(L > c) is the power at rate P0(L > c), and P1(L > c) - e^c P0(L > c) is the profile at c."""
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
     curve = step.curves().add
@@ -197,7 +201,7 @@ def test_distributions_lie_on_the_exact_curve(name: str) -> None:
 
 
 @every_step
-def test_extreme_losses_are_those_of_the_curve(name: str) -> None:
+def test_extreme_losses_match_the_curve(name: str) -> None:
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
     curve = step.curves().add
@@ -205,7 +209,7 @@ def test_extreme_losses_are_those_of_the_curve(name: str) -> None:
     assert law.smallest == pytest.approx(curve.smallest_log_ratio.upper, rel=1e-12)
 
 
-def test_central_limit_of_sampled_steps() -> None:
+def test_clt_mu_of_sampled_steps_matches_formula() -> None:
     """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base."""
     for sigma, rate in ((1.0, 0.01), (0.5, 0.3), (0.1, 1e-3), (30.0, 1e-6)):
         expected = rate**2 * math.expm1(1 / sigma**2)
@@ -216,7 +220,7 @@ def test_central_limit_of_sampled_steps() -> None:
     assert law_of("gaussian").clt_mu_squared == pytest.approx(1 / 1.5**2, rel=1e-15)
 
 
-def test_replacing_doubles_the_shift_of_noise_and_nothing_else() -> None:
+def test_replacement_doubles_shift_of_noise_only() -> None:
     for spec, doubled in ((gaussian(1.0), gaussian(0.5)), (laplace(1.0), laplace(0.5))):
         one, other = built(spec), built(doubled)
         assert isinstance(one, AbstractStep)
@@ -230,7 +234,7 @@ def test_replacing_doubles_the_shift_of_noise_and_nothing_else() -> None:
         assert refused.value.field == "threat_model"
 
 
-def test_composition_adds() -> None:
+def test_cumulants_add_under_composition() -> None:
     first, second = law_of("sampled_gaussian"), law_of("laplace")
     run = ComposedLoss(((first, 7), (second, 3)))
     for hypothesis in (0, 1):
@@ -251,8 +255,8 @@ def test_approximate_dp_has_singular_mass_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_distributions_rise_from_zero_to_one_whatever_the_losses(seed: int) -> None:
-    """From the smallest parameters to the largest, in both directions, and without an overflow."""
+def test_distributions_rise_from_zero_to_one(seed: int) -> None:
+    """Parameters cover their whole ranges, in both directions, without overflow."""
     generator = np.random.default_rng([20261123, seed])
     size, rate = 10.0 ** generator.uniform(-6, 6), 10.0 ** generator.uniform(-12, -0.01)
     laws = (
@@ -273,7 +277,7 @@ def test_distributions_rise_from_zero_to_one_whatever_the_losses(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_loss(seed: int) -> None:
+def test_mixture_distribution_matches_noise_at_inverse_loss(seed: int) -> None:
     generator = np.random.default_rng([20261124, seed])
     number = int(generator.integers(2, 120))
     distances = np.sort(10.0 ** generator.uniform(-3, 1, number))
@@ -285,8 +289,8 @@ def test_the_distribution_of_a_mixture_is_that_of_its_noise_at_the_place_of_the_
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_mixture_that_hardly_shifts_has_all_digits_of_its_loss(seed: int) -> None:
-    """Check losses far below 1 of a record that is seldom sampled, where ln of a density near 1 has no digits."""
+def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
+    """Losses far below 1 of a rarely sampled record, where ln of a density near 1 loses its digits."""
     generator = np.random.default_rng([20261128, seed])
     number = int(generator.integers(1, 5))
     distances = np.sort(generator.uniform(0.01, 3, number))
@@ -303,8 +307,8 @@ def test_a_mixture_that_hardly_shifts_has_all_digits_of_its_loss(seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt"])
-def test_a_sampled_step_too_rare_for_a_weight_adds_no_loss(seed: int, method: str) -> None:
-    """A record replaced in a sample of a rate like 1e-297 has no shift left that a double weighs."""
+def test_step_too_rare_for_a_double_adds_no_loss(seed: int, method: str) -> None:
+    """A record replaced in a sample with a rate near 1e-297 leaves no weight that a double can hold."""
     generator = np.random.default_rng([20261127, seed])
     rare = sampled(10.0 ** generator.uniform(-300, -292), gaussian(float(generator.uniform(0.5, 30))))
     mechanism = built({"type": "composed", "mechanisms": [gaussian(2.0), rare]})
@@ -314,8 +318,8 @@ def test_a_sampled_step_too_rare_for_a_weight_adds_no_loss(seed: int, method: st
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", ["saddlepoint", "edgeworth", "clt", "monte_carlo"])
-def test_humps_that_no_nodes_hold_are_refused_with_the_methods_that_serve_them(seed: int, method: str) -> None:
-    """Check that such laws are rejected, with the methods that serve them."""
+def test_mixture_beyond_nodes_names_supported_methods(seed: int, method: str) -> None:
+    """Such laws are rejected, and the error lists the methods that support them."""
     generator = np.random.default_rng([20261125, seed])
     shifts = [generator.uniform(0, 5), 10.0 ** generator.uniform(8, 15)]
     mechanism = built({"type": "gaussian_mixture", "noise_multiplier": 3.0, "shifts": shifts, "weights": [0.9, 0.1]})

@@ -1,4 +1,4 @@
-"""Two-point steps beside lattices, and runs of two small-noise steps, against 30 digits of their laws."""
+"""Two-point steps with lattices, and runs of two small-noise steps, against 30 digits of their laws."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -66,7 +66,7 @@ def laplace_tails(scale: float, rate: float) -> Tails:
 
 
 def mixed(rest: Tails, steps: list[tuple[float, float, int]]) -> Tails:
-    """Beside (epsilon, delta, count), given that none of them tells everything."""
+    """Return tails of `rest` with (epsilon, delta, count) steps, given that none of these reveals everything."""
     found = [(mpf(0), mpf(1))]
     for epsilon, _, count in steps:
         high = 1 / (1 + mpmath.exp(-mpf(epsilon)))
@@ -87,8 +87,9 @@ def mixed(rest: Tails, steps: list[tuple[float, float, int]]) -> Tails:
 
 
 def twice(sigma: float, rate: float) -> Tails:
-    """Two equal sampled Gaussian steps: Gauss-Legendre panels in the noise of the first, shorter and shorter towards
-    where the second alone decides.
+    """Return tails of two equal sampled Gaussian steps.
+
+    The first step is integrated by Gauss-Legendre panels, shorter near the point where the second step alone decides.
     """
     one, s, p = sampled_gaussian_tails(sigma, rate), mpf(sigma), mpf(rate)
     inner, shares = np.polynomial.legendre.leggauss(20)
@@ -111,8 +112,9 @@ def twice(sigma: float, rate: float) -> Tails:
 
 
 def check(spec: dict[str, Any], tails: Tails, tells: Any, c: float, widest: float) -> None:
-    """All readings next to a threshold c of the finite losses; `tells`: the mass of either hypothesis outside the
-    other.
+    """Check all quantities near a threshold c of the finite losses.
+
+    `tells` is the mass of either hypothesis outside the other.
     """
     with mpmath.workdps(32):
         a0, a1, b0, b1 = tails(mpf(c))
@@ -127,7 +129,7 @@ def check(spec: dict[str, Any], tails: Tails, tells: Any, c: float, widest: floa
             rate = float(alpha)
             if not 1e-250 < rate < 1:
                 continue
-            # At the double the power is off by at most its slope on either side, which c lies between.
+            # At the nearest double the power is off by at most its slope on either side; c lies between the slopes.
             off = abs(mpf(rate) - alpha) * slope * 2 + abs(mpf(rate) - alpha)
             points = curve.points(np.array([rate]))
             contains(points.power.at(0, curve.evidence), power, widest, off)
@@ -147,7 +149,7 @@ def contains(found: Enclosure, truth: Any, widest: float, off: Any = 0) -> None:
     assert found.relative_width() <= widest
 
 
-def test_runs_of_one_step_beside_steps_of_two_losses() -> None:
+def test_one_step_with_two_point_steps_matches_tails() -> None:
     random = np.random.default_rng(71)
     for kind in range(3):
         rate, noise = float(10 ** random.uniform(-3, -0.3)), float(10 ** random.uniform(-0.4, 0.8))
@@ -174,7 +176,7 @@ def test_runs_of_one_step_beside_steps_of_two_losses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(1))
-def test_two_equal_steps_of_small_noise(seed: int) -> None:
+def test_two_equal_steps_of_small_noise_match_quadrature(seed: int) -> None:
     random = np.random.default_rng([73, seed])
     noise, rate = float(random.uniform(0.3, 0.6)), float(10 ** random.uniform(-3, -1))
     with mpmath.workdps(32):
@@ -182,7 +184,7 @@ def test_two_equal_steps_of_small_noise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("theta", [-1.5, 0.4, 3.0])
-def test_sums_over_losses_between_the_nodes(theta: float) -> None:
+def test_sums_between_nodes_match_direct_sums(theta: float) -> None:
     random = np.random.default_rng(79)
     for step in (0.3, 0.013):
         masses = random.uniform(0, 1, 30)

@@ -1,4 +1,4 @@
-"""A finer relative tolerance reaches the contour engine; a coarser one leaves its answers as they are."""
+"""Relative tolerance in the contour engine: a smaller tolerance is used, a larger one leaves its answers unchanged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.privacy.random_cases import BoxPoint, box_points
 
 POINTS = box_points(40, seed=5)
 RARE_JUMPS = POINTS[39]
-"""The default answer is 1e-7 wide, on a deformed contour."""
+"""The default answer is 1e-7 wide, by a deformed contour."""
 NO_FINER_CONTOUR = POINTS[12]
-"""No deformed contour leaves out as little as 1e-9 needs."""
+"""No deformed contour truncates as little as 1e-9 requires."""
 
 
 def epsilon(point: BoxPoint, tolerance: float) -> Enclosure:
@@ -26,14 +26,14 @@ def power(point: BoxPoint, tolerance: float) -> Enclosure:
     return curves.remove.power_at(point.baseline)
 
 
-def test_a_fine_tolerance_is_met_on_a_deformed_contour() -> None:
+def test_small_tolerance_is_met_by_deformed_contour() -> None:
     default, fine = epsilon(RARE_JUMPS, 1e-6), epsilon(RARE_JUMPS, 1e-9)
     assert 1e-8 < default.relative_width() <= 1e-6
     assert fine.relative_width() <= 1e-9
     assert default.lower <= fine.lower <= fine.upper <= default.upper
 
 
-def test_a_fine_tolerance_that_no_contour_meets_widens_nothing() -> None:
+def test_unattainable_tolerance_widens_nothing() -> None:
     default, fine = power(NO_FINER_CONTOUR, 1e-6), power(NO_FINER_CONTOUR, 1e-9)
     assert 1e-9 < fine.relative_width() <= default.relative_width()
     assert fine.lower <= default.upper
@@ -41,14 +41,14 @@ def test_a_fine_tolerance_that_no_contour_meets_widens_nothing() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 2.5e-7])
-def test_coarse_tolerances_leave_the_contour_engine_as_it_is(tolerance: float) -> None:
+def test_large_tolerances_leave_contour_engine_unchanged(tolerance: float) -> None:
     accuracy = Accuracy(tolerance)
     assert accuracy.deformed == DEFAULT_ACCURACY.deformed
     assert accuracy.straight == DEFAULT_ACCURACY.straight
     assert epsilon(RARE_JUMPS, tolerance) == epsilon(RARE_JUMPS, 1e-6)
 
 
-def test_widths_follow_the_tolerance_down_to_the_rounding_of_contours() -> None:
+def test_width_follows_tolerance_down_to_rounding() -> None:
     widths = [Accuracy(tolerance).deformed for tolerance in (1e-6, 1e-8, 1e-9, 1e-12)]
     assert widths == [1e-6, 1e-8, 1e-9, 1e-10]
     assert DEFAULT_ACCURACY.straight == 1e-9

@@ -28,7 +28,9 @@ SINGLE: Final = (0, 13, 26, 38, 47)
 
 
 def _spec(number: int) -> dict[str, Any]:
-    """Draw a run whose loss deviates by 0.1 to 6: of one kind of step, of several, or of sampled Laplace steps."""
+    """Draw a run whose loss has a standard deviation of 0.1 to 6: one kind of step, several kinds, or sampled
+    Laplace steps.
+    """
     random = np.random.default_rng((SEED, number))
     rate, steps = log_uniform(random, 1e-2, 0.5), int(log_uniform(random, 300, 1e6))
     noise = max(rate * math.sqrt(steps) / log_uniform(random, 0.1, 6.0), 1.0)
@@ -53,7 +55,7 @@ def _curves(pair: TradeOffPair) -> list[AbstractTradeOff]:
 
 
 @pytest.mark.parametrize("number", range(RUNS))
-def test_lists_meet_single_places(number: int) -> None:
+def test_lists_meet_single_evaluations(number: int) -> None:
     shared, own = _curves(_pair(number)), _curves(_pair(number))
     for curve, single in zip(shared, own, strict=True):
         points = curve.points(RATES)
@@ -63,14 +65,14 @@ def test_lists_meet_single_places(number: int) -> None:
             assert _meet(points.type_two_error, place, alone.type_two_error.at(0, curve.evidence))
             assert _meet(points.log_slope, place, alone.log_slope.at(0, curve.evidence))
         assert np.median(points.power.upper / points.power.lower - 1) <= 1e-8, _spec(number)
-        # No slack for order: power rises, and both readings are those of one attack.
+        # No tolerance for the order: power increases, and both quantities belong to the same attack.
         assert (points.power.upper[:39] <= points.power.upper[1:40] * (1 + 1e-6)).all()
         assert (points.power.lower + points.type_two_error.lower <= 1 + 4 * UNIT_ROUNDOFF).all()
         assert (points.power.upper + points.type_two_error.upper >= 1 - 4 * UNIT_ROUNDOFF).all()
 
 
 @pytest.mark.parametrize("number", range(RUNS))
-def test_lists_of_the_profile_meet_single_thresholds_and_lie_in_the_rough_ones(number: int) -> None:
+def test_profile_lists_meet_single_thresholds_and_rough_bounds(number: int) -> None:
     for curve, single in zip(_curves(_pair(number)), _curves(_pair(number)), strict=True):
         farthest = single.epsilon(1e-12).upper
         epsilons = np.concatenate([np.linspace(0.0, farthest, 33), -np.linspace(0.1, 0.5, 5) * farthest])
@@ -83,8 +85,8 @@ def test_lists_of_the_profile_meet_single_thresholds_and_lie_in_the_rough_ones(n
 
 
 @pytest.mark.parametrize("number", range(RUNS))
-def test_mu_against_a_dense_grid_of_certified_points(number: int) -> None:
-    """Check that no point of the curve exceeds the upper bound of mu, on a dense grid of certified points."""
+def test_mu_bounds_dense_grid_of_certified_points(number: int) -> None:
+    """No point of the curve exceeds the upper bound of mu, on a dense grid of certified points."""
     pair, random = _pair(number), np.random.default_rng((SEED + 1, number))
     smallest = (1e-9, 1e-9) if number % 2 else (log_uniform(random, 1e-11, 0.2), log_uniform(random, 1e-11, 0.2))
     for curve in _curves(pair):
@@ -97,20 +99,20 @@ def test_mu_against_a_dense_grid_of_certified_points(number: int) -> None:
 
 
 def _normal(curve: AbstractTradeOff, rates: Any, smallest: tuple[float, float]) -> tuple[float, float]:
-    """Return the largest mu that a point of the grid proves, and a bound for the points between them."""
+    """Return the largest mu that a point of the grid proves, and an upper bound for the points between them."""
     points = curve.points(rates)
     u = -special.ndtri(rates)
     low, high = points.power, points.type_two_error
     least = np.where(low.lower < 0.5, special.ndtri(low.lower), -special.ndtri(high.upper)) + u
     most = np.where(low.upper < 0.5, special.ndtri(low.upper), -special.ndtri(high.lower)) + u
     inside = high.lower >= smallest[1]
-    # What lies between two rates has at most the power of the larger one, and the u of the smaller.
+    # Between two rates the power is at most that of the larger rate, and u at most that of the smaller.
     gained = most[1:] + (u[:-1] - u[1:])
     slack = 1e-12
     return float(least[inside].max(initial=0.0)) - slack, max(float(most[0]), float(gained.max())) + slack
 
 
-def test_sums_at_many_points_lose_no_more_than_they_say() -> None:
+def test_sums_at_many_points_are_within_error_bound() -> None:
     random = np.random.default_rng(SEED)
     steps, x = np.array([0.37, 0.11]), random.uniform(-20, 20, (40, 2))
     with mp.workdps(40):

@@ -1,4 +1,4 @@
-"""A run is at least as easy to attack as each of its parts: no end of a composition says less than one proves."""
+"""A run is at least as easy to attack as each part: no bound of a composition is weaker than that of a part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from service.privacy.composition.planning.sub_runs import with_parts
+from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps
@@ -24,12 +24,12 @@ from tests.privacy.cases import built, dpsgd, gaussian, laplace
 
 RATES = np.array([1e-6, 0.03, 0.6])
 LAST_DIGITS = 1 - 1e-5
-"""What is narrower than this may lie anywhere inside."""
+"""Enclosures narrower than this are treated as exact."""
 
 
 @final
 class Vague(AbstractTradeOff):
-    """A curve of which next to nothing is known: each reading ends at 0 and at its own upper end."""
+    """A curve with almost trivial bounds: each quantity lies between 0 and its own upper bound."""
 
     evidence, method = Evidence.CERTIFIED, "vague"
 
@@ -78,19 +78,21 @@ class Vague(AbstractTradeOff):
         return Enclosure(0.0, self.curve.epsilon(delta).upper, self.evidence)
 
 
-def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
-    """Check that the largest part raises the lower bound of every number, within the known truth."""
+def test_lower_bounds_of_parts_carry_over_to_composition() -> None:
+    """The largest part raises the lower bound of every number, which stays below the known value."""
     generator = np.random.default_rng(41)
     for _ in range(20):
         noises = 10 ** generator.uniform(-0.5, 1.5, size=int(generator.integers(2, 5)))
         steps = built({"type": "composed", "mechanisms": [gaussian(noise) for noise in noises]}).elementary_steps()
         true = gaussian_curve(Enclosure.point(float(np.sqrt((noises**-2.0).sum()))))
-        strongest = gaussian_curve(Enclosure.point((1 - 1e-14) / float(noises.min())))  # mu of a part has a few ulps
+        strongest = gaussian_curve(
+            Enclosure.point((1 - 1e-14) / float(noises.min()))
+        )  # mu of a part has an error of a few ulps.
 
         def cheaply(part: Steps) -> TradeOffPair:
             return part[0][0].curves()
 
-        served = with_parts(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
+        served = with_sub_runs(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
         epsilon, delta = float(generator.uniform(-1, 3)), float(10 ** generator.uniform(-12, -1))
         for curve in (served.add, served.remove):
             assert (curve.power(RATES).lower >= strongest.power(RATES).lower).all()
@@ -106,14 +108,14 @@ def test_a_vague_run_of_gaussian_parts_knows_what_its_parts_prove() -> None:
             assert curve.smallest_log_ratio.upper == -math.inf
 
 
-def test_one_part_gives_everything_away() -> None:
+def test_part_that_reveals_everything_determines_the_run() -> None:
     steps = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.5, 10**12), {"type": "pure_dp", "epsilon": 1.0}]}
     pair = WorstCase().curves(built(steps))
     assert pair.add.power(RATES).lower.min() >= 1 - 1e-11
     assert pair.add.type_two_error(RATES).upper.max() <= 1e-300
 
 
-def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
+def test_part_above_composition_raises_numerical_failure() -> None:
     weak, strong = (gaussian_curve(Enclosure.point(mu)) for mu in (1.0, 1.001))
     served = DataProcessingBound(Vague(weak), lambda: [strong])
     with pytest.raises(NumericalFailure):
@@ -126,8 +128,8 @@ def test_a_part_above_the_whole_is_a_defect_and_no_number() -> None:
         served.epsilon(1e-3)
 
 
-def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
-    """The mean loss under H1 is close to epsilon, and mu^2/2 of the steps without sampling is above it."""
+def test_run_beyond_every_lattice_is_answered() -> None:
+    """The mean loss under H1 is close to epsilon, and mu^2/2 of the steps without sampling exceeds it."""
     steps = 10**12
     curve = WorstCase().curves(built(dpsgd(1.0, 0.5, steps))).add
     assert membership.advantage(curve).value.upper == 1
@@ -140,8 +142,8 @@ def test_runs_whose_losses_no_lattice_holds_are_answered() -> None:
     assert found.relative_width() <= 0.1
 
 
-def test_a_power_next_to_1_needs_no_second_engine() -> None:
-    """Check that runs that reveal nearly everything need one engine only, although their type II error is wide."""
+def test_power_near_one_needs_no_second_engine() -> None:
+    """Runs that reveal nearly everything use one engine only, although their type II error is wide."""
     generator = np.random.default_rng(43)
     for _ in range(5):
         parts = [laplace(float(generator.uniform(0.5, 1))), gaussian(float(generator.uniform(0.3, 3)))]
@@ -166,7 +168,7 @@ def drawn(generator: np.random.Generator) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(1))
-def test_no_end_says_less_than_a_part(seed: int) -> None:
+def test_composition_is_no_weaker_than_its_parts(seed: int) -> None:
     generator = np.random.default_rng([31, seed])
     parts = drawn(generator)
     epsilon = float(generator.uniform(0, 4))
@@ -189,8 +191,8 @@ SYMMETRIC: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("spec", SYMMETRIC)
-def test_a_run_of_symmetric_steps_is_composed_once(spec: dict[str, Any]) -> None:
-    """Both directions are one curve, whose numbers are those of the swapped hypotheses."""
+def test_symmetric_run_is_composed_once(spec: dict[str, Any]) -> None:
+    """Both directions share one curve, whose numbers equal those of the swapped hypotheses."""
     pair = WorstCase().curves(built(spec))
     assert pair.both is pair.add is pair.remove
     swapped = pair.add.reversed()
@@ -199,7 +201,7 @@ def test_a_run_of_symmetric_steps_is_composed_once(spec: dict[str, Any]) -> None
 
 
 def test_directions_of_asymmetric_steps_differ() -> None:
-    """Check that one sampled step makes a run asymmetric."""
+    """A single sampled step makes a run asymmetric."""
     pair = WorstCase().curves(built({"type": "composed", "mechanisms": [gaussian(2.0), dpsgd(1.0, 0.1, 3)]}))
     assert pair.add is not pair.remove
     assert pair.remove.epsilon(1e-5).upper < pair.add.epsilon(1e-5).lower

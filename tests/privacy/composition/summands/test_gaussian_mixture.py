@@ -1,4 +1,4 @@
-"""Mixtures of shifted Gaussians on lines: against integrals of their own, closed forms, one shift, and convolutions."""
+"""Mixtures of shifted Gaussians by contours: against integrals, closed forms, one shift, and convolutions."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -45,7 +45,7 @@ def _random_part(source: random.Random) -> tuple[GaussianMixturePart, int]:
 
 
 def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
-    """M of one step at 35 digits, by trapezoid sums over nodes that are as dense as they need to be."""
+    """Return M of one step at 35 digits, by trapezoidal sums with as many nodes as needed."""
     mu = 1 / mpf(part.noise_multiplier)
     h = mpf(1) / (32 if part.noise_multiplier > 1 else 64)
     lowest = -12 - part.mirrored * 3 / part.noise_multiplier
@@ -64,9 +64,9 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")  # as the engine reads lines
-def test_sums_enclose_direct_integration(seed: int) -> None:
-    """K at a real tilt, twice; its values on the line; majorants and the variation that closes its end."""
+@np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+def test_sums_enclose_direct_integrals(seed: int) -> None:
+    """K at a real tilt, twice; its values on the contour; majorants and the variation that bounds its truncation."""
     part, count = _random_part(random.Random(seed))
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
@@ -101,7 +101,7 @@ def _narrow(found: Enclosure, width: float = 1e-9) -> bool:
 
 
 KNOWN = [
-    # The part, how often, and epsilon at delta of its add and remove directions, by sums of another kind at 10 digits.
+    # The part, its count, and epsilon at delta of its add and remove directions, by an independent sum to 10 digits.
     (_binomial(4.0, 1, 0.01, mirrored=True), 1000, 1e-5, (0.5613614071, None)),
     (_binomial(1.0, 1, 0.01, mirrored=True), 1000, 1e-5, (2.8434402592, None)),
     (_binomial(2.0, 1, 0.05, mirrored=True), 500, 1e-6, (5.5510035303, None)),
@@ -113,8 +113,10 @@ KNOWN = [
 
 
 @pytest.mark.parametrize("case", KNOWN)
-def test_known_values_are_enclosed(case: tuple[GaussianMixturePart, int, float, tuple[float, float | None]]) -> None:
-    """Groups under Poisson sampling, and records replaced."""
+def test_reference_values_are_enclosed(
+    case: tuple[GaussianMixturePart, int, float, tuple[float, float | None]],
+) -> None:
+    """Groups under Poisson sampling, and replaced records."""
     part, count, delta, known = case
     for curve, value in zip(_run(part, count), known, strict=True):
         found = curve.epsilon(delta)
@@ -127,8 +129,8 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_one_certain_shift_is_a_gaussian_step(mirrored: bool) -> None:
-    """Whatever the weights of two shifts that are next to each other."""
+def test_certain_shift_matches_gaussian_step(mirrored: bool) -> None:
+    """Two nearly equal shifts may have any weights."""
     count, noise = 400, 30.0
     mu = (1 + mirrored) * math.sqrt(count) / noise
     part = GaussianMixturePart(noise, (1.0,), (1.0,), mirrored)
@@ -142,8 +144,8 @@ def test_one_certain_shift_is_a_gaussian_step(mirrored: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_shift_is_a_sampled_gaussian_step(seed: int) -> None:
-    """The enclosures of both kinds of parts meet in both directions, alone and beside Gaussian and Laplace steps."""
+def test_single_shift_matches_sampled_gaussian_step(seed: int) -> None:
+    """The enclosures of both kinds of parts meet in both directions, alone and with Gaussian and Laplace steps."""
     source = random.Random(seed)
     noise, rate = math.exp(source.uniform(0, 3.5)), math.exp(source.uniform(-5, -0.7))
     count = 200 + int((math.exp(source.uniform(-3, 2)) * noise / rate) ** 2)
@@ -164,7 +166,7 @@ def test_one_shift_is_a_sampled_gaussian_step(seed: int) -> None:
         assert (first.upper - first.lower <= 1e-8 * first.upper).all()
 
 
-def test_replacing_is_symmetric() -> None:
+def test_replacement_is_symmetric() -> None:
     """One curve serves both directions."""
     add, remove = _run(_binomial(1.5, 1, 0.02, mirrored=True), 300)
     assert add is remove
@@ -172,8 +174,8 @@ def test_replacing_is_symmetric() -> None:
     assert add.points(np.array([alpha])).type_two_error.lower[0] <= 0.01 * (1 + 1e-9)
 
 
-def test_errors_of_weights_are_in_the_enclosure() -> None:
-    """Check that results for both bounds of the weights lie in the enclosure for the middle, without waste of width."""
+def test_enclosure_covers_errors_of_weights() -> None:
+    """Results for both bounds of the weights lie in the enclosure, which is not much wider."""
     error = 1e-7
     part = GaussianMixturePart(1.2, (0.0, 1.0, 2.0), (0.97, 0.02, 0.01), weight_error=error)
     whole = _run(part, 500)[0].epsilon(1e-5)
@@ -185,8 +187,8 @@ def test_errors_of_weights_are_in_the_enclosure() -> None:
     assert _narrow(whole, 1e-4)
 
 
-def test_convolutions_agree() -> None:
-    """delta of a few steps from the law of one step's loss on a fine lattice, by Fourier transforms."""
+def test_contours_agree_with_convolutions() -> None:
+    """Delta of a few steps from the law of one loss on a fine lattice, by Fourier transforms."""
     part, count, h = GaussianMixturePart(2.0, (0.0, 1.0, 2.5), (0.8, 0.15, 0.05)), 24, 2.0**-11
     x = np.linspace(-14.0, 18.0, 400_001)
     moved = np.array(part.shifts) / part.noise_multiplier
@@ -207,8 +209,8 @@ def test_convolutions_agree() -> None:
 
 
 @pytest.mark.parametrize("remove", [False, True])
-def test_different_mixtures_share_a_run(remove: bool) -> None:
-    """Split and in any order, the same steps have the same enclosure; more noise in one of them reveals less."""
+def test_order_and_split_of_mixtures_do_not_matter(remove: bool) -> None:
+    """Split and in any order, the same steps have the same enclosure. More noise in one of them reveals less."""
     parts = [_binomial(1.0 + 0.01 * i, 1 + i % 3, 0.01, mirrored=i % 2 == 0) for i in range(9)]
     steps = [GaussianMixtureSteps(part, 40) for part in parts]
     halves = [GaussianMixtureSteps(part, 20) for part in (*parts, *parts[::-1])]
@@ -222,8 +224,8 @@ def test_different_mixtures_share_a_run(remove: bool) -> None:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_many_humps_need_little_memory(seed: int, mirrored: bool) -> None:
-    """Check that nodes are evaluated in blocks: all nodes at once would need a gigabyte."""
+def test_many_shifts_need_little_memory(seed: int, mirrored: bool) -> None:
+    """Nodes are evaluated in blocks, because all nodes at once would need a gigabyte."""
     source = random.Random(seed)
     part = _binomial(source.uniform(0.18, 0.22), source.randint(110, 130), source.uniform(0.4, 0.6), mirrored=mirrored)
     tracemalloc.start()

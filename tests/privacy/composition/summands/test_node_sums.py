@@ -1,4 +1,4 @@
-"""Second-order summands against their definitions with many digits, close to the tilts where they vanish."""
+"""Second-order summands against their definitions in many digits, close to the tilts where they vanish."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def _tilts(random: np.random.Generator) -> list[float]:
-    """On either side of both poles, from far to next to them, as strong and weak runs have their lines."""
+    """Draw tilts on both sides of both poles, near and far, as contours of strong and weak runs have."""
     away = 10.0 ** random.uniform(-15, 1.5, 12)
     return [float(pole + side * distance) for pole in (0, 1) for side in (-1, 1) for distance in away]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_summands_keep_their_digits_next_to_the_poles(seed: int) -> None:
+def test_summands_keep_digits_near_poles(seed: int) -> None:
     random = np.random.default_rng(seed)
     for tilt in _tilts(random):
         most = 0.39 / max(1.0, abs(tilt))
@@ -33,7 +33,7 @@ def test_summands_keep_their_digits_next_to_the_poles(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_summands_of_means_keep_their_digits_next_to_the_poles(seed: int) -> None:
+def test_summands_of_means_keep_digits_near_poles(seed: int) -> None:
     random = np.random.default_rng(seed)
     for tilt in _tilts(random):
         most = 0.49 / (1 + abs(tilt))
@@ -44,6 +44,6 @@ def test_summands_of_means_keep_their_digits_next_to_the_poles(seed: int) -> Non
         with mpmath.workdps(60):
             for x, w, summand, large in zip(loss[0], weights[0], found[0], size[0], strict=True):
                 truth = mpf(w) * (mpf(x) - mpmath.exp(-mpf(tilt) * mpf(x)) * mpmath.expm1(mpf(x)))
-                # Next to 1/2 the second order vanishes, and the third is all there is.
+                # Near 1/2 the second order vanishes, and only the third remains.
                 scale = large + w * (x * (1 + abs(tilt))) ** 2 * (abs(tilt - 0.5) < 0.1)
                 assert abs(mpf(summand) - truth) <= 16 * UNIT_ROUNDOFF * scale

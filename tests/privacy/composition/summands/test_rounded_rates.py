@@ -1,4 +1,4 @@
-"""Sampling rates that are no doubles: one run that bounds the error of the rounding."""
+"""Sampling rates that are not doubles: one evaluation that bounds the rounding error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.dpsgd import DpSgd
 
 COARSE: Final = 1e-9
-"""A rest of a rate, relative, that is far above every rounding."""
+"""Relative remainder of a rate, far above every rounding error."""
 ALPHA: Final = 1e-3
 
 
@@ -37,8 +37,11 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
 @pytest.mark.parametrize("kinds", [1, 5])
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_enclosure_holds_for_the_rate_and_its_rest(seed: int, remove: bool, kinds: int) -> None:
-    """A rate with a rest is their sum, whichever the sign; the enclosure is not much wider than the rest makes it."""
+def test_enclosure_covers_rate_with_remainder(seed: int, remove: bool, kinds: int) -> None:
+    """A rate with a remainder of either sign equals their sum.
+
+    The enclosure is not much wider than the remainder requires.
+    """
     draw = random.Random(seed)
     sigma, rate = draw.uniform(0.8, 2.5), draw.choice([0.002, 0.05, 0.6])
     count = round(draw.uniform(0.5, 4) * 1e3)
@@ -52,8 +55,8 @@ def test_the_enclosure_holds_for_the_rate_and_its_rest(seed: int, remove: bool, 
 
 @pytest.mark.parametrize("reflected", [False, True])
 @pytest.mark.parametrize("sigma", [0.5, 1.1])
-def test_deformed_contours_use_the_rest_of_the_rate(sigma: float, reflected: bool) -> None:
-    """A contour for the rounded rate and its rest is one for the sum of both."""
+def test_deformed_contours_use_remainder_of_rate(sigma: float, reflected: bool) -> None:
+    """A contour for the rounded rate and its remainder agrees with one for their sum."""
     rate, count, delta, rest = 2.0**-10, 12, 1e-4, 2.0**-40
     found: list[tuple[float, float]] = []
     for step in (SampledStep(sigma, rate, count, rest), SampledStep(sigma, rate + rest, count)):
@@ -67,8 +70,8 @@ def test_deformed_contours_use_the_rest_of_the_rate(sigma: float, reflected: boo
 
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
 @pytest.mark.parametrize("seed", range(6))
-def test_fixed_batches_are_as_narrow_as_the_same_law_with_poisson_batches(seed: int, direction: str) -> None:
-    """Batches of b of n records, without replacement, are dpsgd(sigma/2, b/n): between the doubles around b/n."""
+def test_fixed_batches_are_as_narrow_as_poisson_batches(seed: int, direction: str) -> None:
+    """Batches of b of n records without replacement are dpsgd(sigma/2, b/n), enclosed by the doubles around b/n."""
     draw = random.Random(seed)
     size = draw.randint(50, 100_000)
     batch = draw.randint(1, size // draw.choice([2, 10, 40]))

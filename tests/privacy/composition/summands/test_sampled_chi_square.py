@@ -1,4 +1,4 @@
-"""Sampled steps with a chi-square statistic on lines: against integrals of their own, closed forms, and lattices."""
+"""Sampled steps with a chi-square statistic by contours: against integrals, closed forms, and lattices."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -24,7 +24,9 @@ from service.privacy.threat_models.membership_step import full_batches
 
 
 def _random_steps(source: random.Random, largest: float = 1e6) -> ChiSquareSteps:
-    """Any dimension, susceptibility and rate; batches so large that a step tells of little to nearly everything."""
+    """Draw any dimension, susceptibility and rate, with batches so large that a step reveals from little to nearly
+    everything.
+    """
     dimension = int(math.exp(source.uniform(0, math.log(largest))))
     susceptibility = dimension * math.exp(source.uniform(-2, 2))
     mu = math.exp(source.uniform(math.log(0.02), math.log(2)))
@@ -37,7 +39,7 @@ def _random_steps(source: random.Random, largest: float = 1e6) -> ChiSquareSteps
 
 
 def _moment(steps: ChiSquareSteps, z: mpmath.mpc) -> mpmath.mpc:
-    """M(z) of one step at 30 digits, by a trapezoid sum over ln T."""
+    """Return M(z) of one step at 30 digits, by a trapezoidal sum over ln T."""
     d, k, p = mpf(steps.dimension), mpf(steps.susceptibility), mpf(steps.sample_rate)
     n = mpf(steps.effective_batch_size.numerator) / steps.effective_batch_size.denominator
     m, a, b = n * k, k / 2 - d / 2 * mpmath.log(1 - 1 / n), 1 / (2 * (n - 1))
@@ -66,7 +68,7 @@ def _moment(steps: ChiSquareSteps, z: mpmath.mpc) -> mpmath.mpc:
         ChiSquareSteps(60, 9.0, Fraction(25), 0.9, 30),
     ],
 )
-def test_moments_against_integrals(steps: ChiSquareSteps) -> None:
+def test_moments_match_integrals(steps: ChiSquareSteps) -> None:
     parts = TruncatedSampledChiSquare(steps, 1.0, 40.0)
     with mpmath.workdps(30):
         for theta in (0.4,):
@@ -85,7 +87,7 @@ def test_moments_against_integrals(steps: ChiSquareSteps) -> None:
 
 
 def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
-    """The density times dT/ds, but for a constant, and w at s = `place`."""
+    """Return the density times dT/ds, up to a constant, and w at s = `place`."""
     d, m, p = mpf(law.degrees), mpf(law.noncentrality), mpf(law.rate)
     linear = mpmath.re(place) > 0
     whole = place + mpmath.log1p(mpmath.exp(-place)) if linear else mpmath.log1p(mpmath.exp(place))
@@ -96,7 +98,9 @@ def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmat
 
 
 def test_strips_bound_the_integrand() -> None:
-    """On s - iq: the density times dT/ds grows by e^{Q q^2} at most, w by what is said, on and between nodes."""
+    """On s - iq, the density times dT/ds grows by at most e^{Q q^2}, and w by at most the stated factor, on and
+    between nodes.
+    """
     source = random.Random(5)
     with mpmath.workdps(30):
         for _ in range(40):
@@ -108,16 +112,16 @@ def test_strips_bound_the_integrand() -> None:
             if not strip.valid:
                 continue
             node = source.randrange(grid.kept)
-            s = mpf(float(grid.places[node])) + source.uniform(-0.5, 0.5) * grid.spacing
+            s = mpf(float(grid.points[node])) + source.uniform(-0.5, 0.5) * grid.spacing
             q = a * source.random()
             (density, w), (turned, w_turned) = _integrand(law, s), _integrand(law, mpmath.mpc(s, -q))
-            assert mpmath.log(abs(turned) / abs(density)) <= strip.growth[node] * q * q + 1e-9
+            assert mpmath.log(abs(turned) / abs(density)) <= strip.density_growth[node] * q * q + 1e-9
             change = mpmath.log(abs(w_turned) / w)
             assert strip.log_least[node] - 1e-9 <= change <= strip.log_raise[node] + 1e-9
             assert -1e-12 <= mpmath.arg(w_turned) <= strip.near[node] * q + 1e-9
-            exactly = _integrand(law, mpmath.mpc(float(grid.places[node]), -a))[1]
+            exactly = _integrand(law, mpmath.mpc(float(grid.points[node]), -a))[1]
             assert mpmath.arg(exactly) == pytest.approx(strip.argument[node], rel=1e-6, abs=1e-9)
-            real = _integrand(law, mpf(float(grid.places[node])))[1]
+            real = _integrand(law, mpf(float(grid.points[node])))[1]
             assert mpmath.log(abs(exactly) / real) == pytest.approx(strip.log_modulus[node], rel=1e-6, abs=1e-9)
 
 
@@ -145,8 +149,8 @@ def _is_too_large(steps: ChiSquareSteps) -> bool:
     return steps.effective_batch_size * steps.susceptibility * steps.count > 1e12 or steps.dimension * steps.count > 1e9
 
 
-def test_a_rate_next_to_one_is_the_closed_form() -> None:
-    """Steps on the whole data set add up: rates 1 - 2^-40 move no probability by more than 2^-40 a step."""
+def test_rate_near_one_matches_closed_form() -> None:
+    """Steps on the whole data set add up. Rates of 1 - 2^-40 change no probability by more than 2^-40 per step."""
     source, rest = random.Random(4), 2.0**-40
     compared = 0
     for _ in range(9):
@@ -166,7 +170,7 @@ def test_a_rate_next_to_one_is_the_closed_form() -> None:
     assert compared >= 4
 
 
-def test_both_directions_have_one_advantage_and_limits_hold() -> None:
+def test_directions_share_advantage_and_limits_hold() -> None:
     source, short = random.Random(11), 0
     for _ in range(6):
         steps = _random_steps(source, 1e4)
@@ -190,8 +194,8 @@ def _meet(first: EnclosureArray, second: EnclosureArray, slack: float) -> bool:
     return not apart.any()
 
 
-def test_the_run_of_the_paper() -> None:
-    """A run that lattices read in two seconds: here to ten digits."""
+def test_published_run_is_enclosed_to_ten_digits() -> None:
+    """Lattices need two seconds for this run."""
     add, _ = contour_pair(0.0, (ChiSquareSteps(650, 650.0, Fraction(400), 1 / 120, 1200),))
     for read in (add.profile_at(0.0), add.epsilon(1e-5), add.power_at(1e-3)):
         assert isinstance(read, Enclosure)

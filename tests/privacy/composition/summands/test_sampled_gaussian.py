@@ -1,4 +1,4 @@
-"""Moments and curves of sampled Gaussian steps with so much noise that tilts are thousands."""
+"""Moments and curves of sampled Gaussian steps with so much noise that tilts are in the thousands."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ mp: Any = mpmath
 
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("seed", range(3))
-def test_moments_at_large_tilts_are_those_of_quadrature(seed: int, sign: int) -> None:
-    """M(s) = E0 w^s by adaptive quadrature in 30 digits, where (1 - p)^s alone would say nothing."""
+def test_moments_at_large_tilts_match_quadrature(seed: int, sign: int) -> None:
+    """M(s) = E0 w^s by adaptive quadrature in 30 digits, where (1 - p)^s alone would be useless."""
     draw = random.Random(seed)
     sigma, rate, count = 10 ** draw.uniform(2, 6), draw.uniform(0.1, 0.9), 1000
     tilt = sign * draw.uniform(0.05, 0.5) * sigma / rate
@@ -37,8 +37,8 @@ def test_moments_at_large_tilts_are_those_of_quadrature(seed: int, sign: int) ->
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_remove_direction_of_little_loss_has_no_floor(seed: int) -> None:
-    """Both directions are as narrow, and nearly equal, as one loss is next to Gaussian."""
+def test_remove_direction_is_as_narrow_for_small_losses(seed: int) -> None:
+    """Both directions are equally narrow and nearly equal, because the loss is nearly Gaussian."""
     draw = random.Random(seed)
     sigma, rate, count = 10 ** draw.uniform(3, 6), draw.uniform(0.2, 0.8), round(10 ** draw.uniform(3, 5))
     deviation = math.sqrt(count) * rate / sigma

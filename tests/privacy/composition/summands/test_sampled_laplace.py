@@ -1,4 +1,4 @@
-"""Contours of runs with (sampled) Laplace steps: every bound against many digits, and engines against one another."""
+"""Contours of runs with (sampled) Laplace steps: every bound against many digits, and engines against each other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TILTS = (-12.0, -0.7, 0.0, 0.5, 1.0, 2.3, 15.0)
 
 
 def moment(scale: float, rate: float, z: Any) -> Any:
-    """E0 w^z in many digits, split where the oscillation asks for it."""
+    """Return E0 w^z in many digits, with the integral split where it oscillates."""
     e, p = mpf(scale), mpf(rate)
     pieces = 2 + int(abs(mpmath.im(z)) * scale * min(rate * math.exp(scale), 1.0) / 8)
 
@@ -50,7 +50,7 @@ def moment(scale: float, rate: float, z: Any) -> Any:
 
 
 @pytest.mark.parametrize("nodes", NODES)
-def test_rules_are_as_accurate_as_assumed(nodes: int) -> None:
+def test_gauss_legendre_rules_have_stated_accuracy(nodes: int) -> None:
     places, weights = gauss_legendre(nodes)
     with mpmath.workdps(40):
         for at in range(nodes // 2):
@@ -69,7 +69,7 @@ def test_rules_are_as_accurate_as_assumed(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("steps", STEPS)
-def test_cumulants_hold(steps: tuple[LaplaceSteps, ...]) -> None:
+def test_cumulants_enclose_many_digits(steps: tuple[LaplaceSteps, ...]) -> None:
     found = SampledLaplaceParts(steps).cumulants(np.array(TILTS))
     with mpmath.workdps(30):
         for i, tilt in enumerate(TILTS):
@@ -80,7 +80,7 @@ def test_cumulants_hold(steps: tuple[LaplaceSteps, ...]) -> None:
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 4.0])
-def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
+def test_contour_values_enclose_many_digits(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
     line = SampledLaplaceOnContour(parts, theta)
     deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
@@ -98,7 +98,7 @@ def test_values_on_a_line_hold(steps: tuple[LaplaceSteps, ...], theta: float) ->
 
 @pytest.mark.parametrize("steps", STEPS[:-1])
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
-def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
+def test_majorants_and_frozen_parts_exceed_values(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
     line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceOnContour(parts, theta)
@@ -123,8 +123,8 @@ def test_majorants_and_frozen_parts_hold(steps: tuple[LaplaceSteps, ...], theta:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
-    """Steps that do not fall at any height that doubles hold, beside a few that do: they count as atoms."""
+def test_majorants_hold_for_losses_too_small_to_decay(seed: int) -> None:
+    """Some steps do not decay at any height that a double holds, beside a few that do. They count as atoms."""
     random = np.random.default_rng(seed)
     theta = float(random.choice([-2.0, 0.5, 3.0]))
     usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
@@ -153,11 +153,11 @@ def test_majorants_hold_where_losses_are_too_short_to_fall(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(thorough(seed) for seed in range(2, 6))])
-def test_steps_that_tell_next_to_nothing_change_nothing(seed: int) -> None:
-    """Rates and noise over all that is allowed: beside a Gaussian step the rarest and noisiest are not seen."""
+def test_nearly_uninformative_steps_change_nothing(seed: int) -> None:
+    """Rates and noise cover their whole ranges. Beside a Gaussian step, the rarest and noisiest have no effect."""
     random = np.random.default_rng(seed)
     noise = 10.0 ** random.uniform(6, 15)
-    # The smallest rate and the largest noise come first.
+    # The first case has the smallest rate and the largest noise.
     rate, noise = (1e-300, 1e15) if seed == 0 else (10.0 ** -random.uniform(280, 300), noise)
     few = [
         repeated(sampled(rate, laplace(noise)), int(10.0 ** random.uniform(0, 12))),
@@ -169,7 +169,7 @@ def test_steps_that_tell_next_to_nothing_change_nothing(seed: int) -> None:
         meet(one, other, 1e-9, 1 / few[1]["noise_multiplier"])
 
 
-def test_atoms_under_either_hypothesis() -> None:
+def test_atoms_have_mass_under_either_hypothesis() -> None:
     for e, p, _ in map(astuple, (STEPS[0][0], STEPS[1][0], STEPS[2][0])):
         parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))
         line = [SampledLaplaceOnContour(parts, theta).log_atoms for theta in (0.0, 1.0)]
@@ -181,7 +181,7 @@ def repeated(spec: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach: float) -> None:
-    """Both hold, and the first is not wide."""
+    """Check that both enclosures meet, and that the first is narrow."""
     rates = np.array([1e-10, 1e-4, 0.2, 0.5, 0.9, 1 - 1e-8])
     epsilons = reach * np.array([-1.0, 0.0, 0.4, 2.0, 6.0])
     one, other = first.points(rates), second.points(rates)
@@ -205,7 +205,7 @@ def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach:
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(3.0, 560), (2.0, 380), (1.0, 250)])
-def test_exact_sums_agree(noise: float, steps: int) -> None:
+def test_contours_agree_with_exact_sums(noise: float, steps: int) -> None:
     """Two engines without a common formula, both to ten digits."""
     mechanism = built(repeated(laplace(noise), steps))
     meet(pair(mechanism, "contour").add, pair(mechanism, "closed_form").add, 1e-9, math.sqrt(steps) / noise)
@@ -219,7 +219,7 @@ def test_exact_sums_agree(noise: float, steps: int) -> None:
         ({"type": "composed", "mechanisms": [repeated(sampled(0.2, laplace(4.0)), 30), gaussian(2.0)]}, 0.6),
     ],
 )
-def test_the_lattice_agrees(spec: dict[str, Any], reach: float) -> None:
+def test_contours_agree_with_lattice(spec: dict[str, Any], reach: float) -> None:
     mechanism = built(spec)
     contour, lattice = (
         pair(mechanism, "contour"),
@@ -229,7 +229,7 @@ def test_the_lattice_agrees(spec: dict[str, Any], reach: float) -> None:
         meet(getattr(contour, direction), getattr(lattice, direction), 1e-8, reach)
 
 
-def test_directions_are_inverse_to_one_another() -> None:
+def test_directions_are_inverse() -> None:
     add, remove = contour_pair(0.0, (LaplaceSteps(1.0, 0.01, 1000),))
     missed = add.type_two_error(np.array([0.03])).at(0, add.evidence)
     back = remove.type_two_error(np.array([missed.lower, missed.upper]))
@@ -237,7 +237,7 @@ def test_directions_are_inverse_to_one_another() -> None:
     assert add.largest_log_ratio.upper == -remove.smallest_log_ratio.lower
 
 
-def test_bounded_losses_end() -> None:
+def test_bounded_losses_have_largest_log_ratio() -> None:
     add, remove = contour_pair(0.0, (LaplaceSteps(1.0, 0.01, 1000),))
     for curve, sign in ((add, 1.0), (remove, -1.0)):
         largest = 1000 * abs(math.log1p(0.01 * math.expm1(sign)))
@@ -253,14 +253,14 @@ def test_far_tails_keep_their_digits() -> None:
     assert add.profile_at(9.0).upper < 1e-150
 
 
-def test_few_steps_are_left_to_the_lattice() -> None:
+def test_few_steps_are_planned_for_lattice() -> None:
     spec = repeated(sampled(0.2, laplace(2.0)), 50)
     with pytest.raises(UnsupportedCombination):
         pair(built(spec), "contour")
     assert pair(built(spec)).add.method == "discretised"
 
 
-def test_steep_laws_strong_runs_and_many_kinds_stay_on_lines() -> None:
+def test_steep_laws_strong_runs_and_many_kinds_use_contours() -> None:
     many = [repeated(sampled(0.1, laplace(1.0 + 0.1 * k)), 100) for k in range(40)]
     for spec in (
         repeated(sampled(0.1, laplace(0.3)), 1000),
@@ -273,8 +273,8 @@ def test_steep_laws_strong_runs_and_many_kinds_stay_on_lines() -> None:
         assert add.profile_at(0.5).relative_width() < 1e-9
 
 
-def test_narrow_enclosures_are_honest_about_few_steps() -> None:
-    """Few steps' atoms do not vanish: the line says so by its width, and holds."""
+def test_contour_of_few_steps_is_wide_and_valid() -> None:
+    """Atoms of few steps do not vanish. The contour's enclosure is wide, and contains the value of the lattice."""
     lines, _ = contour_pair(0.0, (LaplaceSteps(0.5, 0.2, 20),))
     truth = pair(built(repeated(sampled(0.2, laplace(2.0)), 20)), "discretised").add
     for rate in (0.01, 0.4):
@@ -284,8 +284,8 @@ def test_narrow_enclosures_are_honest_about_few_steps() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lines_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their heights, and with these the nodes of their integrals, grow without limit as losses or rates fall."""
+def test_contours_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a limit, the height of the contour and its number of nodes grow as losses or rates fall."""
     worked: list[int] = []
     values = SampledLaplaceOnContour.values
 

@@ -1,4 +1,4 @@
-"""Steps of two losses on a contour, compared with computations in many digits."""
+"""Two-point steps on a contour, compared with many-digit computations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TILTS = (-12.0, -0.7, 0.0, 0.25, 0.5, 1.0, 1 + 1e-9, 2.3, 15.0)
 
 
 @pytest.mark.parametrize("steps", STEPS)
-def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
+def test_cumulants_enclose_many_digits(steps: tuple[TwoPointSteps, ...]) -> None:
     found = TwoPointParts(steps).cumulants(np.array(TILTS))
     with mpmath.workdps(60):
         for i, tilt in enumerate(TILTS):
@@ -43,7 +43,7 @@ def test_cumulants_hold(steps: tuple[TwoPointSteps, ...]) -> None:
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 0.9, 4.0])
-def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -> None:
+def test_contour_values_enclose_many_digits(steps: tuple[TwoPointSteps, ...], theta: float) -> None:
     largest = max(e for e, _ in map(astuple, steps))
     for step in (1e-3 / largest, math.pi / (2 * largest), 37.0 / largest):
         found = TwoPointOnContour(TwoPointParts(steps), theta).values(step, 4)
@@ -56,7 +56,7 @@ def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -
                     (mpmath.cosh(z * mpf(e)) / mpmath.cosh(u * mpf(e))) ** n for e, n in map(astuple, steps)
                 )
                 computed = mpmath.exp(mpmath.mpc(complex(found.difference[k])))
-                # Where the modulus is next to nothing its error is more than itself.
+                # Where the modulus is tiny, its error exceeds it.
                 assert abs(truth - computed) <= abs(computed) * mpmath.expm1(mpf(found.error[k])) + mpf(10) ** -290
                 assert (
                     abs(computed) * mpmath.expm1(mpf(found.error[k]))
@@ -65,7 +65,7 @@ def test_values_on_a_line_hold(steps: tuple[TwoPointSteps, ...], theta: float) -
 
 
 @pytest.mark.parametrize("epsilon", [1e-320, 1e-200, 1e6, 1e15])
-def test_extreme_losses_give_numbers(epsilon: float) -> None:
+def test_extreme_losses_give_finite_bounds(epsilon: float) -> None:
     parts = TwoPointParts((TwoPointSteps(epsilon, 1), TwoPointSteps(epsilon, 10**9)))
     cumulants = parts.cumulants(np.array(TILTS))
     for values in (cumulants.value, cumulants.first, cumulants.second, cumulants.error):
@@ -76,9 +76,10 @@ def test_extreme_losses_give_numbers(epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 4, 5])
-def test_steep_lines_hold(seed: int) -> None:
-    """Beside next to nothing lines are as steep as 1/mu, and exponents theta c lose digits: a run is still no harder to
-    attack than its step of two losses.
+def test_steep_contours_respect_bound_of_the_step(seed: int) -> None:
+    """With a tiny Gaussian part, tilts reach 1/mu, and exponents theta c lose digits.
+
+    A run is still no harder to attack than its two-point step.
     """
     random = np.random.default_rng([71, seed])
     epsilon, mu = float(10 ** random.uniform(0.5, 3.2)), float(10 ** random.uniform(-9, -5))

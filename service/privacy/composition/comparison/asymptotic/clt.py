@@ -45,7 +45,10 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     loss = composed_loss(steps, "clt")
     mu = math.sqrt(math.fsum(count * law.clt_mu_squared for law, count in loss.parts))
     curve = CentralLimitTradeOff(min(mu, MU.high))
-    reason = f"clt: Gaussian limit with mu = {curve.mu:.6g}; an approximation without a bound (/errata#rero-clt)."
+    reason = (
+        f"clt: Gaussian limit with mu = {curve.mu:.6g}; the result is an approximation without bounds "
+        "(/errata#rero-clt)."
+    )
     return TradeOffPair(curve, curve, SOURCE, (reason,))
 
 

@@ -60,8 +60,8 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     tails = EdgeworthTails(loss, options.order)
     add = ApproximateTradeOff(loss, tails, "edgeworth")
     reason = (
-        f"edgeworth: series of order {options.order} from numerical cumulants; an approximation without a bound "
-        "(/errata#rero-edgeworth)."
+        f"edgeworth: series of order {options.order} from numerical cumulants; the result is an "
+        "approximation without bounds (/errata#rero-edgeworth)."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason, *warnings_of(tails, "edgeworth")))
 

@@ -60,7 +60,10 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     loss = composed_loss(steps, "saddlepoint")
     tails = SaddlepointTails(loss)
     add = ApproximateTradeOff(loss, tails, "saddlepoint")
-    reason = "saddlepoint: Lugannani-Rice tails of the numerical generating function; an approximation without a bound."
+    reason = (
+        "saddlepoint: Lugannani-Rice tails of the numerical generating function; the result is an "
+        "approximation without bounds."
+    )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason, *warnings_of(tails, "saddlepoint")))
 
 

@@ -51,13 +51,15 @@ def composed_loss(steps: Steps, method: str) -> ComposedLoss:
     parts = tuple((step.loss_law(), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
     if singular:
-        reason = "probability mass that only one hypothesis has is outside every expansion around the normal law."
+        reason = (
+            "outcomes that are possible under only one hypothesis are outside every expansion around the normal law."
+        )
         raise UnsupportedCombination("method", f"{method} for {', '.join(singular)} with delta > 0", reason, SERVED_BY)
     loss = ComposedLoss(parts)
     if not loss.holds_its_mass:
         raise UnsupportedCombination("method", f"{method} for shifts this far apart", TOO_FAR_APART, CERTAIN)
     if not min(loss.cumulants(0)[1], loss.cumulants(1)[1]) > LEAST_VARIANCE:
-        reason = "an expansion needs a variance and its square, and doubles hold none here."
+        reason = "an expansion needs a positive variance, and the variance of the loss underflows in double precision."
         raise UnsupportedCombination("method", f"{method} for a run whose loss does not vary", reason, SERVED_BY)
     return loss
 
@@ -268,14 +270,17 @@ class ApproximateTradeOff(AbstractTradeOff):
 def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
     """Return notes on the faults of the approximate tails under either hypothesis."""
     faults = dict.fromkeys((*faults_of(tails, 0), *faults_of(tails, 1)))
-    return tuple(f"{name}: {fault} between -6 and 12 standard deviations: do not rely on it here." for fault in faults)
+    return tuple(
+        (f"{name}: {fault} between -6 and 12 standard deviations. Do not rely on this approximation here.")
+        for fault in faults
+    )
 
 
 def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
     """Return the faults of the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
     parameters = tails.grid(hypothesis)
-    places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
-    logs = tails.log_tails(hypothesis, parameters[(places >= CHECKED[0]) & (places <= CHECKED[1])])
+    standardised = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
+    logs = tails.log_tails(hypothesis, parameters[(standardised >= CHECKED[0]) & (standardised <= CHECKED[1])])
     # If one tail is negative, the other exceeds 1.
     outside = max(logs.upper.max(), logs.lower.max()) > TOLERANCE
     rises = (np.diff(np.exp(logs.upper)) > TOLERANCE).any() or (np.diff(np.exp(logs.lower)) < -TOLERANCE).any()

@@ -167,9 +167,9 @@ def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     if math.isfinite(law.largest):
         return law.smallest, law.largest
     if law.smallest == -math.inf:
-        reason = "draws are told apart on a lattice of losses that is bounded on one side."
+        reason = "samples are binned on a lattice of losses, and the losses of this run have no lower bound."
         raise UnsupportedCombination(
-            "method", "monte_carlo for a replaced record of a sample", reason, ("auto", "discretised")
+            "method", "monte_carlo for a replaced record under sampling", reason, ("auto", "discretised")
         )
     # Losses are larger under H1 than under H0. Double the step until the tail under H1 is small, then bisect.
     low = high = max(law.smallest, 0.0)

@@ -83,7 +83,7 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         raise UnsupportedCombination("method", "monte_carlo for shifts this far apart", TOO_FAR_APART, SERVED_INSTEAD)
     add = MonteCarloTradeOff(Draws(loss, options.samples, options.seed), 1 - options.confidence)
     reason = (
-        f"monte_carlo: {options.samples} draws for each hypothesis, seed {options.seed}; "
+        f"monte_carlo: {options.samples} draws for each hypothesis with seed {options.seed}. The "
         f"bounds hold with probability at least {options.confidence:g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
@@ -348,19 +348,19 @@ class TailProfile:
 
 
 def _first(
-    falling: Callable[[FloatArray], FloatArray], level: float, last: float, beyond: float
+    falling: Callable[[FloatArray], FloatArray], target: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Return a bracket of the smallest x in [0, last] with falling(x) <= level, or `beyond` twice if no x has that.
+    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, or `beyond` twice if no x has that.
 
     Both bounds are at most `beyond`.
     """
-    if falling(np.array([last]))[0] > level:
+    if falling(np.array([last]))[0] > target:
         return beyond, beyond
-    if falling(np.zeros(1))[0] <= level:
+    if falling(np.zeros(1))[0] <= target:
         return 0.0, 0.0
     low, high = 0.0, last
     for _ in range(ROUNDS):
         points = np.linspace(low, high, 33)
-        first = int(np.argmax(falling(points[1:]) <= level)) + 1
+        first = int(np.argmax(falling(points[1:]) <= target)) + 1
         low, high = float(points[first - 1]), float(points[first])
     return min(low, beyond), min(high, beyond)

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from service.privacy.composition.inversion.deformed.panels import NODES, Contour
+from service.privacy.composition.inversion.deformed.panels import NODES, ContourLayout
 from service.privacy.composition.inversion.deformed.paths import PathValues
 from service.privacy.composition.inversion.deformed.sums import (
     Float,
@@ -65,34 +65,34 @@ class ContourNodes:
 class DeformedContour:
     """Nodes of the panels of one contour, with the values of the integrand there."""
 
-    def __init__(self, contour: Contour, deviation: float, kind: Float) -> None:
+    def __init__(self, layout: ContourLayout, deviation: float, dtype: Float) -> None:
         """Evaluate the nodes of a contour; `deviation` is that of the core of the loss, which steers."""
-        self.theta, self.center, self.deviation = contour.bend.theta, contour.center, deviation
-        self._contour, self._value, self._kind = contour, contour.value, kind
+        self.theta, self.center, self.deviation = layout.bend.theta, layout.center, deviation
+        self._layout, self._value, self._dtype = layout, layout.value, dtype
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
-        self._steps = [grid.step for grid in contour.grids]
+        self._steps = [grid.step for grid in layout.grids]
         # Near the least loss, or a reflected largest one, F = ((1 - p)^-z M)^N e^{...} keeps its digits.
-        farthest = float(contour.panels.end.real.max())
+        farthest = float(layout.panels.end.real.max())
         least = min(step.least_loss for step in self._steps)
-        self._from_least = contour.reflected or -least * farthest > _FAR
+        self._from_least = layout.reflected or -least * farthest > _FAR
         self._least = [
-            np.log1p(-(kind(step.rate) + kind(step.rest))) if self._from_least else kind(0) for step in self._steps
+            np.log1p(-(dtype(step.rate) + dtype(step.rest))) if self._from_least else dtype(0) for step in self._steps
         ]
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
         """Return the nodes of all panels."""
-        kind, panels = self._kind, self._contour.panels
-        x = _rule()[0].astype(kind)
-        low, high = panels.start.real[:, None].astype(kind), panels.end.real[:, None].astype(kind)
-        bottom, top = panels.start.imag[:, None].astype(kind), panels.end.imag[:, None].astype(kind)
+        dtype, panels = self._dtype, self._layout.panels
+        x = _rule()[0].astype(dtype)
+        low, high = panels.start.real[:, None].astype(dtype), panels.end.real[:, None].astype(dtype)
+        bottom, top = panels.start.imag[:, None].astype(dtype), panels.end.imag[:, None].astype(dtype)
         half_real, half_imag = (high - low) / 2, (top - bottom) / 2
-        weight = (half_real + 1j * half_imag) * _rule()[1].astype(kind) / kind(np.pi)
+        weight = (half_real + 1j * half_imag) * _rule()[1].astype(dtype) / dtype(np.pi)
         nodes = (low + high) / 2 + half_real * x, (bottom + top) / 2 + half_imag * x
         return ContourNodes(nodes[0].ravel(), nodes[1].ravel(), weight.ravel())
 
     def _evaluate(self, nodes: ContourNodes) -> bool:
-        count = len(self._contour.panels.start)
+        count = len(self._layout.panels.start)
         plans = [[self._plan(kind, panel) for panel in range(count)] for kind in range(len(self._steps))]
         sizes = [len(tau) for kind in plans for tau, _, _ in kind]
         if min(sizes) == 0 or NODES * sum(sizes) > _MOST_TERMS:
@@ -105,31 +105,31 @@ class DeformedContour:
         """Return the moments of one kind of step at all nodes."""
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
-            path = self._contour.panels.paths[kind].chosen(np.array([panel]))
+            path = self._layout.panels.paths[kind].chosen(np.array([panel]))
             own = slice(panel * NODES, (panel + 1) * NODES)
-            there = 1 - nodes.x[own] if self._contour.reflected else nodes.x[own]
-            path_nodes = PathNodes(self._steps[kind], path, self._kind, tau, spacing, from_least=self._from_least)
+            there = 1 - nodes.x[own] if self._layout.reflected else nodes.x[own]
+            path_nodes = PathNodes(self._steps[kind], path, self._dtype, tau, spacing, from_least=self._from_least)
             sums = moments(path_nodes, there, nodes.t[own])
             found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
         imag = np.concatenate([part.imag for part in found])
         return Moments(
             np.concatenate([part.real for part in found]),
-            -imag if self._contour.reflected else imag,
+            -imag if self._layout.reflected else imag,
             np.concatenate([part.error for part in found]),
         )
 
     def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
         """Return the trapezoid sum of one kind on a panel's path: nodes tau, spacing, and ln of the error bound."""
-        contour, panels, grid = self._contour, self._contour.panels, self._contour.grids[kind]
+        layout, panels, grid = self._layout, self._layout.panels, self._layout.grids[kind]
         least, count = float(self._least[kind]), grid.step.count
         ends = np.array([panels.start[panel], panels.end[panel]])
-        z = contour.moments_at(ends)[:, None]
+        z = layout.moments_at(ends)[:, None]
         scale = -z.real[:, 0] * least
         bounds = panels.end_bounds[kind][panel] + scale
-        total = sum(other.step.count * own[panel] for other, own in zip(contour.grids, panels.end_bounds, strict=True))
-        rest = contour.log_sizes(np.asarray(total), ends, 0.0) - bounds
+        total = sum(other.step.count * own[panel] for other, own in zip(layout.grids, panels.end_bounds, strict=True))
+        rest = layout.log_sizes(np.asarray(total), ends, 0.0) - bounds
         length = abs(ends[1] - ends[0]) / max(min(np.abs(ends).min(), np.abs(ends - 1).min()), 0.1)
-        goal = contour.goal - 5 - math.log(count) - max(float(rest.max()), -1e4) - math.log(length)
+        goal = layout.goal - 5 - math.log(count) - max(float(rest.max()), -1e4) - math.log(length)
         goal = min(goal, float(bounds.min()) - math.log(count) - 6)
         spacing, log_error = spacing_for(panels.strips[kind], panel, np.append(scale, 0.0), goal)
         # Short binary fractions make all nodes exact.
@@ -137,10 +137,10 @@ class DeformedContour:
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
         low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
-        places = math.ceil((high - low) / spacing) + 1
-        if places > 20_000:
+        length = math.ceil((high - low) / spacing) + 1
+        if length > 20_000:
             return np.array([]), 0.0, math.inf
-        tau = low + spacing * np.arange(places, dtype=np.float64)
+        tau = low + spacing * np.arange(length, dtype=np.float64)
         path = panels.paths[kind].chosen(np.array([panel]))
         values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
         weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
@@ -151,20 +151,20 @@ class DeformedContour:
         # Omitted nodes are at both ends only. Each omits a term of the sum and of the 1, at most e^grown.
         left_out = np.concatenate([grown[:first], grown[last:]])
         omitted = math.log(2.1) + float(np.logaddexp.reduce(left_out)) if len(left_out) else -math.inf
-        kept = self._kind(low) + self._kind(spacing) * np.arange(first, last).astype(self._kind)
+        kept = self._dtype(low) + self._dtype(spacing) * np.arange(first, last).astype(self._dtype)
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
         """Store the weighted values of F at the center for each kernel, and their error bounds."""
-        kind, unit, theta = self._kind, roundoff(self._kind), self._kind(self.theta)
+        dtype, unit, theta = self._dtype, roundoff(self._dtype), self._dtype(self.theta)
         x, t = nodes.x - theta, nodes.t
         # The factor (1 - p)^{N z}, or that at 1 - conj(z).
-        least = sum((step.count * one for step, one in zip(self._steps, self._least, strict=True)), kind(0))
+        least = sum((step.count * one for step, one in zip(self._steps, self._least, strict=True)), dtype(0))
         size_of_least = float(sum(abs(step.count * one) for step, one in zip(self._steps, self._least, strict=True)))
-        if self._contour.reflected:
-            center, value = kind(self.center) + least, kind(self._value) - least * (1 - theta)
+        if self._layout.reflected:
+            center, value = dtype(self.center) + least, dtype(self._value) - least * (1 - theta)
         else:
-            center, value = kind(self.center) - least, kind(self._value) - least * theta
+            center, value = dtype(self.center) - least, dtype(self._value) - least * theta
         exponent, phase = -value - x * center, -t * center
         size_of_logs, relative = np.zeros(len(x)), np.zeros(len(x))
         for step, sums in zip(self._steps, kinds, strict=True):
@@ -172,16 +172,16 @@ class DeformedContour:
             exponent, phase = exponent + step.count * logs[0], phase + step.count * logs[1]
             size_of_logs = size_of_logs + step.count * np.hypot(logs[0], logs[1]).astype(np.float64)
             relative = relative + step.count * np.log1p(uncertain)
-        mu2 = kind(self._contour.gaussian_mu_squared)
+        mu2 = dtype(self._layout.gaussian_mu_squared)
         exponent = exponent + mu2 / 2 * (nodes.x * (nodes.x - 1) - t * t)
-        phase = phase + mu2 * t * (nodes.x - kind(0.5))
-        reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
+        phase = phase + mu2 * t * (nodes.x - dtype(0.5))
+        size_of_z = np.hypot(nodes.x, t).astype(np.float64) + self.theta
         # ln(1 - p) is within 11 u of itself where the rate is rounded, p <= 0.9.
         of_least = 2 + any(step.rest for step in self._steps)
-        size_of_rest = reach * (abs(self.center) + of_least * size_of_least) + abs(self._value)
+        size_of_rest = size_of_z * (abs(self.center) + of_least * size_of_least) + abs(self._value)
         rounding = (24 + 4 * len(kinds)) * unit * (size_of_logs + size_of_rest)
         # mu^2 is a sum of at most 256 rounded parts.
-        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * reach * (reach + 1)
+        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * size_of_z * (size_of_z + 1)
         uncertain = relative + rounding
         size = np.exp(np.maximum(exponent.astype(np.float64), -690.0))
         grown = np.exp(np.minimum(exponent.astype(np.float64) + uncertain, 700.0))
@@ -194,11 +194,11 @@ class DeformedContour:
         spread = np.abs(kernels[:3] * nodes.weight).astype(np.float64)
         # Kernels, weights and products have 96 u, and numpy's sum has 64 u.
         self._node_errors = spread * (node_error + 160 * unit * size)
-        self._phase_errors = spread * size * (24 * unit * reach)
+        self._phase_errors = spread * size * (24 * unit * size_of_z)
 
     def _log_moments(self, sums: Moments) -> tuple[tuple[RealArray, RealArray], FloatArray]:
         """Return ln|M| and arg M at the nodes, and the relative error of M."""
-        unit = roundoff(self._kind)
+        unit = roundoff(self._dtype)
         square = 2 * sums.real + (sums.real**2 + sums.imag**2)
         modulus = np.hypot(1 + sums.real, sums.imag)
         # Near a zero of M |M|^2 - 1 has lost its digits.
@@ -211,7 +211,7 @@ class DeformedContour:
 
     def _sums(self, shift: FloatArray) -> RealArray:
         """Return I0, I1, ID and the density at center + shift, shape (4, C), relative to their scales."""
-        moved = shift.astype(self._kind)[:, None]
+        moved = shift.astype(self._dtype)[:, None]
         turn = np.exp(-self._x * moved)
         cosine, sine = np.cos(self._t * moved), np.sin(self._t * moved)
         terms = self._terms[:, None]
@@ -224,9 +224,9 @@ class DeformedContour:
         sums, density = found[:3], found[3]
         growth = np.exp(-self._x.astype(float) * shift[:, None])
         # The shift itself is rounded in doubles.
-        moved = np.abs(shift) * (1 + UNIT_ROUNDOFF / roundoff(self._kind))
+        moved = np.abs(shift) * (1 + UNIT_ROUNDOFF / roundoff(self._dtype))
         error = self._node_errors @ growth.T + (self._phase_errors @ growth.T) * moved
-        error = error + np.exp(self._contour.log_errors(shift))
+        error = error + np.exp(self._layout.log_errors(shift))
         log_scale = self.log_scale(thresholds)[:3]
         exponents = abs(self._value) + (2 * self.theta + 1) * np.abs(thresholds)
         scale_error = 8 * UNIT_ROUNDOFF * exponents + 1e-15

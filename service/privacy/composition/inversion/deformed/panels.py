@@ -72,7 +72,7 @@ class Bend:
         across = self.side * self.width * math.sin(self.angle) * (np.cosh(u) - 1)
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
-    def places(self) -> FloatArray:
+    def parameters(self) -> FloatArray:
         """Return the values of u at which panels begin, with doubling heights."""
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
@@ -134,7 +134,7 @@ class Panel:
         return whole.chosen(np.argsort(whole.start.imag))
 
 
-class Contour:
+class ContourLayout:
     """Panels of one contour and the bounds of their errors, for thresholds near `center`."""
 
     def __init__(
@@ -169,10 +169,10 @@ class Contour:
         self.grids, self.bend, self.center, self.goal = grids, bend, center, log_goal
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
-    def on(self, grids: Grids) -> Contour:
+    def on(self, grids: Grids) -> ContourLayout:
         """Return this contour with other grids."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
-        return Contour(grids, *given)
+        return ContourLayout(grids, *given)
 
     def moments_at(self, z: ComplexArray) -> ComplexArray:
         """Return where the moments of H0 are evaluated: z, or if reflected 1 - conj(z), with the conjugate moment."""
@@ -214,7 +214,7 @@ class Contour:
 
         One point only where the contour cannot end.
         """
-        corners = self.bend.points(self.bend.places())
+        corners = self.bend.points(self.bend.parameters())
         there = self.moments_at(corners)
         least = sum(grid.step.count * grid.estimates(there).min(axis=0) for grid in self.grids)
         size = self.log_sizes(np.asarray(least), corners, 0.0)
@@ -226,7 +226,7 @@ class Contour:
     def lay_out(self) -> bool:
         """Divide the contour into panels and prove their bounds; return False where that fails."""
         corners = self._corners[0]
-        starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.places())[len(corners) :]
+        starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
         for end in (None, *further[:_EXTENSIONS]):
             if end is not None:  # the rest is not small yet

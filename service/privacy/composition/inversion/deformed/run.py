@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtri
 
 from service.privacy.composition.inversion.deformed.contour import DeformedContour
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid
-from service.privacy.composition.inversion.deformed.panels import Bend, Contour, Grids
+from service.privacy.composition.inversion.deformed.panels import Bend, ContourLayout, Grids
 from service.privacy.composition.inversion.deformed.paths import REAL_LINE
 from service.privacy.composition.inversion.deformed.rough_law import rough_threshold
 from service.privacy.composition.inversion.deformed.sums import Float, roundoff
@@ -38,7 +38,7 @@ from service.privacy.numerics.work import is_spent
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
 _SMALLEST_DEVIATION = 1e-100
-_MOST_KINDS = 4
+_MOST_PARTS = 4
 """Ranges of steps for deformed contours.
 
 The grids of much larger noise would be long, and rates near 1 have no jumps.
@@ -90,7 +90,7 @@ _DOUBLE_GOAL = -35.0
 """ln of the smallest goal of a contour for which doubles have digits.
 
 Rounding leaves about e^-28 of the contour's height, minus some nats of a profile. Goals are
-`Accuracy.deformed_truncation` of the evaluated number.
+`Accuracy.deformed_error` of the evaluated number.
 """
 
 
@@ -106,7 +106,7 @@ def deformed_run(
     The result is None where deformed contours are not tried. Mirrored steps have one direction.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
-    if not 0 < len(steps) <= _MOST_KINDS or not several:
+    if not 0 < len(steps) <= _MOST_PARTS or not several:
         return None
     if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in steps):
         return None
@@ -152,18 +152,18 @@ class DeformedRun:
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
-        center, level = self._rough_threshold(alpha), max(log_power, math.log(alpha))
+        center, log_size = self._rough_threshold(alpha), max(log_power, math.log(alpha))
         for _ in range(_REFLECTED_ROUNDS if self._reflected else _ROUNDS):
-            contour = self._contour(center, level)
-            if contour is None:
+            layout = self._layout(center, log_size)
+            if layout is None:
                 break
             moved = math.nan
-            for line in self._contours(contour):
-                result.tighten(here, read_points(line, rates))
+            for contour in self._evaluated(layout):
+                result.tighten(here, read_points(contour, rates))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
-                moved = self._next_threshold(line, alpha)
-                result.tighten(here, read_power_by_profile(line, alpha, moved))
+                moved = self._next_threshold(contour, alpha)
+                result.tighten(here, read_power_by_profile(contour, alpha, moved))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
                 if abs(moved - center) > _SETTLED * abs(center):
@@ -177,36 +177,49 @@ class DeformedRun:
     def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
         """Return ln delta at one epsilon; `lower` and `upper` bound it and steer."""
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
-        level = max(lower, upper - _UNKNOWN_DEPTH)
+        log_size = max(lower, upper - _UNKNOWN_DEPTH)
         if self._mirrored:
             rough = float(self._rough_log_profile(np.array([epsilon]))[0])
-            level = max(lower, min(upper, rough - _ROUGHLY)) if math.isfinite(rough) else level
+            log_size = max(lower, min(upper, rough - _ROUGHLY)) if math.isfinite(rough) else log_size
         for _ in range(_PROFILE_ROUNDS):
-            contour = self._contour(epsilon, level, 2)
-            for line in () if contour is None else self._contours(contour):
-                result.tighten(here, read_profile(line, np.array([epsilon])))
+            layout = self._layout(epsilon, log_size, 2)
+            for contour in () if layout is None else self._evaluated(layout):
+                result.tighten(here, read_profile(contour, np.array([epsilon])))
                 if result.width()[0] <= self._accuracy.deformed_is_narrow:
                     return result
-            if not -math.inf < result.lower[0, 0] < level:
+            if not -math.inf < result.lower[0, 0] < log_size:
                 break
-            level = float(result.lower[0, 0])
+            log_size = float(result.lower[0, 0])
         return result
 
     @np.errstate(all="ignore")
     def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
-        """Return proved bounds of the least eps >= 0 with delta(eps) <= delta in [low, high]; None without a proof."""
+        """Return proved bounds of the smallest eps >= 0 with delta(eps) <= delta.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1).
+        low, high : float
+            Known bounds of eps, nats.
+
+        Returns
+        -------
+        (float, float) or None
+            Lower and upper bound in nats; None without a proof.
+        """
         center = float(np.clip(self._first_epsilon(delta), low, high))
         if math.isnan(center):
             center = 0.5 * (low + high)
         best: tuple[float, float] | None = None
         for _ in range(_ROUNDS):
-            contour = self._contour(center, math.log(delta), 2)
-            if contour is None:
+            layout = self._layout(center, math.log(delta), 2)
+            if layout is None:
                 break
             moved = math.nan
-            for line in self._contours(contour):
-                moved = self._next_epsilon(line, delta, low, high)
-                proved = _proved_root(line, moved, delta) if low <= moved <= high else None
+            for contour in self._evaluated(layout):
+                moved = self._next_epsilon(contour, delta, low, high)
+                proved = _proved_root(contour, moved, delta) if low <= moved <= high else None
                 if proved is not None:
                     best = proved if best is None else (max(best[0], proved[0]), min(best[1], proved[1]))
                     if best[1] - best[0] <= self._accuracy.deformed_is_narrow * best[1]:
@@ -218,15 +231,15 @@ class DeformedRun:
             center = moved
         return best
 
-    def _next_epsilon(self, line: DeformedContour, delta: float, low: float, high: float) -> float:
+    def _next_epsilon(self, contour: DeformedContour, delta: float, low: float, high: float) -> float:
         """Return the root on the contour, or a step as in `_next_threshold`."""
-        root = float(solve_profile(line, np.array([delta]), at_center=True)[0])
+        root = float(solve_profile(contour, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
             return root
-        sums, log_scale = line.approximate(np.array([line.center]))
+        sums, log_scale = contour.approximate(np.array([contour.center]))
         value = exp_held(log_scale[2, 0]) * float(sums[2, 0])
-        fall = exp_held(log_scale[0, 0] + line.center) * float(sums[0, 0])
-        return float(np.clip(self._moved(line.center, value, fall, delta), low, high))
+        fall = exp_held(log_scale[0, 0] + contour.center) * float(sums[0, 0])
+        return float(np.clip(self._moved(contour.center, value, fall, delta), low, high))
 
     def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
         """Return one step of Newton's method from a threshold where a tail is `value` and falls by `fall`.
@@ -267,15 +280,15 @@ class DeformedRun:
             about = np.logaddexp(about, jump + math.log(step.count * step.rate))
         return about
 
-    def _next_threshold(self, line: DeformedContour, alpha: float) -> float:
+    def _next_threshold(self, contour: DeformedContour, alpha: float) -> float:
         """Return the threshold on the contour for a rate, or a step towards it."""
-        root = float(solve_tail(line, np.array([alpha]), at_center=True)[0])
+        root = float(solve_tail(contour, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
             return root
-        sums, log_scale = line.approximate(np.array([line.center]))
+        sums, log_scale = contour.approximate(np.array([contour.center]))
         tail = exp_held(log_scale[0, 0]) * float(sums[0, 0])
         density = exp_held(log_scale[3, 0]) * float(sums[3, 0])
-        return self._moved(line.center, tail, density, alpha)
+        return self._moved(contour.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
         """Return the distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest.
@@ -287,46 +300,46 @@ class DeformedRun:
         distance = abs(threshold + self._least if self._reflected else threshold - self._least)
         return distance + math.sqrt(self._mu_squared)
 
-    def _contours(self, contour: Contour) -> Iterator[DeformedContour]:
+    def _evaluated(self, layout: ContourLayout) -> Iterator[DeformedContour]:
         """Yield the contour in doubles, then in the platform's long doubles where these are longer."""
-        kinds: list[Float] = [np.float64]
+        dtypes: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
             # Doubles are skipped where they surely have too few digits.
-            kinds = [np.longdouble] if contour.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
+            dtypes = [np.longdouble] if layout.goal < _DOUBLE_GOAL else [np.float64, np.longdouble]
         # Newton's steps stay on this side of the loss's largest value.
-        near = 0.05 * self._edge(contour.center)
+        near = 0.05 * self._edge(layout.center)
         deviation = min(self.deviation, near) if self._reflected else self.deviation
-        for kind in kinds:
-            line = DeformedContour(contour, deviation, kind)
-            if line.usable:
-                yield line
+        for dtype in dtypes:
+            contour = DeformedContour(layout, deviation, dtype)
+            if contour.usable:
+                yield contour
 
-    def _contour(self, center: float, log_level: float, poles: int = 1) -> Contour | None:
-        """Return a contour for thresholds near `center` and numbers of about e^log_level; None where none was found.
+    def _layout(self, center: float, log_size: float, poles: int = 1) -> ContourLayout | None:
+        """Return the layout of a contour for thresholds near `center` and numbers of about e^log_size, or None.
 
         `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta. Where the
         error of every contour is too large for a fine tolerance, a contour for the default tolerance serves.
         """
-        finest, default = self._accuracy.deformed_truncation, DEFAULT_ACCURACY.deformed_truncation
-        found = self._contour_leaving(finest, center, log_level, poles)
-        return found if found or finest == default else self._contour_leaving(default, center, log_level, poles)
+        finest, default = self._accuracy.deformed_error, DEFAULT_ACCURACY.deformed_error
+        found = self._layout_within(finest, center, log_size, poles)
+        return found if found or finest == default else self._layout_within(default, center, log_size, poles)
 
-    def _contour_leaving(self, truncation: float, center: float, log_level: float, poles: int) -> Contour | None:
+    def _layout_within(self, error: float, center: float, log_size: float, poles: int) -> ContourLayout | None:
         """Return the least expensive contour, the next one if that fails, or the least expensive on finer grids.
 
-        `truncation` is the error of the contour relative to e^log_level. A reflected loss has fine grids, so that only
+        `error` is the error of the contour relative to e^log_size. A reflected loss has fine grids, so that only
         one contour is tried.
         """
-        if not (math.isfinite(center + log_level) and self._edge(center) > _SMALLEST_DEVIATION):
+        if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
         side = -1.0 if self._reflected else 1.0
-        need = 45.0 + math.log(self._count) - log_level
+        need = 45.0 + math.log(self._count) - log_size
         fineness = _FINENESS if self._reflected else 1.0
         coarse = self._grids(need, 1.0)
         if coarse is None or fineness * sum(len(grid.tau) for grid in coarse) > _LARGEST_GRID:
             return None
         saddle = self._saddle(coarse, center)
-        found: list[tuple[float, int, Contour]] = []
+        found: list[tuple[float, int, ContourLayout]] = []
         for fraction in _FRACTIONS:
             if is_spent():
                 return None
@@ -335,16 +348,16 @@ class DeformedRun:
             if grids is None:
                 continue
             value = float(self._real(grids, np.array([theta]))[0])
-            goal = math.log(truncation) + log_level - value + (theta - 1) * center + (poles - 1) * math.log(theta)
+            goal = math.log(error) + log_size - value + (theta - 1) * center + (poles - 1) * math.log(theta)
             for width, angle in product(self._widths(center, theta), _ANGLES if math.isfinite(goal) else ()):
                 bend = Bend(theta, width, angle, side)
-                contour = Contour(grids, bend, center, goal, value, self._reflected, self._mu_squared)
-                found.append((contour.cost(), len(found), contour))
-        tried = [contour for cost, _, contour in sorted(found) if cost < math.inf]
+                layout = ContourLayout(grids, bend, center, goal, value, self._reflected, self._mu_squared)
+                found.append((layout.cost(), len(found), layout))
+        tried = [layout for cost, _, layout in sorted(found) if cost < math.inf]
         most = 1 if self._reflected else 2
-        finer = ((contour, self._grids(need, contour.bend.theta, _FINER)) for contour in tried[: most - 1])
-        again = (contour.on(grids) for contour, grids in finer if grids is not None)
-        return next((contour for contour in chain(tried[:most], again) if contour.lay_out()), None)
+        finer = ((layout, self._grids(need, layout.bend.theta, _FINER)) for layout in tried[: most - 1])
+        again = (layout.on(grids) for layout, grids in finer if grids is not None)
+        return next((layout for layout in chain(tried[:most], again) if layout.lay_out()), None)
 
     def _widths(self, center: float, theta: float) -> list[float]:
         """Return the widths at which contours may bend.
@@ -455,9 +468,9 @@ class DeformedRun:
         return float(np.interp(-ndtri(alpha), scores, thresholds)) if len(scores) else math.nan
 
 
-def _proved_root(line: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
+def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
     """Return proved bounds around an approximate root of the profile; None where the proof fails."""
-    lower, upper = prove_root(line, np.array([threshold]), np.array([delta]))
+    lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 

@@ -30,9 +30,9 @@ _OF_RATE = 11.0
 """Bound, in u, of the error of ln(p/(1 - p)) and of ln p for a rate p <= 0.9 that is within u of itself."""
 
 
-def roundoff(kind: Float) -> float:
-    """Return u of a kind of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
-    return float(np.finfo(kind).eps) / 2
+def roundoff(dtype: Float) -> float:
+    """Return u of a type of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    return float(np.finfo(dtype).eps) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +102,19 @@ def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
 
 
 class PathNodes:
-    """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one kind."""
+    """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one type."""
 
     def __init__(
-        self, step: SampledStep, path: Paths, kind: Float, tau: RealArray, spacing: float, *, from_least: bool
+        self, step: SampledStep, path: Paths, dtype: Float, tau: RealArray, spacing: float, *, from_least: bool
     ) -> None:
-        """Evaluate the nodes `tau`, which are exact numbers of the kind; `from_least` subtracts ln(1 - p) from L."""
-        eta, slope, offset = (kind(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
-        ratio = _Ratio.of(step, kind)
+        """Evaluate the nodes `tau`, which are exact numbers of the type; `from_least` subtracts ln(1 - p) from L."""
+        eta, slope, offset = (dtype(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
+        ratio = _Ratio.of(step, dtype)
         x = 2 * (tau - offset + ratio.log_odds)
         falling = np.exp(-np.abs(x))
         height = eta + slope / 2 * (np.maximum(x, 0) + np.log1p(falling))
         rise = slope * np.where(x > 0, 1, falling) / (1 + falling)
-        sigma = kind(step.sigma)
+        sigma = dtype(step.sigma)
         distance = tau if step.mirrored else tau + 1 / (2 * sigma * sigma)
         log_size, turn = (
             sigma * sigma / 2 * (height - distance) * (height + distance),
@@ -126,11 +126,11 @@ class PathNodes:
             known.append(ratio.along(-tau, -height, from_least=False))
             self.log_modulus, self.argument = self.log_modulus - known[1].modulus, self.argument - known[1].argument
             log_size, turn = log_size + known[1].modulus, turn + known[1].argument
-        size = sigma / np.sqrt(2 * kind(np.pi)) * kind(spacing) * np.exp(log_size)
+        size = sigma / np.sqrt(2 * dtype(np.pi)) * dtype(spacing) * np.exp(log_size)
         cosine, sine = size * np.cos(turn), size * np.sin(turn)
         self.weight_real, self.weight_imag = cosine - sine * rise, cosine * rise + sine
         self.weight = np.hypot(self.weight_real, self.weight_imag).astype(np.float64) * (1 + 1e-9)
-        self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(kind)
+        self.batch, self.unit = max(1, _CHUNK // len(tau)), roundoff(dtype)
         far = np.abs(tau).astype(np.float64) + abs(float(offset)) + ratio.size
         self._set_errors(step, known, np.abs(distance).astype(np.float64), height, rise.astype(np.float64), far)
 
@@ -170,12 +170,12 @@ class _LogValues:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """Function a(v) = 1 - p + p e^{v + offset} in numbers of one kind.
+    """Function a(v) = 1 - p + p e^{v + offset} in numbers of one type.
 
     `size` is |ln(p/(1 - p))| + |offset|. `of_rate` is the error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
     """
 
-    kind: Float
+    dtype: Float
     rate: np.floating[Any]
     offset: np.floating[Any]
     log_odds: np.floating[Any]
@@ -183,16 +183,16 @@ class _Ratio:
     of_rate: float
 
     @staticmethod
-    def of(step: SampledStep, kind: Float) -> _Ratio:
-        rate, sigma = kind(step.rate) + kind(step.rest), kind(step.sigma)
-        offset = -1 / (2 * sigma * sigma) if step.mirrored else kind(0)
+    def of(step: SampledStep, dtype: Float) -> _Ratio:
+        rate, sigma = dtype(step.rate) + dtype(step.rest), dtype(step.sigma)
+        offset = -1 / (2 * sigma * sigma) if step.mirrored else dtype(0)
         plain = np.log(rate) - np.log1p(-rate)
         of_rate = _OF_RATE if step.rest else 0.0
-        return _Ratio(kind, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
+        return _Ratio(dtype, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
 
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
         """Return ln a at v = real + i imag, |imag| < pi, by p (e^{v + offset} - 1), or right of the zero by e^-u."""
-        kind, rate, unit = self.kind, self.rate, roundoff(self.kind)
+        dtype, rate, unit = self.dtype, self.rate, roundoff(self.dtype)
         u = real + self.log_odds
         right = u > 0
         near = np.where(right, 0, real + self.offset)
@@ -208,7 +208,7 @@ class _Ratio:
         square = q_real * q_real + q_imag * q_imag
         log_modulus = np.log1p(2 * q_real + square) / 2
         argument = np.arctan2(q_imag, 1 + q_real)
-        base = kind(0) if from_least else np.log1p(-rate)
+        base = dtype(0) if from_least else np.log1p(-rate)
         log_modulus = np.where(right, base + u + log_modulus, log_modulus)
         argument = np.where(right, imag + argument, argument)
         size = np.hypot(log_modulus, argument).astype(np.float64)

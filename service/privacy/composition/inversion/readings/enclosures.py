@@ -21,9 +21,9 @@ class Readings:
     lower: FloatArray
     upper: FloatArray
 
-    def of(self, places: IndexArray) -> Readings:
+    def of(self, indices: IndexArray) -> Readings:
         """Return the enclosures at the given indices."""
-        return Readings(self.lower[:, places], self.upper[:, places])
+        return Readings(self.lower[:, indices], self.upper[:, indices])
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
         """Intersect the enclosures at the indices `at` with others, where NaN stands for an unknown bound.
@@ -40,9 +40,17 @@ class Readings:
         self.lower[:, at], self.upper[:, at] = lower, upper
 
     def width(self, rows: int = 2) -> FloatArray:
-        """Return the largest relative width of each number, shape (n,).
+        """Return the largest relative width of each number.
 
-        It is the width of power and type II error, of power alone (`rows` 1), or of delta.
+        Parameters
+        ----------
+        rows : int
+            2 for power and type II error, 1 for the power alone or for delta.
+
+        Returns
+        -------
+        array, shape (n,)
+            Widths.
         """
         gap = self.lower[:rows] - self.upper[:rows]
         # Both bounds infinite: the number is known to be 0.

@@ -9,8 +9,20 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return an enclosure of ln(1 - x), from an enclosure of ln x <= 0 that was evaluated on a contour.
+    """Return an enclosure of ln(1 - x) from an enclosure of ln x that was evaluated on a contour.
 
+    Parameters
+    ----------
+    log_low, log_high : array, shape (n,)
+        Bounds of ln x <= 0.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds of ln(1 - x), shape (n,).
+
+    Notes
+    -----
     The rounding of e^{ln x} matters where 1 - x is small. It is inside the 1e-15 that the contour adds to the error of
     its scale. The slack here covers the logarithm.
     """

@@ -52,13 +52,13 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
     """Return `read_points` of a single contour, with the profile for a few points wider than `width`."""
     result = read_points(contour, alpha)
-    places = np.flatnonzero(result.width() > width)
-    if not 0 < len(places) <= _FEW or not is_beyond(contour, 1.0):
+    indices = np.flatnonzero(result.width() > width)
+    if not 0 < len(indices) <= _FEW or not is_beyond(contour, 1.0):
         return result
-    threshold = 0.5 * (result.lower[2] + result.upper[2])[places]
-    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[places]))
-    for place, c in zip(places, threshold, strict=True):
-        result.tighten(np.array([place]), read_power_by_profile(contour, float(alpha[place]), float(c)))
+    threshold = 0.5 * (result.lower[2] + result.upper[2])[indices]
+    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[indices]))
+    for index, c in zip(indices, threshold, strict=True):
+        result.tighten(np.array([index]), read_power_by_profile(contour, float(alpha[index]), float(c)))
     return result
 
 
@@ -101,14 +101,14 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
     # The rate (1 - alpha on contours left of the poles) on the scale of I0, with the rounding of its exponent.
     right = is_beyond(contour, 0.0)
-    level = np.log(alpha) if right else np.log1p(-alpha)
-    target = np.exp(level - log_scale[0])
-    slack = target * (4 * UNIT_ROUNDOFF * (np.abs(level) + np.abs(log_scale[0])) + 1e-15)
+    log_target = np.log(alpha) if right else np.log1p(-alpha)
+    target = np.exp(log_target - log_scale[0])
+    slack = target * (4 * UNIT_ROUNDOFF * (np.abs(log_target) + np.abs(log_scale[0])) + 1e-15)
     # The scales of rates and powers differ by e^c and by roundings, which are large on steep contours.
     with np.errstate(invalid="ignore"):
         apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
-        reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
-        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + reach) + np.where(apart < 1, 0.0, np.inf)
+        largest = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
+        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + largest) + np.where(apart < 1, 0.0, np.inf)
     sign = 1.0 if right else -1.0
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack
@@ -116,8 +116,8 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     away = np.maximum(-alpha_excess_low, alpha_excess_high)  # the uncertainty, and the distance of alpha(c) from alpha
     spread = away / np.maximum(np.abs(integrals.density), 1e-300) + 4e-16 * np.abs(c)
     step = np.minimum(margin * spread, 5.0 / contour.deviation)  # steers: any step is valid
-    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(level) + 4 * np.abs(log_scale[0]))
-    left_proved, right_proved = _proved_sides(contour, level, c, step, rounding)
+    rounding = UNIT_ROUNDOFF * (16 + 4 * np.abs(log_target) + 4 * np.abs(log_scale[0]))
+    left_proved, right_proved = _proved_sides(contour, log_target, c, step, rounding)
     slope_low = np.where(left_proved, c - step, -np.inf)
     slope_high = np.where(right_proved, c + step, np.inf)
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
@@ -134,17 +134,17 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
 
 
 def _proved_sides(
-    contour: InversionContour, level: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
+    contour: InversionContour, log_target: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
 ) -> tuple[BoolArray, BoolArray]:
     """Return whether alpha(c - step) >= alpha is proved, and whether alpha(c + step) <= alpha is proved.
 
-    `level` is ln alpha, or ln(1 - alpha) where theta < 0. `rounding` is the relative error of e^level on a contour's
-    scale.
+    `log_target` is ln alpha, or ln(1 - alpha) where theta < 0. `rounding` is the relative error of e^log_target on a
+    contour's scale.
     """
     n = len(c)
     both = contour.integrals(np.concatenate([c - step, c + step]))
     sign = 1.0 if is_beyond(contour, 0.0) else -1.0
-    target = np.exp(np.concatenate([level, level]) - both.log_scale[0])
+    target = np.exp(np.concatenate([log_target, log_target]) - both.log_scale[0])
     left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
     right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0
     return left_proved, right_proved

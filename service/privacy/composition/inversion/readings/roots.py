@@ -25,7 +25,7 @@ _NEAR = np.linspace(-1.35, 1.35, 13)
 
 _INTERPOLATED, _CELLS = 16, 20
 """Number of levels from which a finer table serves the interpolation, and cells of that table for each deviation."""
-_REACHES = (3, 6, 12)
+_HALF_WIDTHS = (3, 6, 12)
 """Deviations to either side of a contour's centre of that table; the first range that holds all levels serves."""
 
 MARGINS = (4.0, 400.0, 1e5)
@@ -35,40 +35,52 @@ MARGINS = (4.0, 400.0, 1e5)
 def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
     """Return thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail.
 
-    The result is NaN where the search fails. `at_center` begins the search at the contour's centre, for contours that
-    are expensive at every threshold.
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour that gives the tail of the total loss S.
+    alpha : array, shape (n,)
+        False positive rates.
+    at_center : bool
+        Whether the search begins at the contour's centre, for contours that are expensive at every threshold.
+
+    Returns
+    -------
+    array, shape (n,)
+        Thresholds in nats, without bounds; NaN where the search fails.
     """
     upper = is_beyond(contour, 0.0)
-    level = np.log(alpha) if upper else np.log1p(-alpha)
+    log_target = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
-    first = _centers(contour, level) if at_center else _first_thresholds(contour, 0, sign, level)
-    return _newton(contour, first, 0, sign, level)
+    first = _centers(contour, log_target) if at_center else _first_thresholds(contour, 0, sign, log_target)
+    return _newton(contour, first, 0, sign, log_target)
 
 
-def _centers(contour: InversionContour, level: FloatArray) -> FloatArray:
-    return np.zeros(len(level)) + contour.center
+def _centers(contour: InversionContour, log_target: FloatArray) -> FloatArray:
+    return np.zeros(len(log_target)) + contour.center
 
 
-def _first_thresholds(contour: InversionContour, row: int, sign: float, level: FloatArray) -> FloatArray:
+def _first_thresholds(contour: InversionContour, row: int, sign: float, log_target: FloatArray) -> FloatArray:
     """Return the first thresholds of Newton's method: the contour's centre, or a cubic interpolation of a table."""
     x = c = slope = np.zeros(0)
+    target = log_target
     if np.size(contour.center) > 1:
-        return _centers(contour, level)
-    if len(level) < _INTERPOLATED:
-        level = ndtri_exp(level)
+        return _centers(contour, log_target)
+    if len(log_target) < _INTERPOLATED:
+        target = ndtri_exp(log_target)
         if row not in contour.score_tables:
             contour.score_tables[row] = _scores(contour, row, sign)
         x, c, slope = contour.score_tables[row]
     elif row == 0:
-        for reach in _REACHES:
-            x, c, slope = _tabulated(contour, sign, reach)
-            if len(x) > 1 and x[0] <= level.min() and level.max() <= x[-1]:
+        for half_width in _HALF_WIDTHS:
+            x, c, slope = _tabulated(contour, sign, half_width)
+            if len(x) > 1 and x[0] <= log_target.min() and log_target.max() <= x[-1]:
                 break
     if len(x) < 2:
-        return _centers(contour, level)
-    cell = np.clip(np.searchsorted(x, level) - 1, 0, len(x) - 2)
+        return _centers(contour, log_target)
+    cell = np.clip(np.searchsorted(x, target) - 1, 0, len(x) - 2)
     width = x[cell + 1] - x[cell]
-    s = np.clip((level - x[cell]) / width, 0.0, 1.0)
+    s = np.clip((target - x[cell]) / width, 0.0, 1.0)
     rest = 1 - s
     ends = c[cell] * rest**2 * (1 + 2 * s) + c[cell + 1] * s**2 * (1 + 2 * rest)
     return ends + width * s * rest * (slope[cell] * rest - slope[cell + 1] * s)
@@ -79,38 +91,53 @@ def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArra
 
     The table is empty where Phi^-1 becomes steep, or does not increase.
     """
-    grid = contour.center - (sign * contour.deviation) * _NEAR
+    thresholds = contour.center - (sign * contour.deviation) * _NEAR
     with np.errstate(all="ignore"):
-        sums, log_scale = contour.approximate(grid)
+        sums, log_scale = contour.approximate(thresholds)
         x = np.asarray(ndtri_exp(np.log(sign * sums[row]) + log_scale[row]), dtype=np.float64)
         slope = -sums[row] / (sums[3 if row == 0 else 0] * _SQRT_HALF_PI * erfcx(-_SQRT_HALF * x))
     known = x[-1] < _LARGEST_SCORE and bool((x[1:] > x[:-1]).all()) and bool(np.isfinite(slope).all())
-    return (x, grid, slope) if known else (x[:0], x[:0], x[:0])
+    return (x, thresholds, slope) if known else (x[:0], x[:0], x[:0])
 
 
-def _tabulated(contour: InversionContour, sign: float, reach: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _tabulated(contour: InversionContour, sign: float, half_width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return ln of the tail, thresholds and their derivatives by it, by increasing tail."""
-    grid = contour.center + contour.deviation * np.linspace(-reach, reach, 2 * reach * _CELLS + 1)
+    thresholds = contour.center + contour.deviation * np.linspace(-half_width, half_width, 2 * half_width * _CELLS + 1)
     with np.errstate(all="ignore"):
-        sums, log_scale = contour.approximate(grid)
+        sums, log_scale = contour.approximate(thresholds)
         tail = np.log(sign * sums[0]) + log_scale[0]
         slope = -sums[0] / sums[3]
     usable = np.flatnonzero(np.isfinite(tail) & np.isfinite(slope))
     order = usable[np.argsort(tail[usable])]
-    return tail[order], grid[order], slope[order]
+    return tail[order], thresholds[order], slope[order]
 
 
 def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Return thresholds c with delta(c) about delta on a contour with theta > 0; NaN where the search fails."""
+    """Return thresholds c with delta(c) about delta, by Newton's method.
+
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour with a tilt theta > 0.
+    delta : array, shape (n,)
+        Values of the privacy profile.
+    at_center : bool
+        Whether the search begins at the contour's centre.
+
+    Returns
+    -------
+    array, shape (n,)
+        Thresholds in nats, without bounds; NaN where the search fails.
+    """
     far = is_beyond(contour, 1.0)
-    level = np.log(delta) if far else np.log1p(-delta)
+    log_target = np.log(delta) if far else np.log1p(-delta)
     sign = 1.0 if far else -1.0
-    first = _centers(contour, level) if at_center else _first_thresholds(contour, 2, sign, level)
-    return _newton(contour, first, 2, sign, level)
+    first = _centers(contour, log_target) if at_center else _first_thresholds(contour, 2, sign, log_target)
+    return _newton(contour, first, 2, sign, log_target)
 
 
-def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, level: FloatArray) -> FloatArray:
-    """Solve ln(sign I_row(c)) = level, row 0 or 2.
+def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log_target: FloatArray) -> FloatArray:
+    """Solve ln(sign I_row(c)) = log_target, row 0 or 2.
 
     dI0/dc is minus the density, and dID/dc is -e^c I0. Steps are those of Newton's method for Phi^-1 of both sides,
     which is nearly linear in c where a loss is nearly normal. For values near 1 the steps use the logarithms of both
@@ -126,21 +153,21 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, lev
     residual = np.full(len(c), np.inf)
     low, high = np.full(len(c), -np.inf), np.full(len(c), np.inf)
     found, at, alone = c.copy(), slice(None), np.size(contour.center) == 1
-    target = ndtri_exp(level)
+    target_score = ndtri_exp(log_target)
     with np.errstate(all="ignore"):
         for _ in range(_NEWTON_STEPS):
             here, below, above = found[at], low[at], high[at]
             sums, log_scale = contour.approximate(here)
             value = sign * sums[row]
             log_value = np.log(value) + log_scale[row]
-            difference = log_value - level[at]
+            difference = log_value - log_target[at]
             hazard = sign * sums[slope_row] / value
             positive = value > 0
             # A value that is not positive is rounding around 0, so that the threshold lies on the other side.
             beyond = sign * np.where(positive, difference, -np.inf) > 0
             below, above = np.where(beyond, np.fmax(below, here), below), np.where(beyond, above, np.fmin(above, here))
             score = np.asarray(ndtri_exp(log_value), dtype=np.float64)
-            bent = (score - target[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
+            bent = (score - target_score[at]) / (_SQRT_HALF_PI * erfcx(-_SQRT_HALF * score))
             move = np.where(positive, np.where(score < _LARGEST_SCORE, bent, difference) / hazard, -sign * largest)
             move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
             rest, moved = np.abs(move * hazard), here + move
@@ -159,18 +186,30 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, lev
 
 
 def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return proved bounds around approximate roots `threshold` of delta(eps) = delta; NaN where the proof fails.
+    """Return proved bounds of the smallest eps >= 0 at which the privacy profile is delta.
 
-    Thresholds below 0 are replaced by 0, because the answer is the least eps >= 0.
+    Parameters
+    ----------
+    contour : InversionContour
+        Contour that gives the profile delta(eps).
+    threshold : array, shape (n,)
+        Approximate roots, nats. Thresholds below 0 are replaced by 0.
+    delta : array, shape (n,)
+        Values of the profile.
+
+    Returns
+    -------
+    (array, array)
+        Lower and upper bounds in nats, shape (n,); NaN where the proof fails.
     """
-    level = np.log(delta)
-    slack = 1e-15 * (1 + np.abs(level))  # the rounding of ln delta, many times over
-    lower, upper = np.full_like(level, np.nan), np.full_like(level, np.nan)
+    log_target = np.log(delta)
+    slack = 1e-15 * (1 + np.abs(log_target))  # the rounding of ln delta, many times over
+    lower, upper = np.full_like(log_target, np.nan), np.full_like(log_target, np.nan)
     for margin in _root_margins(contour, threshold):
         left, right = np.maximum(threshold - margin, 0.0), threshold + margin
         proved = read_profile(contour, np.concatenate([left, right]))
-        above = (left == 0) | (proved.lower[0, : len(level)] >= level + slack)
-        found = np.isnan(lower) & above & (proved.upper[0, len(level) :] <= level - slack)
+        above = (left == 0) | (proved.lower[0, : len(log_target)] >= log_target + slack)
+        found = np.isnan(lower) & above & (proved.upper[0, len(log_target) :] <= log_target - slack)
         lower, upper = np.where(found, left, lower), np.where(found, right, upper)
         if not np.isnan(lower).any():
             break

@@ -62,7 +62,7 @@ def _power(run: DeformedRun, kappa: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("case", "gamma", "width"), PUBLISHED)
-def test_published_values_lie_inside(case: tuple[float, float, int, float], gamma: float, width: float) -> None:
+def test_enclosures_contain_published_values(case: tuple[float, float, int, float], gamma: float, width: float) -> None:
     sigma, rate, steps, kappa = case
     lower, upper = _power(_run(sigma, rate, steps), kappa)
     assert lower <= gamma * (1 + 1e-11)
@@ -72,7 +72,9 @@ def test_published_values_lie_inside(case: tuple[float, float, int, float], gamm
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """P0(S > c) and P1(S > c) of two steps: the second step in closed form, the first by a fine trapezoid sum."""
+    """Return P0(S > c) and P1(S > c) of two steps: the second step in closed form, the first by a fine trapezoidal
+    sum.
+    """
     spacing = 2e-4
     y = np.arange(-14.0, 14.0 + 1 / sigma, spacing)
     loss = np.log1p(rate * np.expm1(y / sigma - 0.5 / sigma**2))
@@ -85,7 +87,7 @@ def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, floa
 
 
 @pytest.mark.parametrize(("sigma", "rate", "threshold"), [(0.3, 0.01, 1.0), (0.5, 1e-4, 0.5), (1.0, 0.05, 0.3)])
-def test_two_steps_by_direct_integration(sigma: float, rate: float, threshold: float) -> None:
+def test_two_steps_match_direct_integration(sigma: float, rate: float, threshold: float) -> None:
     alpha, power = _two_steps(sigma, rate, threshold)
     lower, upper = _power(_run(sigma, rate, 2), alpha)
     assert lower <= power * (1 + 1e-8)
@@ -94,7 +96,7 @@ def test_two_steps_by_direct_integration(sigma: float, rate: float, threshold: f
 
 
 @pytest.mark.parametrize("reflected", [False, True])
-def test_straight_lines_agree(reflected: bool) -> None:
+def test_deformed_contours_agree_with_straight_ones(reflected: bool) -> None:
     random = np.random.default_rng(11)
     met = 0
     for _ in range(8):
@@ -111,7 +113,7 @@ def test_straight_lines_agree(reflected: bool) -> None:
 
 @pytest.mark.parametrize("case", [(0.8, 3e-5, 300, 1e-3)])
 @pytest.mark.parametrize("reflected", [False, True])
-def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) -> None:
+def test_deformed_contours_agree_with_lattices(case: tuple[float, float, int, float], reflected: bool) -> None:
     sigma, rate, steps, kappa = case
     mechanism = built(dpsgd(sigma, rate, steps))
     pair = discretised_pair(mechanism.elementary_steps(), EngineOptions(relative_tolerance=1e-4))
@@ -121,7 +123,7 @@ def test_lattices_agree(case: tuple[float, float, int, float], reflected: bool) 
     assert lattice.lower[0] <= upper
 
 
-def test_profiles_meet_those_of_straight_lines() -> None:
+def test_profiles_agree_with_straight_contours() -> None:
     for case, epsilon in (((1.0, 0.01, 1000), 0.5), ((0.8, 0.001, 10_000), 0.3), ((1.0, 0.05, 50), 1.0)):
         line = contour_pair(0.0, (SampledGaussianSteps(*case),))[0].profile(np.array([epsilon]))
         found = _run(*case).profile(epsilon, math.log(line.lower[0]), math.log(line.upper[0]))
@@ -130,7 +132,7 @@ def test_profiles_meet_those_of_straight_lines() -> None:
         assert found.upper[0, 0] - found.lower[0, 0] < 1e-6
 
 
-def test_rare_jumps_in_the_whole_engine() -> None:
+def test_engine_is_narrow_for_rare_jumps() -> None:
     add, remove = contour_pair(0.0, (SampledGaussianSteps(0.5, 1e-4, 60),))
     for curve in (add, remove):
         power = curve.points(np.array([1e-5])).power
@@ -141,8 +143,8 @@ def test_rare_jumps_in_the_whole_engine() -> None:
 
 
 @pytest.mark.parametrize("remove", [False, True])
-def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
-    """A run with rare jumps reveals at least as much as the Laplace steps in it do alone."""
+def test_other_kinds_of_steps_are_not_omitted(remove: bool) -> None:
+    """A run with rare jumps reveals at least as much as its Laplace steps alone."""
     rare, noise, count, rates = SampledGaussianSteps(0.75, 1e-3, 127), 10.5, 229, np.array([2.5e-5, 2.5e-11])
     alone = ComposedLaplace(count, 1.0, noise)
     whole = contour_pair(0.0, (rare, LaplaceSteps(1 / noise, 1.0, count)))[remove]
@@ -159,7 +161,7 @@ def test_steps_of_another_kind_are_never_left_out(remove: bool) -> None:
         SampledStep(2.0, 0.1, 10, mirrored=True),
     ],
 )
-def test_majorants_bound_fine_sums_and_moments(step: SampledStep) -> None:
+def test_majorants_exceed_fine_sums_and_moments(step: SampledStep) -> None:
     grid = MajorantGrid(step, 60.0, 2.0)
     fine = MajorantGrid(step, 90.0, 2.0)
     fine.spacing /= 8
@@ -176,8 +178,8 @@ def test_majorants_bound_fine_sums_and_moments(step: SampledStep) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
-    """The saddle points of large thresholds are as far out as the deviation is small."""
+def test_nearly_constant_losses_take_little_memory(seed: int) -> None:
+    """The smaller the deviation, the farther out are the saddle points of large thresholds."""
     random = np.random.default_rng(seed)
     rate, sigma = 10.0 ** random.uniform(-13, -9), 10.0 ** random.uniform(-0.3, 0.3)
     run = deformed_run((SampledStep(sigma, rate, int(random.integers(2, 1000))),), 0.0, reflected=False)
@@ -190,7 +192,7 @@ def test_losses_that_hardly_vary_take_little_memory(seed: int) -> None:
 
 
 def _moments_by_sums(step: SampledStep, z: Any) -> Any:
-    """E0 w^z by a fine trapezoid sum over real y."""
+    """Return E0 w^z by a fine trapezoidal sum over real y."""
     y = np.arange(-12.0, 24.0, 1e-3)
     present, absent = (
         np.log1p(step.rate * np.expm1(s * y / step.sigma - 0.5 / step.sigma**2)) * (s > 0 or step.mirrored)
@@ -202,7 +204,7 @@ def _moments_by_sums(step: SampledStep, z: Any) -> Any:
 
 @pytest.mark.parametrize(("from_least", "mirrored"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("kind", [np.float64, np.longdouble])
-def test_moments_within_their_rounding(kind: Float, from_least: bool, mirrored: bool) -> None:
+def test_moments_have_stated_rounding_error(kind: Float, from_least: bool, mirrored: bool) -> None:
     step = SampledStep(1.0, 2.0**-10, 10, mirrored=mirrored)
     tau = np.arange(-160, 320).astype(kind) / 16
     path = Paths(np.full((1, 1), 0.5), np.full((1, 1), 0.5), np.full((1, 1), -4.0))
@@ -219,7 +221,7 @@ def test_moments_within_their_rounding(kind: Float, from_least: bool, mirrored: 
 
 
 def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
-    """g b v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
+    """Return g b v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
     sigma, offset = mpf(step.sigma), -mpf(step.mirrored) / (2 * mpf(step.sigma) ** 2)
     log_odds = mpmath.log(step.rate) - mpmath.log1p(-mpf(step.rate)) + offset
     x = 2 * (tau + 4 + log_odds)
@@ -240,7 +242,7 @@ def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """A long double as a sum of two doubles."""
+    """Convert a long double to a sum of two doubles."""
     high = float(value)
     return mpf(high) + mpf(float(value - np.longdouble(high)))
 
@@ -256,7 +258,9 @@ def _exact(value: Any) -> Any:
         ("cos", mpmath.cos, -1e4, 1e4),
     ],
 )
-def test_long_functions_within_four_units(name: str, truth: Callable[[Any], Any], low: float, high: float) -> None:
+def test_long_double_functions_are_within_four_ulps(
+    name: str, truth: Callable[[Any], Any], low: float, high: float
+) -> None:
     points = np.random.default_rng(5).uniform(low, high, 400).astype(np.longdouble)
     values = getattr(np, name)(points)
     with mpmath.workdps(60):
@@ -266,12 +270,12 @@ def test_long_functions_within_four_units(name: str, truth: Callable[[Any], Any]
 
 
 def _exact_scaled(value: Any, exact: Any) -> Any:
-    """value / exact, for values beyond the range of doubles too."""
+    """Return value / exact, for values beyond the range of doubles too."""
     fraction, exponent = np.frexp(value)
     return mpmath.ldexp(_exact(fraction), int(exponent)) / exact
 
 
-def test_runs_outside_the_region_are_refused() -> None:
+def test_runs_outside_region_have_no_deformed_contour() -> None:
     for case in ((1.0, 0.01, 1), (1.0, 0.95, 10), (60.0, 0.01, 10), (0.05, 0.01, 10)):
         assert deformed_run((SampledStep(*case),), 0.0, reflected=False) is None
     kinds = tuple(SampledStep(1.0 + 0.1 * k, 0.01, 2) for k in range(5))
@@ -279,9 +283,9 @@ def test_runs_outside_the_region_are_refused() -> None:
 
 
 def _rare(seed: int, runs: int) -> list[BoxPoint]:
-    """Return runs that hardly ever sample the record.
+    """Draw runs that rarely sample the record.
 
-    They have few steps of much noise, or enough steps of little noise that a few are sampled.
+    They have few steps of much noise, or enough steps of little noise for a few samples.
     """
     random = np.random.default_rng(seed)
     found: list[BoxPoint] = []
@@ -295,8 +299,8 @@ def _rare(seed: int, runs: int) -> list[BoxPoint]:
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
-def test_rare_records_are_read_narrowly_and_as_by_lattices(seed: int) -> None:
-    """Contours are found wherever the threshold is, far above the core or in it, and no path is taken that fails."""
+def test_rare_runs_are_narrow_and_agree_with_lattices(seed: int) -> None:
+    """A contour exists for every threshold, far above the core or in it, and no chosen path fails."""
     for point in _rare(seed, 2):
         answer = _curve(point, reflected=False).power_at(point.baseline)
         assert answer.relative_width() <= 1e-6, point
@@ -310,8 +314,10 @@ def _curve(point: BoxPoint, *, reflected: bool) -> AbstractTradeOff:
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
-def test_few_steps_in_the_remove_direction_are_read_off_the_profile(seed: int) -> None:
-    """Straight lines whose ends leave much of tails and next to nothing of the profile: powers next to their rates."""
+def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
+    """Truncated straight contours omit much of the tails and almost nothing of the profile; the powers are close to
+    their rates.
+    """
     random = np.random.default_rng(seed)
     for _ in range(4):
         steps = int(random.integers(3, 15))
@@ -324,7 +330,9 @@ def test_few_steps_in_the_remove_direction_are_read_off_the_profile(seed: int) -
 
 
 def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
-    """P1(S <= c) and P0(S <= c) of two steps to 25 digits: the second step in closed form, the first by quadrature."""
+    """Return P1(S <= c) and P0(S <= c) of two steps to 25 digits: the second step in closed form, the first by
+    quadrature.
+    """
 
     def needed(y: Any) -> Any:
         ratio = (mpmath.exp(threshold - mpmath.log1p(rate * mpmath.expm1(y / sigma - half))) - 1 + rate) / rate
@@ -346,8 +354,8 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
-def test_two_steps_in_the_remove_direction_by_quadrature(seed: int) -> None:
-    """Rate P1(S <= c), power P0(S <= c)."""
+def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
+    """The rate is P1(S <= c) and the power is P0(S <= c)."""
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)
@@ -356,14 +364,14 @@ def test_two_steps_in_the_remove_direction_by_quadrature(seed: int) -> None:
             alpha, power = _two_steps_removed(sigma, mpf(rate), mpf(threshold))
         point = BoxPoint(sigma, rate, 2, float(alpha))
         answer = _curve(point, reflected=True).power_at(point.baseline)
-        slack = 1e-14  # of the rate, rounded to a double
+        slack = 1e-14  # Of the rate, rounded to a double.
         assert answer.lower <= power * (1 + slack)
         assert power * (1 - slack) <= answer.upper
 
 
 @pytest.mark.parametrize("seed", [0, 1, thorough(2), thorough(3), thorough(4)])
-def test_small_powers_of_two_rare_steps_as_by_their_closed_form(seed: int) -> None:
-    """Rates near 1e-11 that powers hardly exceed: read off the profile, whose integral is the smallest."""
+def test_small_powers_of_two_rare_steps_match_closed_form(seed: int) -> None:
+    """Powers barely exceed rates near 1e-11. They come from the profile, whose integral is the smallest."""
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate, alpha = random.uniform(0.8, 2.0), 10 ** random.uniform(-5, -3.3), 10 ** random.uniform(-12, -10)

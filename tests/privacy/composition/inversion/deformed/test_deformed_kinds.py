@@ -1,4 +1,4 @@
-"""Deformed contours of few and of different steps, read in every way, against nested integrals of their own."""
+"""Deformed contours of few and of different steps, for every quantity, against independent nested integrals."""
 
 # pyright: basic, reportArgumentType=false
 
@@ -22,11 +22,14 @@ from tests.slow_marker import thorough
 Step = tuple[float, float]
 
 _SPACING = mpf("0.03125")
-"""Spacing of the outer sum; the inner step is in closed form. Its error falls like e^{-2 pi a/h}, a up to pi sigma."""
+"""Spacing of the outer sum; the inner step is in closed form.
+
+The error falls like e^{-2 pi a/h}, with a up to pi sigma.
+"""
 
 
 def _tails(step: Step, threshold: mpf) -> tuple[mpf, mpf]:
-    """P0(L > t) and P1(L > t) of one sampled step."""
+    """Return P0(L > t) and P1(L > t) of one sampled step."""
     sigma, rate = mpf(step[0]), mpf(step[1])
     ratio = (mpmath.exp(threshold) - 1 + rate) / rate
     if ratio <= 0:
@@ -42,7 +45,7 @@ def _gaussian_tails(mu: mpf, threshold: mpf) -> tuple[mpf, mpf]:
 
 
 def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: float) -> tuple[mpf, mpf]:
-    """Return P0(S > c), P1(S > c) of a sampled step and another one with the given tails, as a sum over the first."""
+    """Return P0(S > c), P1(S > c) of a sampled step and a step with the given tails, as a sum over the first."""
     sigma, rate = mpf(first[0]), mpf(first[1])
     null = alternative = mpf(0)
     for k in range(-450, 450 + int(32 / first[0])):
@@ -57,7 +60,7 @@ def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: 
 def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *, narrow: bool) -> None:
     """Check the point of the test S > c, its tangent, and so its profile: delta(c) = P1 - e^c P0."""
     power = curve.points(np.array([float(null)])).power
-    slack = 1e-11 * (1 + math.exp(slope) * float(null / alternative))  # the rounding of the rate
+    slack = 1e-11 * (1 + math.exp(slope) * float(null / alternative))  # Rounding of the rate.
     assert power.lower[0] <= float(alternative) * (1 + slack)
     assert float(alternative) <= power.upper[0] * (1 + slack)
     if narrow:
@@ -75,11 +78,11 @@ def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *,
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1)])
-def test_two_different_steps(seed: int) -> None:
-    """Small noise, rates from 1e-4 to .3, thresholds on either side of the core, both directions."""
+def test_two_different_steps_match_nested_integral(seed: int) -> None:
+    """Small noise, rates from 1e-4 to 0.3, thresholds on either side of the core, both directions."""
     generator = random.Random(seed)
     steps = [(generator.uniform(0.3, 1.5), 10 ** generator.uniform(-4, -0.5)) for _ in range(2)]
-    steps.sort(key=lambda step: step[1])  # the rarer one outside makes the smoother sum
+    steps.sort(key=lambda step: step[1])  # The sum is smoother with the rarer step outside.
     least = sum(math.log1p(-rate) for _, rate in steps)
     threshold = least + 10 ** generator.uniform(-1.5, 0.5) * -least
     with mpmath.workdps(25):
@@ -90,8 +93,8 @@ def test_two_different_steps(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("mu", "step", "threshold"), [(0.02, (0.5, 1e-3), 0.3), (0.3, (0.8, 1e-5), 0.9)])
-def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: float) -> None:
-    """Check the deformed contour itself, because straight contours may serve these runs, too."""
+def test_rare_step_with_gaussian_step_matches_nested_integral(mu: float, step: Step, threshold: float) -> None:
+    """The test calls the deformed contour itself, because straight contours may serve these runs too."""
     with mpmath.workdps(25):
         null, alternative = _sum_tails(step, lambda t: _gaussian_tails(mpf(mu), t), threshold)
         run = deformed_run((SampledStep(*step, 1),), mu**2, reflected=False)
@@ -103,8 +106,8 @@ def test_a_rare_step_beside_gaussian_noise(mu: float, step: Step, threshold: flo
         _check(contour_pair(mu**2, (SampledGaussianSteps(*step, 1),))[0], null, alternative, threshold, narrow=True)
 
 
-def test_one_kind_is_that_kind_twice() -> None:
-    """The deformed contour of two kinds that are next to equal is that of one kind."""
+def test_two_nearly_equal_kinds_match_one_kind() -> None:
+    """The deformed contour of two nearly equal kinds agrees with that of one kind."""
     for reflected in (False, True):
         split = deformed_run(
             (SampledStep(0.5, 1e-3, 3), SampledStep(0.5, 1e-3 * (1 + 1e-15), 5)),
@@ -130,18 +133,20 @@ def test_one_kind_is_that_kind_twice() -> None:
         thorough(((0.3, 0.01, 2), (15.0, 1e-12, 10**9))),
     ],
 )
-def test_the_ends_of_the_ranges_are_answered(steps: tuple[tuple[float, float, int], ...]) -> None:
+def test_range_limits_are_answered(steps: tuple[tuple[float, float, int], ...]) -> None:
     pair = contour_pair(0.0, [SampledGaussianSteps(*step) for step in steps])
     for curve in pair:
         points = curve.points(np.array([1e-12]))
         for bounds in (points.power, points.type_two_error, curve.profile(np.array([0.1]))):
             assert (bounds.lower <= bounds.upper).all()
-    epsilon = pair[sum(count for *_, count in steps) % 2].epsilon(1e-6)  # searched for, which is dear: of one direction
+    epsilon = pair[sum(count for *_, count in steps) % 2].epsilon(
+        1e-6
+    )  # In one direction only, because the search is expensive.
     assert 0 <= epsilon.lower <= epsilon.upper
 
 
-def test_small_rates_next_to_the_largest_loss() -> None:
-    """In the remove direction power/alpha is next to prod (1 - p)^-N: known by steps that all stay small."""
+def test_power_at_small_rates_approaches_largest_likelihood_ratio() -> None:
+    """In the remove direction power/alpha approaches prod (1 - p)^-N, attained if the loss of every step is small."""
     remove = contour_pair(0.0, (SampledGaussianSteps(0.3, 0.01, 2), SampledGaussianSteps(0.35, 0.02, 1)))[1]
     power = remove.points(np.array([1e-9])).power
     largest = 1e-9 / (0.99**2 * 0.98)

@@ -1,4 +1,4 @@
-"""Rare runs under `replace_one`: narrow, and as by lattices and by direct integration."""
+"""Rare runs under `replace_one`: narrow enclosures that agree with lattices and direct integration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Kind = Literal["epsilon", "delta", "power"]
 
 @dataclass(frozen=True)
 class _Question:
-    """Number of a rare run; a delta is evaluated at the epsilon that belongs to about `at`."""
+    """A quantity of a rare run. A delta is evaluated at the epsilon that belongs to about `at`."""
 
     noise: float
     rate: float
@@ -44,7 +44,7 @@ class _Question:
     def curve(self) -> AbstractTradeOff:
         return pair(self.mechanism, neighbours=ONE_REPLACED).add
 
-    def asked(self, curve: AbstractTradeOff, epsilon: float) -> Enclosure:
+    def answer(self, curve: AbstractTradeOff, epsilon: float) -> Enclosure:
         """Return the answer of a curve; `epsilon`: where a delta is asked."""
         if self.kind == "power":
             return curve.power_at(self.at)
@@ -66,12 +66,12 @@ def _questions(seed: int, count: int) -> list[_Question]:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 6), thorough(1, 100), thorough(2, 100), thorough(3, 100)])
-def test_answers_are_narrow(seed: int, count: int) -> None:
+def test_enclosures_of_rare_replaced_runs_are_narrow(seed: int, count: int) -> None:
     wide: list[tuple[_Question, float]] = []
     for question in _questions(seed, count):
         curve = question.curve
         epsilon = curve.epsilon(question.at).upper if question.kind == "delta" else 0.0
-        width = question.asked(curve, epsilon).relative_width()
+        width = question.answer(curve, epsilon).relative_width()
         assert width <= 1e-2, question
         if width > 1e-6:
             wide.append((question, width))
@@ -79,27 +79,30 @@ def test_answers_are_narrow(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(4, 1), thorough(5, 10), thorough(6, 30)])
-def test_lattices_agree(seed: int, count: int) -> None:
+def test_contours_agree_with_lattices(seed: int, count: int) -> None:
     for question in _questions(seed, count):
         curve = question.curve
         epsilon = curve.epsilon(question.at).upper if question.kind == "delta" else 0.0
         steps = tuple((step.under(ONE_REPLACED), n) for step, n in question.mechanism.elementary_steps())
         lattice = discretised_pair(steps, EngineOptions(relative_tolerance=0.1)).add
-        assert meet(question.asked(curve, epsilon), question.asked(lattice, epsilon)), question
+        assert meet(question.answer(curve, epsilon), question.answer(lattice, epsilon)), question
 
 
 def _likelihood(x: FloatArray, mu: float, rate: float) -> FloatArray:
-    """phi b, the density of H0 of one step in units of the noise; that of H1 at -x."""
+    """Return phi b, the density of one step under H0 in units of the noise.
+
+    The density under H1 is its mirror image at -x.
+    """
     hump = np.exp(-0.5 * x**2), np.exp(-0.5 * (x + mu) ** 2)
     return ((1 - rate) * hump[0] + rate * hump[1]) / math.sqrt(2 * math.pi)
 
 
 def _three_steps(noise: float, rate: float, epsilon: float) -> float:
-    """delta(epsilon) of three steps: two of them by trapezoid sums, the third in closed form."""
+    """Return delta(epsilon) of three steps: two by trapezoidal sums, the third in closed form."""
     mu, x = 1 / noise, np.linspace(-9.0 - 1 / noise, 9.0 + 1 / noise, 1201)
     null, present = _likelihood(x, mu, rate), _likelihood(-x, mu, rate)
     loss = np.log(present) - np.log(null)
-    rest = np.exp(epsilon - loss[:, None] - loss)  # of the ratio
+    rest = np.exp(epsilon - loss[:, None] - loss)  # Of the ratio.
     hump = rate * math.exp(-0.5 * mu**2)
     # The root of (1 - p) + hump e = rest ((1 - p) + hump/e), e = exp(mu x).
     linear = (1 - rate) * (1 - rest)
@@ -113,7 +116,7 @@ def _three_steps(noise: float, rate: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
-def test_three_steps_by_direct_integration(seed: int) -> None:
+def test_three_steps_match_direct_integration(seed: int) -> None:
     draw = random.Random(seed)
     for _ in range(4):
         noise, rate = math.exp(draw.uniform(-0.35, 0.7)), 10 ** draw.uniform(-4, -2)
@@ -127,12 +130,12 @@ def test_three_steps_by_direct_integration(seed: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [3, 16, 200])
-def test_epsilon_is_zero_from_the_advantage_on(steps: int) -> None:
+def test_epsilon_is_zero_for_delta_above_advantage(steps: int) -> None:
     curve = _Question(0.9, 3e-5, steps, "delta", 0.5).curve
     advantage = curve.profile_at(0.0)
     assert curve.epsilon(advantage.upper * (1 + 1e-6)).upper == 0
     assert curve.epsilon(advantage.lower * (1 - 1e-2)).lower > 0
 
 
-def test_one_engine_serves_them() -> None:
+def test_contour_engine_is_planned() -> None:
     assert plan(built(dpsgd(1.0, 1e-4, 200)), neighbours=ONE_REPLACED).engine == "contour"

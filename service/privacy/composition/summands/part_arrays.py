@@ -8,7 +8,7 @@ from service.privacy.composition.summands.abstract import TruncatedSummand
 from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 
-class SeparateRuns(TruncatedSummand):
+class PartArrays(TruncatedSummand):
     """N_i steps of each part, of one run or of separate runs.
 
     Where runs are `separate`, `together` consecutive parts are a run. A sum over the parts of a run then has the shape
@@ -21,8 +21,8 @@ class SeparateRuns(TruncatedSummand):
     """Steps of each part that a separate run takes several times; shape (parts,), as all arrays below."""
     rate: FloatArray
     """Approximate probability that a step uses the record."""
-    log_dropped_null: FloatArray
-    log_dropped_alternative: FloatArray
+    log_truncated_null: FloatArray
+    log_truncated_alternative: FloatArray
     """ln of the mass of H0 and of H1 beyond the truncation, per step."""
 
     def take(self, unit: FloatArray, times: FloatArray | None) -> None:
@@ -57,10 +57,12 @@ class SeparateRuns(TruncatedSummand):
         return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
 
     @property
-    def dropped_once(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_once(self) -> tuple[FloatArray, FloatArray]:
         """ln of the mass of H0 and of H1 beyond the truncation, for each separate run that takes its steps once."""
         logs = np.log(self.unit)
-        null, alternative = (self._runs(logs + each) for each in (self.log_dropped_null, self.log_dropped_alternative))
+        null, alternative = (
+            self._runs(logs + each) for each in (self.log_truncated_null, self.log_truncated_alternative)
+        )
         return np.logaddexp.reduce(null, axis=-1), np.logaddexp.reduce(alternative, axis=-1)
 
     def _runs(self, each: FloatArray) -> FloatArray:

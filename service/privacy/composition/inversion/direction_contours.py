@@ -10,10 +10,12 @@ import numpy as np
 
 from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
+from service.privacy.composition.inversion.rare_jumps.one_jump import is_far, log_profile
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.inversion.run import TRUNCATION_DIGITS, ContourRun
+from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
 from service.privacy.composition.planning.accuracy import Accuracy
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -37,13 +39,15 @@ _SMALLEST_VARIANCE = 1e-200
 
 
 @final
-class RunContours:
+class DirectionContours:
     """Contours and bounds that all evaluations of one direction of a run share."""
 
-    def __init__(self, run: ContourRun, accuracy: Accuracy, *, reflected: bool) -> None:
+    def __init__(self, run: RunLaw, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
         self.good_width = accuracy.straight if run.most_together <= _MANY else accuracy.straight_of_many
         self._tilt_grids: dict[float, TiltGrid | None] = {}
+        self.settled: set[float] = set()
+        """Epsilons whose delta has bounds that neither contours nor lattices improve, even if they are wide."""
         self.points: dict[tuple[float, int] | None, CurvePoints] = {}
         """Points at single rates, by the rate and how many of power and type II error were to be narrow."""
 
@@ -66,13 +70,32 @@ class RunContours:
         steps = self.run.sampled_steps
         return steps is not None and are_deformed_first(steps) and self.deformed is not None
 
+    @cached_property
+    def jumping_step(self) -> SampledStep | None:
+        """Equal sampled steps that are the whole run, whose tiny deltas rare jumps may determine; else None."""
+        steps = self.run.sampled_steps
+        if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
+            return None
+        return None if self.deformed is None else steps[0]
+
+    def is_far(self, epsilon: float) -> bool:
+        """Return whether delta(epsilon) is tiny and may be divided by the number of jumps."""
+        step, deformed = self.jumping_step, self.deformed
+        return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
+
+    def far_profile(self, epsilon: float) -> tuple[float, float] | None:
+        """Return bounds of ln delta where `is_far`, else None."""
+        if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
+            return None
+        return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
+
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of numbers wider than `width`, if deformed contours serve them and they are few."""
         wide = np.flatnonzero(known.width(rows) > width)
         served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
         return wide if served else wide[:0]
 
-    def grid(self, digits: float) -> TiltGrid | None:
+    def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the tilts of the run truncated at 10^-digits; None where its loss is out of range."""
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None
@@ -80,12 +103,12 @@ class RunContours:
             if transform is not None:
                 variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
                 if np.isfinite(variances).all() and (variances > _SMALLEST_VARIANCE).all():
-                    grid = TiltGrid(transform, variances)
-                    self._tilt_grids[digits] = grid if grid.usable else None
+                    tilt_grid = TiltGrid(transform, variances)
+                    self._tilt_grids[digits] = tilt_grid if tilt_grid.usable else None
         return self._tilt_grids[digits]
 
-    def built_grid(self, digits: float) -> TiltGrid | None:
-        """Return the `grid` if it has been built, else None."""
+    def built_tilt_grid(self, digits: float) -> TiltGrid | None:
+        """Return the `tilt_grid` if it has been built, else None."""
         return self._tilt_grids.get(digits)
 
     @property
@@ -95,18 +118,18 @@ class RunContours:
         For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e),
         with e infinite for Gaussian noise, unless the run has a Gaussian step without sampling.
         """
-        low, high = self.run.reach
-        return around(-low, self.run.reach_error) if self.reflected else around(high)
+        low, high = self.run.loss_range
+        return around(-low, self.run.least_loss_error) if self.reflected else around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """Negative of the largest log-likelihood ratio of the other direction."""
-        low, high = self.run.reach
-        return around(-high) if self.reflected else around(low, self.run.reach_error)
+        low, high = self.run.loss_range
+        return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 
-    def has_end(self, tilt: Tilt) -> bool:
-        """Return whether contours beside this one are worth trying, as in all runs of Gaussian steps."""
-        return self.run.is_gaussian or bool(tilt.contour.ends.all())
+    def neighbours_may_help(self, tilt: Tilt) -> bool:
+        """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""
+        return self.run.is_gaussian or bool(tilt.contour.has_decayed.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:

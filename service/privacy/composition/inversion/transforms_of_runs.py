@@ -41,7 +41,7 @@ Each different step adds work.
 """
 
 
-class RunsOnContours(Protocol):
+class TransformsOfRuns(Protocol):
     """Protocol of R runs with a contour each, at the tilts `theta`.
 
     The last axis of every array has one entry for each run.
@@ -68,7 +68,7 @@ class RunsOnContours(Protocol):
         ...
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of upper bounds of the truncated mass of H0 and of H1."""
         ...
 
@@ -114,7 +114,7 @@ class RunsOnContours(Protocol):
         ...
 
 
-def mirrored_exactly(tilts: FloatArray) -> FloatArray:
+def with_exact_complement(tilts: FloatArray) -> FloatArray:
     """Return the nearest tilts that have exact complements.
 
     Where K(1 - theta) is small beside its slope, rounding of 1 - theta would change K by more than all other errors.
@@ -123,19 +123,19 @@ def mirrored_exactly(tilts: FloatArray) -> FloatArray:
     return np.where((near == 0) | (near == 1), tilts, near)
 
 
-def unmirrored(tilts: FloatArray) -> FloatArray:
+def complement_error(tilts: FloatArray) -> FloatArray:
     """Return the error of K(1 - theta) from rounding: infinite at tilts too near a pole to have exact complements."""
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
 
 @final
-class RunOnContour:
+class TransformOfRun:
     """Transform of one run on one contour."""
 
     log_accuracy = 44.0
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        self.theta = mirrored_exactly(np.array([theta])) if transform.reflected else np.array([theta])
+        self.theta = with_exact_complement(np.array([theta])) if transform.reflected else np.array([theta])
         self._transform, self._contour = transform, TransformOnContour(transform, float(self.theta[0]))
         self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
 
@@ -143,12 +143,14 @@ class RunOnContour:
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """K(theta) and a bound of its error."""
         value, error = self._contour.origin()
-        return np.array([value]), np.array([error]) + (unmirrored(self.theta) if self._transform.reflected else 0.0)
+        return np.array([value]), np.array([error]) + (
+            complement_error(self.theta) if self._transform.reflected else 0.0
+        )
 
     @property
-    def log_dropped(self) -> tuple[FloatArray, FloatArray]:
+    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
-        null, alternative = self._transform.log_dropped
+        null, alternative = self._transform.log_truncated_mass
         return np.array([null]), np.array([alternative])
 
     @property
@@ -207,6 +209,6 @@ class RunOnContour:
         return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the majorants above the heights, as described in `RunsOnContours`."""
+        """Return the majorants above the heights, as described in `TransformsOfRuns`."""
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

@@ -1,0 +1,222 @@
+"""Client with coroutines, over HTTP or over another client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, final
+
+from privacy_bounds.api import Asking
+from privacy_bounds.calls import JSON, Call, encode, read_response
+from privacy_bounds.clients import Client, jobs_path
+from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError
+from privacy_bounds.jobs import AsyncJob
+from privacy_bounds.pictures import Origin
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from api_schemas.jobs import EstimatesResponse, JobResponse
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[Asking, P], T],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """Turn a method of clients that wait into a coroutine with the same arguments and the same answer."""
+    waiting = cast("Any", method)
+    build = cast("Callable[Concatenate[Asking, P], Call[T]]", waiting.build)
+
+    async def ask(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
+        asking = self.blocking
+        call = build(asking, *args, **kwargs)
+        body = call.body()
+        received = await self.send(call.path, body, call.media_type)
+        return call.read(received, Origin(asking, call.path, body, call.notes))
+
+    shown = cast("Any", ask)
+    for name in ("__name__", "__doc__", "__annotations__", "__signature__"):
+        setattr(shown, name, getattr(waiting, name))
+    shown.__qualname__ = f"AsyncClient.{waiting.__name__}"
+    return ask
+
+
+@final
+class AsyncClient:
+    """Client with coroutines (asyncio). The arguments are those of `Client`.
+
+    Connections are kept and reused; `aclose` or an `async with` block closes them. The method `plot` of answers waits,
+    since it sends its request by a `Client`. `AsyncClient(Local())` computes in threads of this process.
+    """
+
+    def __init__(self, url: str | Asking, **settings: Any) -> None:
+        self.blocking: Asking = url if isinstance(url, Asking) else Client(url, **settings)
+        self._opened: httpx2.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.blocking!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_opened": None, "_loop": None}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        opened, self._opened = self._opened, None
+        if opened is not None and self._loop is asyncio.get_running_loop():
+            await opened.aclose()
+        if isinstance(self.blocking, Client):
+            self.blocking.close()
+
+    epsilon = _awaited(Asking.epsilon)
+    delta = _awaited(Asking.delta)
+    advantage = _awaited(Asking.advantage)
+    gdp_mu = _awaited(Asking.gdp_mu)
+    reconstruction = _awaited(Asking.reconstruction)
+    power = _awaited(Asking.power)
+    bounds = _awaited(Asking.bounds)
+    curves = _awaited(Asking.curves)
+    calibrate = _awaited(Asking.calibrate)
+    compare = _awaited(Asking.compare)
+    sweep = _awaited(Asking.sweep)
+    assess = _awaited(Asking.assess)
+    report = _awaited(Asking.report)
+    check = _awaited(Asking.check)
+    read = _awaited(Asking.read)
+    post = _awaited(Asking.post)
+    ask = post
+
+    async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
+        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
+        if isinstance(self.blocking, Client):
+            return await self.fetch("POST", path, body, {"Content-Type": JSON}, media_type)
+        return await asyncio.to_thread(self.blocking.send, path, body, media_type)
+
+    async def submit(self, resource: str, request: Mapping[str, Any], *, key: str | None = None) -> AsyncJob:
+        """Submit a request as a job. `resource` is the path of the resource below /v1/, for example "sweeps".
+
+        Jobs suit sweeps of up to a million points, and requests that exceed the time limit of the service. A repeated
+        `key` returns the existing job.
+        """
+        from api_schemas.jobs import JobResponse
+
+        headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
+        body = encode({"resource": resource, "request": request})
+        return AsyncJob(self, read_response(JobResponse, await self.fetch("POST", "/v1/jobs", body, headers)).id)
+
+    def job(self, name: str) -> AsyncJob:
+        """Return a job by its id."""
+        return AsyncJob(self, name)
+
+    async def jobs(self) -> AsyncIterator[JobResponse]:
+        """Yield the jobs that were submitted from this address, newest first. Pages are requested as needed."""
+        from api_schemas.jobs import JobsPage
+
+        path: str | None = jobs_path(None)
+        while path is not None:
+            page = read_response(JobsPage, await self.fetch("GET", path))
+            for job in page.jobs:
+                yield job
+            path = None if page.next is None else jobs_path(page.next)
+
+    async def estimate(self, resource: str, request: Mapping[str, Any]) -> EstimatesResponse:
+        """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
+        from api_schemas.jobs import EstimatesResponse
+
+        return await self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
+
+    async def fetch(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> bytes:
+        """Send a request and return the whole body of the answer. Raise PrivacyBoundsError.
+
+        Requests that the service refuses for lack of capacity are repeated.
+        """
+        from privacy_bounds.http import Repetition, is_busy
+
+        repetition = Repetition(self._service.address.retry_seconds)
+        try:
+            return await self._fetch_once(method, path, body, headers, media_type)
+        except PrivacyBoundsError as error:
+            if not is_busy(error):
+                raise
+            refusals = [error]
+        import stamina  # takes longer to import and to enter than most requests take
+
+        async for attempt in stamina.retry_context(repetition.wait_of, attempts=None, timeout=None):
+            with attempt:
+                if refusals:  # the attempt above
+                    raise refusals.pop()
+                return await self._fetch_once(method, path, body, headers, media_type)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _fetch_once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None, media_type: str
+    ) -> bytes:
+        async with self.stream(method, path, body, headers, media_type) as response:
+            return await self._receive(response)
+
+    async def _receive(self, response: httpx2.Response) -> bytes:
+        """Return the body of a successful response. Raise the error of an unsuccessful response."""
+        from privacy_bounds.http import Body
+
+        received = Body(self._service.address, response)
+        async for piece in response.aiter_bytes():
+            received.add(piece)
+        return received.complete()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        media_type: str = JSON,
+    ) -> AsyncGenerator[httpx2.Response]:
+        """Send a request once and yield the open response. Raise PrivacyBoundsError."""
+        from privacy_bounds.http import check_head, translated_errors
+
+        address = self._service.address
+        url = address.url_of(path)
+        sent = {"Accept": media_type, **(headers or {})}
+        with translated_errors(address):
+            async with self._http().stream(method, url, content=body, headers=sent) as response:
+                check_head(response, address, media_type)
+                if response.is_error:
+                    await self._receive(response)
+                yield response
+
+    @property
+    def retry_seconds(self) -> float:
+        """Seconds for which refused requests are repeated, and for which a job waits for an absent service."""
+        return self._service.retry_seconds
+
+    @property
+    def _service(self) -> Client:
+        if not isinstance(self.blocking, Client):
+            raise InvalidArgument("Jobs and estimates need a service: AsyncClient with an address.")
+        return self.blocking
+
+    def _http(self) -> httpx2.AsyncClient:
+        """Return the connections of the running event loop. Those of an earlier loop cannot be used any more."""
+        loop = asyncio.get_running_loop()
+        if self._opened is None or self._loop is not loop:
+            import httpx2
+
+            self._opened, self._loop = httpx2.AsyncClient(**self._service.address.client_settings()), loop
+        return self._opened

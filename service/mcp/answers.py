@@ -1,0 +1,89 @@
+"""Answers of tools as text: both bounds of every number, then assumptions, hazards and notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mcp_types import CallToolResult, TextContent
+
+from api_schemas.problems import Problem
+from service.rendering.tables.shell import NumberRow, number_rows, problem_text
+
+LONGEST_LIST: Final = 200
+"""Number of numbers that are written as text. The JSON beside the text has all of them."""
+QUOTING: Final = (
+    "Quote a number together with its bounds, its assumptions and its hazards. The safe value is the bound that holds "
+    "in the worst case."
+)
+UNBOUNDED: Final = "an approximation without proved bounds; do not quote it as a guarantee"
+
+
+def answer_result(body: bytes) -> CallToolResult:
+    """Return the result of a tool for a response of the service in JSON."""
+    response: dict[str, Any] = json.loads(body)
+    return _result("\n".join(_sections(response)), response)
+
+
+def problem_result(problem: Problem) -> CallToolResult:
+    """Return the result of a tool that failed. The text names every wrong field and its remedy."""
+    text = f"{problem_text(problem)}\nSee {problem.type} of the service for what it means and how to fix it."
+    return _result(text, json.loads(problem.json_bytes()), is_error=True)
+
+
+def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], structured_content=content, is_error=is_error)
+
+
+def _sections(response: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of an answer."""
+    yield from _decision(response)
+    rows = number_rows(response)
+    if rows:
+        yield "Numbers:"
+        yield from map(_number, rows[:LONGEST_LIST])
+    if len(rows) > LONGEST_LIST:
+        yield f"- {len(rows) - LONGEST_LIST} more numbers are in the structured content."
+    if mechanism := response.get("mechanism"):
+        yield f"Mechanism: {json.dumps(mechanism)}"
+    for name, title in (
+        ("assumptions", "Assumptions, which somebody has to attest:"),
+        ("hazards", "Hazards:"),
+        ("not_carried_over", "Not carried over:"),
+        ("notes", "Notes:"),
+    ):
+        if entries := response.get(name):
+            yield title
+            yield from map(_entry, entries)
+    yield f"Engine version {response.get('engine_version')}, digest {response.get('digest')}. {QUOTING}"
+
+
+def _decision(response: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the verdict, the decision of a policy with its rules, and the verdicts of claims, which come first."""
+    if "judged_as" in response:
+        yield f"Verdict on the assumptions: {response['verdict']}."
+    decision: dict[str, Any] = response.get("decision") or {}
+    if decision:
+        yield f"Decision: {decision['verdict']}. {decision['sentence']}"
+        yield from (f"- {each['meaning']} {each['verdict']}." for each in decision["rulings"])
+    claims: list[dict[str, Any]] = response.get("claims") or []
+    for place, claim in enumerate(claims):
+        test = f" {claim['attack']['test']}" if claim.get("attack") else ""
+        yield f"Claim {place} of {claim['claimed']!r}: {claim['verdict']}; it holds: {claim['holds']}.{test}"
+
+
+def _number(row: NumberRow) -> str:
+    """Return a line of text with both bounds of a number."""
+    remark = f"; {row.remark}" if row.remark else ""
+    if row.lower is None or row.upper is None:
+        return f"- {row.what}: about {row.value!r}, {UNBOUNDED}{remark}"
+    return f"- {row.what}: from {row.lower!r} to {row.upper!r} ({row.evidence}); safe value {row.value!r}{remark}"
+
+
+def _entry(entry: dict[str, Any] | str) -> str:
+    """Return a line for an assumption, a hazard or a note."""
+    if isinstance(entry, str):
+        return f"- {entry}"
+    holds = f" (holds: {entry['holds']})" if "holds" in entry else ""
+    return f"- {entry.get('code', '')}{holds}: {entry.get('text', json.dumps(entry))}"

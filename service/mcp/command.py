@@ -1,0 +1,78 @@
+"""Command `privacy-bounds mcp`: checks of the address, standard streams, and exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import sys
+from importlib import import_module
+from typing import Final
+
+from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE, load_settings
+
+NOT_LOOPBACK: Final = (
+    "mcp --http listens on this machine only, since its callers need no credentials; use 127.0.0.1, ::1 or localhost."
+)
+
+
+def run_mcp(address: tuple[str, int] | None) -> int:
+    """Serve the protocol until its input ends or a signal arrives, and return the exit code.
+
+    `address` is the host and port of HTTP, or None for standard input and output.
+    """
+    if address is not None and not is_loopback(address[0]):
+        return _report(NOT_LOOPBACK, PROBLEM_EXIT_CODE)
+    import_module("mcp")  # before the standard streams are claimed: the caller reports what is not installed
+    settings = load_settings()
+    if settings is None:
+        return PROBLEM_EXIT_CODE
+    settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
+    streams = claim_standard_streams() if address is None else (0, 0)
+    from service.execution.forking import start_fork_server
+    from service.preloaded import preloaded_modules
+
+    start_fork_server(preloaded_modules())  # loads what workers need while this process loads the protocol
+    from service.mcp.server import serve_http, serve_stdio
+    from service.telemetry.sockets import CannotListen, listen
+
+    if address is None:
+        asyncio.run(serve_stdio(settings, *streams))
+        return 0
+    try:
+        with listen(address) as listening:
+            port = listening.getsockname()[1]
+            sys.stderr.write(f"http://{address[0]}:{port}/mcp\n")
+            asyncio.run(serve_http(settings, address[0], port, listening))
+    except CannotListen as error:
+        return _report(str(error), UNABLE_TO_LISTEN_EXIT_CODE)
+    return 0
+
+
+def claim_standard_streams() -> tuple[int, int]:
+    """Return private descriptors of standard input and output.
+
+    Afterwards, prints of this process and its children go to standard error, so that only the protocol is on standard
+    output.
+    """
+    private = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return private
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address or name can only be reached from this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _report(sentence: str, code: int) -> int:
+    sys.stderr.write(f"privacy-bounds: {sentence}\n")
+    return code

@@ -1,0 +1,157 @@
+"""Tail and profile of one sampled Gaussian step, and the continuation of the profile to complex losses.
+
+The notation is that of `SampledStep` with q = p e^offset. Let x > 0, X = e^x, and let v be the zero of a(v) - X b(v).
+The loss of v is x. The profile of the step is
+
+    delta_1(x) = int_0^inf g(v + t) [q e^v (e^t - 1) + X q e^-v (1 - e^-t)] dt,
+
+without the second term unless steps are mirrored. The formula continues delta_1 to complex x, with |g(v + t)| =
+g(Re v + t) e^{sigma^2 (Im v)^2/2}. Let Y = sigma^2 (Re v - mean) > 1. By g(v + t) <= g(v) e^{-Y t} for real v,
+
+    |delta_1(x)| <= q e^{Re v} g(Re v)/(Y (Y - 1)) e^{sigma^2 (Im v)^2/2} (1 + |X| e^{-2 Re v}).
+
+The continuation is analytic on a disc of radius r <= 1.5 right of 0. There |X| > 1 and |arg(X - 1)| <= (pi + r)/2. For
+mirrored steps
+
+    q e^v = (1 - p)(X - 1)(1 + sqrt(1 + w))/2,    w = 4 q^2 X/((1 - p)(X - 1))^2,
+
+and |w| <= 1/4 on the circle, so in the disc, keeps q e^v away from negative numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from flint import acb, arb, arb_series
+from scipy.special import log_ndtr
+
+from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.numerics.arrays import FloatArray
+
+LARGEST_RADIUS: Final = 1.5
+"""Largest radius of a disc on which the profile is continued."""
+
+TAIL_SLACK: Final = 1e-6
+"""Relative distance of `JumpLaw.log_above` from the tail, for normal scores up to `FARTHEST_SCORE`."""
+
+FARTHEST_SCORE: Final = 90.0
+
+_ARCS = 48
+"""Number of arcs of a half circle on which the profile is bounded."""
+
+_SLACK = 1e-9
+"""Relative slack, far above the rounding of a zero v."""
+
+
+@dataclass(frozen=True)
+class JumpLaw:
+    """Law of the loss of one step far out."""
+
+    step: SampledStep
+
+    @cached_property
+    def _hump(self) -> float:
+        """q, the rate times e^offset."""
+        return self.step.rate * math.exp(self.step.offset)
+
+    @cached_property
+    def _exact(self) -> tuple[arb, arb]:
+        """p and q as balls."""
+        rate = arb(self.step.rate) + arb(self.step.rest)
+        return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
+
+    @np.errstate(all="ignore")
+    def places(self, losses: FloatArray) -> FloatArray:
+        """Return the v of losses, -inf for losses below 0, within `_SLACK`."""
+        grown = np.expm1(np.clip(losses, 0.0, 700.0))
+        if not self.step.mirrored:
+            return np.where(losses > 0, np.log1p(grown / self.step.rate), -np.inf)
+        half = (1 - self.step.rate) * grown / (2 * self._hump)
+        return np.where(losses > 0, np.log(half + np.hypot(half, np.sqrt(1 + grown))), -np.inf)
+
+    def score(self, loss: float) -> float:
+        """Return the normal score y of a loss."""
+        return self.step.sigma * (float(self.places(np.array([loss]))[0]) - self.step.mean)
+
+    @np.errstate(all="ignore")
+    def log_above(self, losses: FloatArray) -> FloatArray:
+        """Return upper bounds of ln P1(L > l), within `TAIL_SLACK`."""
+        y, rate = self.step.sigma * (self.places(losses) - self.step.mean), self.step.rate
+        tail = np.logaddexp(math.log1p(-rate) + log_ndtr(-y), math.log(rate) + log_ndtr(1 / self.step.sigma - y))
+        return np.minimum(np.where(np.isnan(tail), 0.0, tail) + 1e-10 * (1 + np.minimum(y**2, 1e4)), 0.0)
+
+    @np.errstate(all="ignore")
+    def tails(self, loss: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return bounds of P1(L > l) and of P0(L > l)."""
+        y, shift = self.score(loss), 1 / self.step.sigma
+        rate = self.step.rate if self.step.mirrored else 0.0
+        present = math.exp(float(self.log_above(np.array([loss]))[0]))
+        log_absent = np.logaddexp(np.log1p(-rate) + log_ndtr(-y), np.log(rate) + log_ndtr(-y - shift))
+        absent = math.exp(float(log_absent) + 1e-10 * (1 + y**2))
+        least = 1 - 4e-10 * (1 + y**2)
+        return (present * least, present), (absent * least, absent)
+
+    @np.errstate(all="ignore")
+    def log_profile(self, losses: FloatArray) -> FloatArray:
+        """Return upper bounds of ln delta_1 at real losses."""
+        step, v = self.step, self.places(losses)
+        pull = step.sigma**2 * (v - step.mean)
+        log = math.log(self._hump * step.sigma / math.sqrt(2 * math.pi)) + v - 0.5 * (pull / step.sigma) ** 2
+        log = log - np.log(pull * (pull - 1)) + np.log1p(np.exp(losses - 2 * v))
+        log = log + _SLACK * (1 + np.abs(v)) * (1 + pull)
+        return np.where(pull > 1 + 1e-6, np.minimum(log, 0.0), 0.0)
+
+    def pull(self, loss: float) -> float:
+        """Return about -d ln delta_1/dx; not positive where no loss is that large."""
+        step, v = self.step, float(self.places(np.array([loss]))[0])
+        steep = step.sigma**2 * (v - step.mean)
+        return math.exp(loss - v) * (steep - 1) / self._hump if steep > 1 else 0.0
+
+    def tilted_series(self, middle: arb, scale: float, tilt: float) -> arb_series:
+        """Return the series of e^{-k s u} delta_1(middle - s u) in u, where s is `scale` and k is `tilt`."""
+        (rate, hump), sigma = self._exact, arb(self.step.sigma)
+        grown = arb_series([middle, -arb(scale)]).exp()
+        if self.step.mirrored:
+            half = (1 - rate) * (grown - 1) / (2 * hump)
+            y = sigma * (half + (half * half + grown).sqrt()).log()
+        else:
+            y = sigma * ((grown - 1) / rate + 1).log() + 1 / (2 * sigma)
+        root, shift = arb(2).sqrt(), 1 / sigma
+
+        def tail(score: arb_series) -> arb_series:
+            return (score / root).erfc() / 2
+
+        plain = tail(y)
+        absent = (1 - rate) * plain + rate * tail(y + shift) if self.step.mirrored else plain
+        present = (1 - rate) * plain + rate * tail(y - shift)
+        return (present - grown * absent) * arb_series([arb(0), -arb(tilt) * scale]).exp()
+
+    def log_largest(self, middle: arb, radius: float, tilt: float) -> float:
+        """Return an upper bound of ln |e^{-k u} delta_1(middle - u)| on |u| = radius; infinite where none is known."""
+        step, (rate, hump) = self.step, self._exact
+        if not (middle > radius and radius <= LARGEST_RADIUS):
+            return math.inf
+        largest = -math.inf
+        for arc in range(_ARCS):  # the other half circle has the conjugate values
+            u = acb(0, arb.pi() * arb(arc + 0.5, 0.5) / _ARCS).exp() * radius
+            grown = (acb(middle) - u).exp()
+            if step.mirrored:
+                core = (grown - 1) * (1 - rate)
+                turn = 4 * hump**2 * grown / core**2
+                if not abs(turn) < 0.25:
+                    return math.inf
+                v = (core * (1 + (1 + turn).sqrt()) / (2 * hump)).log()
+            else:
+                v = (1 + (grown - 1) / rate).log()
+            real, imag = float(v.real.lower()), float(v.imag.abs_upper())
+            pull = step.sigma**2 * (real - step.mean) * (1 - 1e-12)
+            if not pull > 1 + 1e-6:
+                return math.inf
+            log = real - 0.5 * (pull / step.sigma) ** 2 - math.log(pull * (pull - 1)) + 0.5 * (step.sigma * imag) ** 2
+            log += math.log1p(math.exp(float(grown.abs_upper().log().upper()) - 2 * real))
+            largest = max(largest, log - tilt * float(u.real.lower()))
+        return largest + math.log(self._hump * step.sigma / math.sqrt(2 * math.pi)) + 1e-6
