@@ -11,10 +11,11 @@ import pytest
 from scipy.special import log_ndtr
 
 from service.privacy.composition.inversion.deformed.run import deformed_run
+from service.privacy.composition.inversion.rare_jumps.core_contour import CoreContour
 from service.privacy.composition.inversion.rare_jumps.core_law import CoreLaw
 from service.privacy.composition.inversion.rare_jumps.core_tails import CELLS, CoreTails, Growth
 from service.privacy.composition.inversion.rare_jumps.jump_law import JumpLaw
-from service.privacy.composition.inversion.rare_jumps.one_jump import log_profile
+from service.privacy.composition.inversion.rare_jumps.one_jump import _OneJump, log_profile
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.mechanisms.neighbours import ONE_REPLACED
@@ -181,6 +182,52 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
         a = float(sums.grid[at])
         exact = float(np.where(loss[:, None] + loss > a, mass[:, None] * mass, 0.0).sum())
         assert exact * 0.5 <= bounds[at] <= 3 * exact + 1e-300, a
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
+def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
+    """The core is the whole run but for negligible jumps: its profile is that of the other contours."""
+    step = SampledStep(noise, rate, steps, mirrored=True)
+    lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
+    delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
+    assert upper - lower < 1e-8
+    assert lower <= math.log(delta.upper) + 1e-10
+    assert upper >= math.log(delta.lower) - 1e-10
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"),
+    [
+        (1.8049947834495992, 3.979467616302289e-05, 23_548),
+        (1.933681193957474, 4.385224698075819e-05, 24_193),
+        (1.829, 5.37e-05, 27_344),
+        (1.4528, 1.42e-4, 2566),
+        (1.575, 1.3678e-4, 3501),
+        (1.852, 6.155e-5, 10_027),
+    ],
+)
+def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
+    """The parts depend on the least loss of a jump, their sum does not; all of them contribute in these runs."""
+    for mirrored in (True, False):
+        step = SampledStep(noise, rate, steps, mirrored=mirrored)
+        found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
+        lower, upper = max(low for low, _ in found), min(high for _, high in found)
+        assert lower <= upper
+        assert upper - lower < 1e-5
+        assert sum(high - low < 1e-4 for low, high in found) >= 2
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.4, 8e-5, 2500), (1.2, 3e-5, 12_000), (1.7, 6e-5, 6000)])
+def test_series_and_contour_of_one_jump_agree(noise: float, rate: float, steps: int) -> None:
+    step = SampledStep(noise, rate, steps, mirrored=True)
+    run = _OneJump(step, 0.1, 0.35)
+    whole = run.bounds()
+    low, high = run._one_jump_on_contour()
+    # Runs without jumps, and with several, have hardly any part of delta: the series determines the sum.
+    assert whole[1] - whole[0] < 1e-7
+    assert high - low < 1e-6
+    assert low <= whole[1]
+    assert high >= whole[0] - 1e-7
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 8), thorough(1, 60)])
