@@ -27,7 +27,7 @@ FREE_PARTS: Final = {
 
 
 class CalibrationBounds(Request):
-    """Closed search range of the free number."""
+    """Closed search range of the free number of a calibration."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -121,7 +121,7 @@ class CalibrationsRequest(Request):
 
     @property
     def place(self) -> Place:
-        """Position of the free number in the request."""
+        """Position of the free number in the request of a calibration."""
         return place_of(self, self.free)
 
     @property

@@ -43,7 +43,7 @@ RunName = Annotated[
 
 
 class Run(Request):
-    """One run and its threat model."""
+    """One of the compared runs: a mechanism with its threat model."""
 
     name: RunName
     mechanism: MechanismSpec

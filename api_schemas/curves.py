@@ -213,7 +213,7 @@ class ComparedPlaces(Response):
 
 
 class CurveComparison(CurveVerdict, ComparedPlaces):
-    """Verdict on which of two curves is harder for the attacker."""
+    """Verdict on which of two trade-off curves is harder for the attacker."""
 
 
 class CurvesResponse(MethodOptions, Result):

@@ -128,7 +128,7 @@ def spellings(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 def unit_of(field: FieldInfo) -> str | None:
-    """Return the unit of a field, or None without a unit."""
+    """Return the unit of a field of a request, or None without a unit."""
     extra = cast("object", field.json_schema_extra)
     unit = cast("dict[str, object]", extra).get("x-unit") if isinstance(extra, dict) else None
     return None if unit is None else str(unit)

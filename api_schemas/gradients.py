@@ -79,7 +79,7 @@ FEW_ROWS: Final = (
 
 
 def check_steps(steps: tuple[GradientStep, ...]) -> int:
-    """Return the number of queries. Raise PydanticCustomError for inconsistent shapes."""
+    """Return the number of queried records. Raise PydanticCustomError for inconsistent shapes."""
     queries, dimension = len(steps[0].query_gradients), len(steps[0].query_gradients[0])
     for number, step in enumerate(steps):
         shapes = {name: _shape(f"/steps/{number}/{name}", vars(step)[name]) for name in GradientStep.model_fields}

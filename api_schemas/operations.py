@@ -128,7 +128,7 @@ class LiveResponse(Response):
 
 
 class Check(Response):
-    """One readiness check of the service."""
+    """One readiness check of the service, with its result."""
 
     name: Annotated[str, Field(description="Name of the checked component.", examples=["known_answer"])]
     status: Annotated[

@@ -54,6 +54,6 @@ class OperatedJobs(Response):
 
 
 class PurgedJobs(Response):
-    """Number of removed jobs."""
+    """Number of jobs that were removed."""
 
     removed: Annotated[int, Field(description="Jobs that are gone, with their results.")]

@@ -192,7 +192,7 @@ def _by_type(models: tuple[type[Request], ...]) -> dict[str, type[Request]]:
 
 
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
-    """Follow a location of pydantic through the schema."""
+    """Return the position of an error by following its location through the schema."""
     root = request_model(title)
     shape = FieldShape(kind="object", models=(root,)) if root else _ANYTHING
     pointer, owner = "", root

@@ -23,7 +23,8 @@ from privacy_bounds.errors import (
     Refused,
     Unreachable,
 )
-from privacy_bounds.values import Bounds, Columns, Curves, Number, Power, Sweep, table
+from privacy_bounds.series import Curves, Sweep, table
+from privacy_bounds.values import Bounds, Columns, Number, Power
 
 if TYPE_CHECKING:
     from privacy_bounds.asynchronous import AsyncClient
@@ -77,7 +78,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of a module that is imported on demand."""
+    """Return a name of this package whose module is imported on demand."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

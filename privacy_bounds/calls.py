@@ -37,7 +37,7 @@ class Call(Generic[T]):
     notes: Notes = ()
 
     def body(self) -> bytes:
-        """Return the request body. Raise InvalidArgument."""
+        """Return the request body as JSON. Raise InvalidArgument."""
         return encode(self.request)
 
 

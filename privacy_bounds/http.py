@@ -50,7 +50,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The address for messages, without a password."""
+        """Address of the service for messages, without a password."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -167,7 +167,7 @@ class Body:
 
 
 def error_of(body: bytes, response: httpx2.Response, address: Address) -> PrivacyBoundsError:
-    """Return the error for an unsuccessful response."""
+    """Return the error that an unsuccessful HTTP response describes."""
     status = response.status_code
     retry_after = _retry_after(response.headers.get("Retry-After")) if status in BUSY else None
     problem = _problem_of(body)

@@ -43,7 +43,7 @@ class Report(Response, ABC):
 
     @abstractmethod
     def _lines(self) -> Iterator[str]:
-        """Yield the lines of the text."""
+        """Yield the lines of the short text."""
 
     @override
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Report(Response, ABC):
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the run was read."""
+        """Notes on how a run without a type was read."""
         return self._origin.notes
 
     @classmethod

@@ -37,7 +37,7 @@ def read_run(run: Run) -> tuple[Any, Notes]:
 
 
 def mechanism_of(run: Run) -> Any:
-    """Return a run as a mechanism, without the notes of `read_run`."""
+    """Return a run as a mechanism of the contract, without the notes of `read_run`."""
     return read_run(run)[0]
 
 

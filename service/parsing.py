@@ -15,7 +15,7 @@ class RequestValidator(Protocol):
     """Function that validates a JSON body as a request model. It raises ValidationError."""
 
     def __call__(self, request_type: type[RequestModel], body: bytes, /) -> RequestModel:
-        """Return the request in a JSON body."""
+        """Return the validated request in a JSON body."""
         ...
 
 

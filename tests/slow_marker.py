@@ -1,4 +1,4 @@
-"""Cases that take long for what they add to others beside them: `make thorough` runs them, `make test` does not."""
+"""Marker for slow test cases that add little: `make thorough` runs them, `make test` does not."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 
 def thorough(*values: Any) -> Any:
-    """A row of `parametrize` that takes long."""
+    """Return a slow row of `parametrize`."""
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 
 def crossed(*columns: Iterable[Any]) -> list[Any]:
     """Return all combinations of the columns as rows of `parametrize`.
 
-    `make test` runs a part in which every value stands, beside others each time; the rest takes long.
+    `make test` runs a part in which every value occurs, each time with others. The rest is marked as slow.
     """
     lists = [list(column) for column in columns]
     longest = max(map(len, lists))

@@ -1,4 +1,4 @@
-"""Work that is certainly long, for what happens while it is under way or puts an end to it."""
+"""Requests that certainly take long, for tests of events during a computation or of its end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ LONG: Final[dict[str, Any]] = {
     "method": "ground_truth",
     "digits": 50,
 }
-"""About half a minute of a core: a machine that is ten times as fast has seconds of it."""
+"""About half a minute on one core: a machine ten times as fast needs seconds."""
 MORE_THAN_ITS_PRICE: Final = "100000000000"
-"""A `max_cost` that lets it in."""
+"""A `max_cost` that admits the request."""

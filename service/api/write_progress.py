@@ -37,7 +37,7 @@ class WriteProgress:
         """Time since when the client received nothing of the pending data. None: no data is pending."""
 
     def resumed(self) -> None:
-        """Record that the transport has room again."""
+        """Record that the transport accepts data again."""
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:

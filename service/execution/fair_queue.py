@@ -92,7 +92,7 @@ class FairQueue:
         )
 
     def remove(self, entry: QueueEntry) -> None:
-        """Remove an entry. Do nothing if the entry was removed before."""
+        """Remove an entry from the queue. Do nothing if the entry was removed before."""
         account = self._accounts.get(entry.requester)
         if account is not None:
             account.queue[:] = (ranked for ranked in account.queue if ranked[1] is not entry)

@@ -53,7 +53,7 @@ class ResultCache(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Wait until every body passed to `put` is stored or dropped."""
+        """Wait until every response body passed to `put` is stored or dropped."""
         ...
 
 
@@ -125,7 +125,7 @@ class RedisResultCache:
         return None
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Enqueue the write of a body, and return immediately."""
+        """Enqueue the write of a response body, and return immediately."""
         self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:

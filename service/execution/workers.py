@@ -27,7 +27,7 @@ _COST_BEYOND_RESERVE: Final = int(RESERVE_SECONDS * COST_UNITS_PER_SECOND)
 
 
 def _do_nothing() -> None:
-    """Do nothing; the default of `on_change`."""
+    """Do nothing. This is the default callback for changes of the queue."""
 
 
 @final

@@ -41,12 +41,12 @@ SAMPLER_NOT_RECORDED: Final = Hazard(
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state has the argument names of these functions."""
+    """Whether a state (JSON value) has the argument names of these functions."""
     return "iterations" in state.as_object and "type" not in state.as_object
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the training run. Raise ValidationError."""
+    """Return the draft of the training run that the arguments describe. Raise ValidationError."""
     sent = state.as_object
     for name in TRUNCATED:
         if name in sent:

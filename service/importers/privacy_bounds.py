@@ -13,12 +13,12 @@ MEMBERS: Final = tuple(dict.fromkeys((*BoundsRequest.model_fields, *BoundsRespon
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state is a mechanism, or contains one."""
+    """Whether a state (JSON value) is a mechanism of this service, or contains one."""
     return isinstance(state.as_object.get("type"), str) or isinstance(state.as_object.get("mechanism"), dict)
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism and the threat model without changes. Raise ValidationError."""
+    """Return the mechanism and the threat model of a state without changes. Raise ValidationError."""
     if "type" in state.as_object:
         return ImportedRun(_described(state))
     members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))

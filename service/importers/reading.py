@@ -190,7 +190,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft as plain values without locations."""
+    """Return a draft of a mechanism as plain values, without the locations of its numbers."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):

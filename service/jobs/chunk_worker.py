@@ -230,7 +230,7 @@ class ChunkWorker:
             await self._persist_with_retry(context.repository.save, claim, failure_lines(chunk, problem), chunk.points)
 
     def _report_failure(self, claim: ClaimedChunk, error: Exception, state: str) -> None:
-        """Count and log the failure of a chunk."""
+        """Count and log the failure of a chunk (range of points of a job)."""
         context, job = self._context, claim.job
         context.metrics.count_failure(job.resource, error)
         context.metrics.count_violations(int(is_violation(error)))

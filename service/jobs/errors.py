@@ -71,4 +71,4 @@ class JobTooOld(JobsError):
 
 
 class ResultsTooLarge(JobsError):
-    """Job whose results exceed the storage quota of all jobs."""
+    """Job whose results exceed the storage quota of all jobs together."""

@@ -58,7 +58,7 @@ class Chunk:
 
     @property
     def points(self) -> int:
-        """The number of points."""
+        """Number of points of the chunk, `stop - start`."""
         return self.stop - self.start
 
     def halves(self) -> tuple[Chunk, Chunk]:

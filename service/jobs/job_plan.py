@@ -47,7 +47,7 @@ class JobConstraints:
 
     @property
     def quota(self) -> Quota:
-        """Limits of all jobs together."""
+        """Limits of all jobs together: number of active jobs, and stored bytes."""
         return Quota(self.at_once, self.stored_bytes)
 
     def to_limits_response(
@@ -84,7 +84,7 @@ class JobPlan:
         return (self.computation if chunks is None else chunks).quote(self.request)
 
     def digest(self, engine_version: str) -> str:
-        """Return the digest of the result under an engine version."""
+        """Return the digest that identifies the request of the job and an engine version."""
         return request_digest(self.computation.name, engine_version, self.request)
 
     @property
@@ -121,7 +121,7 @@ def resource_path(computation: Computation[Any, Any]) -> str:
 
 
 def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobPlan:
-    """Parse the JSON of a request, and return its plan. Raise RequestBodyError."""
+    """Return the validated request of a job from its JSON. Raise RequestBodyError."""
     chunks = computation.chunking
     if chunks is None:
         return JobPlan(computation, parse_request(computation.request_type, sent, validate), 1)
@@ -130,5 +130,5 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 
 
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the plan of a stored job from the JSON of its request. Raise InvalidJob and RequestBodyError."""
+    """Return the validated request of a stored job from its JSON. Raise InvalidJob and RequestBodyError."""
     return parse_plan(resource_at(job.resource), request, validate)

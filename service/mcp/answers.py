@@ -74,7 +74,7 @@ def _decision(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number(row: NumberRow) -> str:
-    """Return a line with both bounds of a number."""
+    """Return a line of text with both bounds of a number."""
     remark = f"; {row.remark}" if row.remark else ""
     if row.lower is None or row.upper is None:
         return f"- {row.what}: about {row.value!r}, {UNBOUNDED}{remark}"

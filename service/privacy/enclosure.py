@@ -206,7 +206,7 @@ class DecimalEnclosure:
     digits: int
 
     def largest(self, other: DecimalEnclosure) -> DecimalEnclosure:
-        """Return the enclosure of the larger of two numbers."""
+        """Return the enclosure of the larger of two numbers, with decimal digits."""
         values, lowers, uppers = (
             max(pair, key=Decimal)
             for pair in ((self.value, other.value), (self.lower, other.lower), (self.upper, other.upper))

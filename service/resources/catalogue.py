@@ -39,11 +39,11 @@ PACKAGE: Final = __name__.rpartition(".")[0]
 
 @cache
 def resource(name: str) -> Computation[Any, Any]:
-    """Return the resource of this name."""
+    """Return the resource (`bounds`, `sweeps`, ...) with this name."""
     found: Computation[Any, Any] = resolve_name(f"{PACKAGE}.{RESOURCES[name]}")
     return found
 
 
 def resources() -> tuple[Computation[Any, Any], ...]:
-    """Return all resources in the order of the documentation."""
+    """Return all resources of the service in the order of the documentation."""
     return tuple(map(resource, RESOURCES))

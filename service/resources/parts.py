@@ -75,7 +75,7 @@ def _build(spec: MechanismSpec) -> AbstractMechanism:
 
 
 def threat_model_of(spec: ThreatModelSpec) -> AbstractThreatModel:
-    """Return the core threat model of a specification."""
+    """Return the threat model of the numeric core that a request specifies."""
     if isinstance(spec, WorstCaseThreatModel):
         return _worst_case_of(spec.neighboring_relation, spec.records)
     model: AbstractThreatModel = _value(spec)
@@ -88,7 +88,7 @@ def _worst_case_of(relation: NeighboringRelation, records: int | None) -> WorstC
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
-    """Return the specification of the worst case that accompanies a relaxed threat model."""
+    """Return the specification of the worst case that accompanies the answers against a weaker attacker."""
     return WorstCaseThreatModel(
         type="worst_case", neighboring_relation=model.neighboring_relation, records=model.records
     )

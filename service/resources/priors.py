@@ -1,4 +1,4 @@
-"""Priors of questions under the context of a request."""
+"""Priors (probabilities of membership) of questions under the context of a request."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 
 
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the narrower of the known answer and a new evaluation."""
+    """Return a new answer to a question or the known answer, whichever is narrower."""
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

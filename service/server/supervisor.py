@@ -139,7 +139,7 @@ class Supervisor:
 
 
 def run_supervised(count: int, listening: socket.socket, operators: socket.socket | None, settings: Settings) -> int:
-    """Serve with several processes on inherited sockets until a signal arrives."""
+    """Serve with several processes on inherited sockets until a signal arrives. Return the exit code."""
     from service.telemetry.logs import make_logger
 
     command = [sys.executable, "-m", "service.cli", "serve", "--socket", str(listening.fileno())]

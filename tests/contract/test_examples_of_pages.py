@@ -22,12 +22,13 @@ from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
 from service.command.parser import build_parser
+from service.command.questions import QUESTIONS as DIRECT_QUESTIONS
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from service.resources.abstract import command_of
 from service.resources.catalogue import RESOURCES, resource
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 from tests.system.running_server import running_server
 
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -144,7 +145,8 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         if words[0] == "operate":
             run_operator_command(words, folder)
             continue
-        prepare(words, folder)
+        if words[0] not in DIRECT_QUESTIONS:
+            prepare(words, folder)
         assert main(words) in (0, 1), words
     lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]
     rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]
@@ -155,7 +157,7 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
 def run_operator_command(words: list[str], folder: Path) -> None:
     """Run a command for operators on a data folder with one job. Its id replaces the word ID of the page."""
     with closing(SqliteStore(folder)) as store, pytest.MonkeyPatch.context() as patch:
-        job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
+        job = store.add(replace(new_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
         patch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(folder))
         assert main([job.id if word == "ID" else word for word in words]) == 0, words
 

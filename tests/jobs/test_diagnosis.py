@@ -19,7 +19,7 @@ from service.jobs.local.store import SqliteStore
 from service.jobs.repository import DispatchedChunk, Quota, Worker
 from service.jobs.results_codec import compress
 from service.problems import problem_of
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 
 QUOTA = Quota(1_000, 2**30)
 AGE_SECONDS = 1_000.0
@@ -41,7 +41,7 @@ class Storage:
             "total": 100,
             "cost": 100,
         } | fields
-        return self.store.add(dataclasses.replace(a_job(), **told), b"{}", None, b"", QUOTA, 10)
+        return self.store.add(dataclasses.replace(new_job(), **told), b"{}", None, b"", QUOTA, 10)
 
     def why(self, job: StoredJob) -> str:
         store = self.store

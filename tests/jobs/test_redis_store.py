@@ -27,7 +27,7 @@ from service.jobs.repository import ClaimedChunk, Quota
 from service.jobs.results_codec import compress
 from tests.conftest import RedisServer, stopped
 from tests.execution.fakes import SEAL_KEY
-from tests.system.jobs import a_job
+from tests.system.jobs import new_job
 from tests.timeouts import TEST_TIMEOUT
 
 QUOTA = Quota(1_000, 2**30)
@@ -65,7 +65,7 @@ def store(redis_url: str) -> Iterator[RedisStore]:
 
 
 def accepted(store: RedisStore, key: str | None = None, **fields: Any) -> StoredJob:
-    return store.add(a_job(**fields), b"{}", key, b"", QUOTA, 2)
+    return store.add(new_job(**fields), b"{}", key, b"", QUOTA, 2)
 
 
 def lines(points: int) -> bytes:
@@ -225,7 +225,7 @@ def test_commands_per_chunk_do_not_depend_on_job_size(store: RedisStore, redis_u
         found: list[int] = []
         for count in (10, 990):
             for number in range(count):
-                store.add(a_job(requester=f"requester {number % 10}", total=9), b"{}", None, b"", plenty, 2)
+                store.add(new_job(requester=f"requester {number % 10}", total=9), b"{}", None, b"", plenty, 2)
             found.append(commands_of_a_piece())
         assert found[1] <= found[0] + 10 < 150
 
@@ -252,7 +252,7 @@ def test_single_requester_gets_half_and_leaves_room(store: RedisStore) -> None:
     def most(requester: str, request: bytes = b"{}") -> int:
         for count in range(100):
             try:
-                store.add(a_job(requester=requester), request, None, b"", quota, 1)
+                store.add(new_job(requester=requester), request, None, b"", quota, 1)
             except QueueFull:
                 return count
         raise AssertionError
@@ -278,10 +278,10 @@ def test_pages_of_jobs_are_complete_and_newest_first(store: RedisStore) -> None:
     assert sorted(seen) == sorted(names)
     assert [name for name in seen if name in names[:3]] == seen[-3:]
     assert {job.requester for job in store.list("a", 100, None).jobs} == {"a"}
-    store.add(a_job(), b"{}", "key", b"1", QUOTA, 1)
+    store.add(new_job(), b"{}", "key", b"1", QUOTA, 1)
     with pytest.raises(IdempotencyKeyReused):
-        store.add(a_job(), b"{}", "key", b"2", QUOTA, 1)
-    assert store.add(a_job(requester="c"), b"{}", "key", b"2", QUOTA, 1).requester == "c"
+        store.add(new_job(), b"{}", "key", b"2", QUOTA, 1)
+    assert store.add(new_job(requester="c"), b"{}", "key", b"2", QUOTA, 1).requester == "c"
 
 
 def test_layout_of_newer_version_is_rejected_with_sentence(store: RedisStore, redis_url: str) -> None:

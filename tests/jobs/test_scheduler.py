@@ -23,7 +23,7 @@ from tests.timeouts import TEST_TIMEOUT
 
 @pytest.fixture(autouse=True)
 def _shorten_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten seconds to hundredths of a second."""
+    """Set intervals of seconds to hundredths of a second."""
     for module, name, seconds in (
         (chunk_worker, "WORKER_TIMEOUT_SECONDS", 0.3),
         (chunk_worker, "HEARTBEAT_SECONDS", 0.01),
@@ -120,9 +120,9 @@ async def test_second_scheduler_of_same_version_stands_by(tmp_path: Path) -> Non
     script = """
 import asyncio, sys, time
 from pathlib import Path
-from tests.jobs.worker_contexts import dispatched
+from tests.jobs.worker_contexts import running_scheduler
 async def main():
-    with dispatched(Path(sys.argv[1]), "1") as (made, shop):
+    with running_scheduler(Path(sys.argv[1]), "1") as (made, shop):
         task = asyncio.create_task(made.run())
         while True:
             await asyncio.sleep(0.05)

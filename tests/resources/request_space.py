@@ -1,4 +1,4 @@
-"""Random bodies of requests over the whole space that the contract allows, corners included, by seed."""
+"""Random bodies of requests over everything that the contract allows, corners included, by seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ NOT_POISSON: Final = shape_of_field(DpsgdMechanism.model_fields["sampling"]).cho
 
 
 def spread(low: float, high: float, *corners: float) -> Draw:
-    """Log-uniform between positive ends; every fourth number is an end or one of the corners."""
+    """Return a log-uniform draw between positive endpoints.
+
+    Every fourth number is an endpoint or one of the corners.
+    """
 
     def draw(random: Generator) -> float:
         if random.uniform() < CORNER_SHARE:
@@ -33,21 +36,21 @@ def spread(low: float, high: float, *corners: float) -> Draw:
     return draw
 
 
-def usual(low: float, high: float, rare: Draw) -> Draw:
-    """Return two of three numbers from the common range, and the rest from the whole domain."""
+def mostly_common(low: float, high: float, rare: Draw) -> Draw:
+    """Return a draw with two of three numbers from the common range, and the rest from the whole domain."""
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
-noise = usual(0.3, 30.0, spread(1e-4, 1e15))
-rate = usual(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
-epsilon = usual(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
-delta = usual(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
-mu = usual(0.01, 5.0, spread(1e-12, 1e6, 0.0))
-probability = usual(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+noise = mostly_common(0.3, 30.0, spread(1e-4, 1e15))
+rate = mostly_common(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
+epsilon = mostly_common(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
+delta = mostly_common(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+mu = mostly_common(0.01, 5.0, spread(1e-12, 1e6, 0.0))
+probability = mostly_common(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
 
 
 def _whole(low: float, high: float, most: float) -> Callable[[Generator], int]:
-    drawn = usual(low, high, spread(1.0, most))
+    drawn = mostly_common(low, high, spread(1.0, most))
     return lambda random: int(drawn(random))
 
 
@@ -77,7 +80,7 @@ def _dpsgd(random: Generator) -> Spec:
 
 
 def _drawn_batches(random: Generator) -> Spec:
-    """Return a run of DP-SGD on batches that are not Poisson samples."""
+    """Draw a run of DP-SGD with batches that are not Poisson samples."""
     size = _whole(10, 1e5, 1e12)(random)
     length: Spec = {"epochs": int(random.integers(1, 20))} if random.uniform() < 0.3 else {"steps": steps(random)}
     return {
@@ -93,7 +96,7 @@ def _drawn_batches(random: Generator) -> Spec:
 def _gaussian_mixture(random: Generator) -> Spec:
     number = int(random.integers(1, 6))
     shares = random.dirichlet(np.ones(number)).tolist()
-    shifts = [usual(0.1, 10.0, spread(1e-15, 1e15, 0.0))(random) for _ in shares]
+    shifts = [mostly_common(0.1, 10.0, spread(1e-15, 1e15, 0.0))(random) for _ in shares]
     return {"type": "gaussian_mixture", "noise_multiplier": noise(random), "shifts": shifts, "weights": shares}
 
 
@@ -133,7 +136,7 @@ DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsg
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """Return an element, or repeated, composed and mixed ones up to a depth. Mixtures are outermost."""
+    """Draw an element, or nested mechanisms up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
         return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
@@ -178,7 +181,7 @@ def _side(random: Generator) -> Spec:
 
 
 def question(random: Generator) -> Spec:
-    """Return one question of any type."""
+    """Draw one question of any type."""
     name = str(random.choice(list(QUESTIONS)))
     return _direction(random, {"type": name, **QUESTIONS[name](random)})
 
@@ -195,7 +198,7 @@ METHODS: Final = (*choose.METHODS[1:], "all")
 
 
 def body(random: Generator) -> Spec:
-    """Return one request: mostly defaults, one in four against another attacker, one in three by another method."""
+    """Draw one request: mostly defaults, one in four against another attacker, one in three by another method."""
     found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
     if random.uniform() < 0.25:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)
@@ -209,7 +212,7 @@ def body(random: Generator) -> Spec:
 
 
 def _several(random: Generator) -> Spec:
-    """Return one mechanism with a few different questions, or the largest number of questions."""
+    """Draw one mechanism with a few different questions, or the largest number of questions."""
     found = body(random)
     if random.uniform() < 0.8:
         found["questions"] += [question(random) for _ in range(random.integers(1, 8))]
@@ -220,7 +223,7 @@ def _several(random: Generator) -> Spec:
 
 
 def _curves(random: Generator) -> Spec:
-    """Return a body of `POST /v1/curves`."""
+    """Draw a body of `POST /v1/curves`."""
     found = body(random)
     method = found.pop("method", "auto")
     del found["questions"]
@@ -239,7 +242,7 @@ def _curves(random: Generator) -> Spec:
 
 
 def any_request(random: Generator) -> tuple[str, Spec]:
-    """Return the name of a computation, `bounds` or `curves`, and a body for it."""
+    """Draw the name of a resource, `bounds` or `curves`, and a body for it."""
     kind = random.uniform()
     if kind < 0.08:
         return "curves", _curves(random)

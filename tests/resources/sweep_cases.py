@@ -1,4 +1,4 @@
-"""Sweeps to ask, by seed: over the space of training runs that are read together, and over every other mechanism."""
+"""Sweeps by seed: training runs that are evaluated together, and every other mechanism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spread(random: Generator, low: float, high: float) -> float:
 
 
 def training_runs(random: Generator, count: int) -> Spec:
-    """Return numbers of runs with moderate losses, most of them on short contours."""
+    """Draw numbers of runs with moderate losses, most of them on short contours."""
     noises = [spread(random, 0.7, 8.0) for _ in range(count)]
     rates = [spread(random, 2e-3, 0.2) for _ in range(count)]
     steps = [int(spread(random, 500, 2e4)) for _ in range(count)]
@@ -42,7 +42,7 @@ def training_runs(random: Generator, count: int) -> Spec:
 
 
 def questions(random: Generator) -> list[Spec]:
-    """Return every kind of number that contours serve, in every direction."""
+    """Draw every kind of number that contours serve, in every direction."""
     return [
         {"type": "epsilon", "delta": spread(random, 1e-9, 1e-2)},
         {"type": "epsilon", "delta": spread(random, 1e-9, 1e-2), "direction": "remove"},

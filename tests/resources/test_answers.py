@@ -1,4 +1,4 @@
-"""Every question on every mechanism, at its ends too: answers keep the published schema and read back to the byte."""
+"""Every question on every mechanism, at its range limits too: answers match the published schema and round-trip."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 def compute(mechanism: dict[str, Any], *asked: dict[str, Any]) -> bytes:
-    # Whatever the width: no second engine is asked, which could not change the form.
+    # Wide answers suffice: a second engine could not change the schema.
     sent = json.dumps({"mechanism": mechanism, "questions": asked, "relative_tolerance": 1})
     return BOUNDS.body(BoundsRequest.model_validate_json(sent), DIGEST, "2026.01.01")
 
@@ -96,12 +96,12 @@ def check(written: bytes) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=json.dumps)
-def test_every_question_has_an_answer_of_the_published_form(mechanism: dict[str, Any]) -> None:
+def test_every_question_has_answer_with_published_schema(mechanism: dict[str, Any]) -> None:
     check(compute(mechanism, *questions()))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:14], ids=json.dumps)
-def test_a_regularised_mu_has_the_published_form(mechanism: dict[str, Any]) -> None:
+def test_regularised_mu_has_published_schema(mechanism: dict[str, Any]) -> None:
     for direction in DIRECTIONS:
         check(compute(mechanism, {"type": "gdp_mu", "direction": direction}))
 
@@ -122,5 +122,5 @@ DIRECTED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("mechanism", DIRECTED, ids=json.dumps)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_every_direction_has_an_answer_of_the_published_form(mechanism: dict[str, Any], direction: str) -> None:
+def test_every_direction_has_answer_with_published_schema(mechanism: dict[str, Any], direction: str) -> None:
     check(compute(mechanism, *({**question, "direction": direction} for question in questions())))

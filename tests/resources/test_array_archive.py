@@ -1,4 +1,4 @@
-"""Archives of arrays: what is read, and that nothing large, broken or pickled is."""
+"""Archives of arrays: valid ones are read; large, broken or pickled ones are rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def header(shape: str, dtype: str = "<f8") -> bytes:
 
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", "f4", "i8", "u1", "?"])
-def test_what_numpy_writes_is_read(compressed: bool, dtype: str) -> None:
+def test_archive_of_numpy_is_read(compressed: bool, dtype: str) -> None:
     sent = np.arange(12).reshape(3, 4).astype(dtype)
     archive = ArrayArchive(archived({"a": sent, "b": np.asfortranarray(sent)}, compressed=compressed), LIMIT)
     assert {name: head.shape for name, head in archive.headers.items()} == {"a": (3, 4), "b": (3, 4)}
@@ -67,14 +67,14 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_what_is_not_an_archive_of_numbers_is_refused(body: bytes) -> None:
+def test_invalid_archive_is_rejected(body: bytes) -> None:
     with pytest.raises(ArchiveError) as caught:
         ArrayArchive(body, LIMIT)
     assert caught.value.sentence.endswith(".")
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
-    """Check many zeros in few bytes, also with a directory that hides their size."""
+def test_zip_bomb_is_rejected_before_unpacking() -> None:
+    """Many zeros in few bytes, also with a directory that hides their size."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as member:
         member.write(header("(8, 1048576)"))
@@ -82,7 +82,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
             member.write(bytes(8 * 2**20))
     body = file.getvalue()
     honest = b"PK\x01\x02"
-    place = body.index(honest) + 24  # the size in the directory
+    place = body.index(honest) + 24  # The size in the directory.
     lying = body[:place] + struct.pack("<L", 200) + body[place + 4 :]
     for bomb in (body, lying):
         tracemalloc.start()
@@ -93,7 +93,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
         assert peak < 4 * 2**20
 
 
-def test_a_long_directory_is_refused_before_it_is_parsed() -> None:
+def test_long_directory_is_rejected_before_parsing() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for number in range(2_000):
@@ -102,14 +102,14 @@ def test_a_long_directory_is_refused_before_it_is_parsed() -> None:
         ArrayArchive(file.getvalue(), LIMIT)
 
 
-def test_a_second_directory_is_refused() -> None:
+def test_second_directory_is_rejected() -> None:
     body = archived({"a": np.zeros(3)})
     located = body[:-22] + b"PK\x06\x07" + bytes(16) + body[-22:]
     with pytest.raises(ArchiveError, match="savez"):
         ArrayArchive(located, LIMIT)
 
 
-def test_a_name_twice_is_refused() -> None:
+def test_duplicate_name_is_rejected() -> None:
     file = io.BytesIO()
     content: Any = header("(1,)") + bytes(8)
     with zipfile.ZipFile(file, "w") as archive:
@@ -120,7 +120,7 @@ def test_a_name_twice_is_refused() -> None:
         ArrayArchive(file.getvalue(), LIMIT)
 
 
-def test_changed_bytes_are_noticed() -> None:
+def test_changed_bytes_are_detected() -> None:
     body = bytearray(archived({"a": np.arange(100.0)}))
     body[len(body) // 2] ^= 1
     with pytest.raises(ArchiveError) as caught:

@@ -1,4 +1,4 @@
-"""Assessments: the numbers of the bounds, hazards by what is known, verdicts on the safe side, other forms."""
+"""Assessments: the numbers of bounds, hazards by context, conservative verdicts, other renderings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def request(sent: dict[str, Any]) -> AssessmentsRequest:
     return AssessmentsRequest.model_validate_json(json.dumps(sent))
 
 
-def assessed(sent: dict[str, Any]) -> AssessmentsResponse:
+def assess(sent: dict[str, Any]) -> AssessmentsResponse:
     return ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION)
 
 
@@ -85,10 +85,10 @@ EVERYBODY: dict[str, Any] = {"dimension": 30, "epsilon_pmp": 0.5, "delta_pmp": 1
         (MEAN, {"epsilon_pmp": 3.0}, ("membership", "practical")),
     ],
 )
-def test_numbers_are_those_of_bounds(
+def test_numbers_equal_those_of_bounds(
     mechanism: dict[str, Any], context: dict[str, Any], attackers: tuple[str, ...]
 ) -> None:
-    told = assessed(body(mechanism, context={"delta": 1e-5, **context}))
+    told = assess(body(mechanism, context={"delta": 1e-5, **context}))
     assert told.threat_models[0].threat_model.type == "worst_case"
     assert tuple(each.threat_model.type for each in told.threat_models if each.conditional) == attackers
     listed = [each.threat_model for each in told.threat_models]
@@ -102,15 +102,15 @@ def test_numbers_are_those_of_bounds(
         alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
         assert attacked.answers == alone.answers
         assert attacked.conditional == (alone.worst_case is not None)
-        if alone.worst_case is not None:  # its own worst case stands before it
+        if alone.worst_case is not None:  # Its own worst case comes first.
             assert alone.worst_case.threat_model in listed[: listed.index(attacked.threat_model)]
     asked = {each.threat_model.type for each in told.threat_models} | {x.threat_model for x in told.not_applicable}
     assert asked == {"worst_case", "glrt", "membership", "practical"}
     assert ASSESSMENTS.quote(request(body(mechanism))).cost > 0
 
 
-def test_several_worst_cases_are_told_apart_in_every_form() -> None:
-    told = assessed(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
+def test_several_worst_cases_are_distinguished_in_every_rendering() -> None:
+    told = assess(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
     forms = {name: render(told) for name, render in DOCUMENT_WRITERS.items()}
     heads = re.findall(r"### Attacker: (.*)", forms["text/markdown"])
     assert heads == [
@@ -125,13 +125,13 @@ def test_several_worst_cases_are_told_apart_in_every_form() -> None:
     assert found[2] > found[0] > found[1]
 
 
-def test_pmp_is_known_at_a_prior_of_one_half_alone() -> None:
-    told = assessed(body(context={"delta": 1e-5, "epsilon_pmp": 0.5, "prior": 0.3}))
+def test_pmp_attacker_needs_prior_of_one_half() -> None:
+    told = assess(body(context={"delta": 1e-5, "epsilon_pmp": 0.5, "prior": 0.3}))
     [reason] = [each.reason for each in told.not_applicable if each.threat_model == "practical"]
     assert "prior" in reason
 
 
-def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
+def test_expensive_attacker_is_listed_as_not_applicable() -> None:
     run = {"type": "noisy_sgd", "dataset_size": 50, "batch_size": 5, "dimension": 200, "steps": 300, "noise_std": 1.0}
     found = relaxed_attackers(AssessedRun.of(request(body(run | {"max_grad_norm": 1.0}))), 1e-6)
     assert not found.requests
@@ -139,12 +139,12 @@ def test_an_attacker_who_would_take_long_is_named_and_left_out() -> None:
     assert "/v1/bounds" in membership.reason
 
 
-def test_records_of_a_person_are_protected_together() -> None:
-    told = assessed(body(context={"delta": 1e-5, "privacy_unit": "user", "records": 4}))
+def test_records_of_person_are_protected_together() -> None:
+    told = assess(body(context={"delta": 1e-5, "privacy_unit": "user", "records": 4}))
     assert told.threat_model.records == 4
     assert [each.threat_model.type for each in told.threat_models] == ["worst_case"]
     assert "one_record_is_protected" not in codes(told)
-    alone = assessed(body())
+    alone = assess(body())
     assert told.threat_models[0].answers[0].value > alone.threat_models[0].answers[0].value  # type: ignore[union-attr]
 
 
@@ -175,23 +175,21 @@ def test_records_of_a_person_are_protected_together() -> None:
         ({"attested": [{"code": "sampling_is_poisson", "holds": "no"}]}, "poisson_sampling_assumed", "present"),
     ],
 )
-def test_hazards_follow_from_what_is_known(changes: dict[str, Any], code: str, status: str | None) -> None:
-    assert codes(assessed(body(context={"delta": 1e-5, **changes}))).get(code) == status
+def test_hazards_follow_from_context(changes: dict[str, Any], code: str, status: str | None) -> None:
+    assert codes(assess(body(context={"delta": 1e-5, **changes}))).get(code) == status
 
 
-def test_hazards_of_what_numbers_say() -> None:
-    little_noise = assessed(
-        body({"type": "gaussian", "noise_multiplier": 0.2}, context={"delta": 1e-5, "dimension": 3})
-    )
+def test_hazards_follow_from_numbers() -> None:
+    little_noise = assess(body({"type": "gaussian", "noise_multiplier": 0.2}, context={"delta": 1e-5, "dimension": 3}))
     assert {"epsilon_says_little": "present", "relaxed_number_alone": "possible"}.items() <= codes(little_noise).items()
-    told = assessed(body(LONG))
+    told = assess(body(LONG))
     assert codes(told)["one_point_hides_the_curve"] == "present"
     assert told.one_point is not None
     assert told.one_point.power_from_one_point > 1.1 * told.one_point.power
-    stated = assessed(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}))
+    stated = assess(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}))
     assert stated.one_point is None
     assert codes(stated)["stated_parameters_alone"] == "present"
-    assert set(codes(assessed(body(context=KNOWN)))) == {"one_record_is_protected"}
+    assert set(codes(assess(body(context=KNOWN)))) == {"one_record_is_protected"}
 
 
 @pytest.mark.parametrize(
@@ -214,10 +212,8 @@ def test_hazards_of_what_numbers_say() -> None:
         ({"batch_size": 10, "dataset_size": 100}, "sample_rate_inconsistent", SHORT | {"sample_rate": 0.1}),
     ],
 )
-def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
-    context: dict[str, Any], code: str, changed: dict[str, Any]
-) -> None:
-    told = assessed(body(SHORT, context={"delta": 1e-5, **context}))
+def test_hazard_impact_is_bound_of_described_run(context: dict[str, Any], code: str, changed: dict[str, Any]) -> None:
+    told = assess(body(SHORT, context={"delta": 1e-5, **context}))
     [found] = next(each for each in told.hazards if each.code == code).consequences
     sent = {"mechanism": changed, "questions": [{"type": "epsilon", "delta": 1e-5}]}
     alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
@@ -226,14 +222,14 @@ def test_what_a_hazard_costs_is_a_bound_for_the_run_it_describes(
 
 
 @pytest.mark.parametrize("records", [2, 5])
-def test_what_a_hazard_costs_is_for_all_records_of_a_unit(records: int) -> None:
+def test_hazard_impact_covers_all_records_of_unit(records: int) -> None:
     capped = {"delta": 1e-5, "privacy_unit": "user", "records": records, "microbatch_size": 2, "tuning_runs": 3}
-    told = assessed(body(SHORT, context=capped))
+    told = assess(body(SHORT, context=capped))
     consequences = [each for hazard in told.hazards for each in hazard.consequences]
     assert len(consequences) == 2
     both = told.threat_models[0].answers[0]
     assert isinstance(both, NumberAnswer)
-    for each in consequences:  # one change reveals less than both
+    for each in consequences:  # One change reveals less than both.
         assert each.threat_model == told.threat_model
         assert isinstance(each.answer, NumberAnswer)
         assert each.answer.lower is not None
@@ -241,7 +237,7 @@ def test_what_a_hazard_costs_is_for_all_records_of_a_unit(records: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_said_in_prose_is_said_of_the_very_numbers_that_were_sent(seed: int) -> None:
+def test_prose_uses_the_exact_sent_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sent = {
         "delta": float(10 ** rng.uniform(-8, -4)),
@@ -252,15 +248,15 @@ def test_what_is_said_in_prose_is_said_of_the_very_numbers_that_were_sent(seed: 
     raw = ASSESSMENTS.body(request(body(SHORT, context=sent)), NAME, ENGINE_VERSION)
     told = AssessmentsResponse.model_validate_json(raw)
     card, tracked = (DOCUMENT_WRITERS[form](told) for form in ("text/markdown", MLFLOW))
-    for name, value in sent.items():  # shares are in percent, for people
+    for name, value in sent.items():  # Shares are in percent for human readers.
         text = str(value) if name == "delta" else percent_exact(value)
         assert text in told.statement
         assert name == "prior" or text in card.split("###")[0]
     powers = [key for key in json.loads(tracked)["metrics"] if re.fullmatch(r"dp\.tpr_at_fpr_[-.\de]*\d", key)]
-    assert len(powers) == 4  # one for each rate, however near to another
+    assert len(powers) == 4  # One for each rate, however close the rates are.
 
 
-def test_a_model_card_promises_no_more_than_the_numbers() -> None:
+def test_model_card_promises_no_more_than_the_numbers() -> None:
     def card(sent: dict[str, Any]) -> str:
         return DOCUMENT_WRITERS["text/markdown"](ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION))
 
@@ -268,13 +264,13 @@ def test_a_model_card_promises_no_more_than_the_numbers() -> None:
     assert re.search(r"Gaussian differential privacy wherever both error rates are at least 1e-7\u00a0%", stated)
     user = {"delta": 1e-5, "privacy_unit": "user"}
     assert "per record of one user." in card(body(SHORT, context=user))
-    assert "one record of one user that is added" in assessed(body(SHORT, context=user)).statement
+    assert "one record of one user that is added" in assess(body(SHORT, context=user)).statement
     assert "per user with up to 3 records." in card(body(SHORT, context=user | {"records": 3}))
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_mu_is_never_0_where_something_is_revealed(seed: int) -> None:
-    """Check runs that reveal something, and runs that reveal so much that no point lies in the range of mu."""
+def test_mu_is_never_zero_if_something_is_revealed(seed: int) -> None:
+    """Includes runs that reveal so much that no point lies in the range of mu."""
     random = np.random.default_rng(seed)
     drawn = [
         {"type": "gaussian", "noise_multiplier": 10 ** random.uniform(-4, 1)},
@@ -285,27 +281,27 @@ def test_mu_is_never_0_where_something_is_revealed(seed: int) -> None:
         {"type": "gaussian", "noise_multiplier": 0.001},
     ]
     for mechanism in drawn:
-        response = assessed(body(mechanism, context={"delta": 1e-5}))
+        response = assess(body(mechanism, context={"delta": 1e-5}))
         upper = None if response.gdp is None else response.gdp.mu["upper"]
         assert upper is None or upper > 0, mechanism
         assert not re.search(r"(?<![\d.])0-Gaussian", response.statement), mechanism
 
 
 @pytest.mark.parametrize(("records", "there"), [(None, True), (1, False), (3, False)])
-def test_a_cap_may_stand_in_the_threat_model(records: int | None, there: bool) -> None:
+def test_records_cap_may_stand_in_threat_model(records: int | None, there: bool) -> None:
     threat_model = {"type": "worst_case"} | ({} if records is None else {"records": records})
-    told = assessed(body(SHORT, context={"delta": 1e-5, "privacy_unit": "user"}, threat_model=threat_model))
+    told = assess(body(SHORT, context={"delta": 1e-5, "privacy_unit": "user"}, threat_model=threat_model))
     assert ("records_not_capped" in codes(told)) == there
 
 
 @pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "a\u2029# b", "a\x9b31m"])
-def test_names_have_one_line(name: str) -> None:
+def test_multi_line_name_is_rejected(name: str) -> None:
     with pytest.raises(ValidationError):
         request(body(policy={"name": name, "rules": [rule(at_most=1.0)]}))
 
 
 @pytest.mark.parametrize("name", ["http://a.example", "www.a.example", "a@b.example", "~~gone~~", "@somebody"])
-def test_names_are_no_markup_of_any_kind(name: str) -> None:
+def test_names_are_escaped_as_plain_text(name: str) -> None:
     assert not set(plain(name)) & set("~@.:")
     assert html.unescape(plain(name)) == name
 
@@ -374,7 +370,7 @@ def policy(*rules: dict[str, Any]) -> dict[str, Any]:
         ({"context": {"delta": 1e-5, "delta_pmp": 0.1}}, "/context/delta_pmp"),
     ],
 )
-def test_what_contradicts_itself_is_refused_at_its_place(
+def test_contradiction_is_rejected_with_pointer(
     changes: dict[str, Any], pointer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.json"
@@ -391,14 +387,14 @@ def test_what_contradicts_itself_is_refused_at_its_place(
         ({"code": "steps_rounded_up", "holds": "no"}, "holds"),
     ],
 )
-def test_a_word_about_nothing_or_against_what_is_known_is_refused(attested: dict[str, Any], place: str) -> None:
+def test_irrelevant_or_contradictory_attestation_is_rejected(attested: dict[str, Any], place: str) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 3, "dataset_size": 10, "epochs": 1}
     with pytest.raises(UnsupportedCombination) as refused:
-        assessed(body(run, context={"delta": 1e-5, "attested": [attested]}))
+        assess(body(run, context={"delta": 1e-5, "attested": [attested]}))
     assert refused.value.pointer == f"/context/attested/0/{place}"
 
 
-def test_every_assumption_of_a_mechanism_says_what_follows_where_it_does_not_hold() -> None:
+def test_every_assumption_states_consequence_of_refutation() -> None:
     room = Path(ASSESSMENTS.function.__code__.co_filename).parents[2] / "privacy" / "mechanisms"
     written = {
         code
@@ -409,7 +405,7 @@ def test_every_assumption_of_a_mechanism_says_what_follows_where_it_does_not_hol
     assert written <= set(IF_NOT)
 
 
-def test_a_person_a_model_card_and_a_tracker() -> None:
+def test_renderings_for_text_model_card_and_tracker_agree() -> None:
     sent = body(
         context=KNOWN | {"attested": [{"code": "sampling_is_poisson", "holds": "yes", "by": "<b>|`a`"}]},
         policy=policy(rule(at_most=0.1, name="*|<i>")),
@@ -431,7 +427,7 @@ def test_a_person_a_model_card_and_a_tracker() -> None:
     assert run["tags"]["dp.result_digest"] == NAME
 
 
-def test_what_is_printed_is_a_bound_still() -> None:
+def test_printed_numbers_are_still_bounds() -> None:
     rng = np.random.default_rng(5)
     for value in (*(10.0 ** rng.uniform(-300, 300, 500)).tolist(), 0.0, 1.0, 0.1):
         assert float(rounded_down(value)) <= value <= float(rounded_up(value))

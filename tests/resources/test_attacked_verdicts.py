@@ -1,4 +1,4 @@
-"""Ways in which a verdict was green without a proof, and ways in which a text said something else than was checked."""
+"""Regressions: verdicts that passed without a proof, and texts that described another check than the performed one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def request(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str
     return validate_with_imports(AssessmentsRequest, json.dumps(sent).encode())
 
 
-def assessed(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsResponse:
+def assess(mechanism: dict[str, Any], context: dict[str, Any], *rules: dict[str, Any]) -> AssessmentsResponse:
     return ASSESSMENTS.response(request(mechanism, context, *rules), NAME, ENGINE_VERSION)
 
 
@@ -76,16 +76,16 @@ def effects(response: AssessmentsResponse) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("side", ["at_most", "at_least"])
-def test_a_limit_on_a_number_that_every_run_has_is_refused(question: dict[str, Any], side: str) -> None:
+def test_limit_met_by_every_run_is_rejected(question: dict[str, Any], side: str) -> None:
     with pytest.raises(ValidationError, match="for every run"):
         request(GAUSSIAN, {}, {"question": question, side: 0.5})
 
 
-def test_a_policy_that_no_run_can_break_is_refused() -> None:
+def test_policy_that_no_run_can_break_is_rejected() -> None:
     warning = {"question": EPSILON, "at_most": 0.1, "severity": "warning"}
     with pytest.raises(ValidationError, match="at least one limit the severity error"):
         request(DPSGD, {}, warning)
-    assert assessed(DPSGD, {}, warning, {"question": EPSILON, "at_most": 9.0}).verdict == "met"
+    assert assess(DPSGD, {}, warning, {"question": EPSILON, "at_most": 9.0}).verdict == "met"
 
 
 @pytest.mark.parametrize(
@@ -98,41 +98,39 @@ def test_a_policy_that_no_run_can_break_is_refused() -> None:
         {"type": "repeated", "steps": 3, "mechanism": {"type": "gdp", "mu": 0.2}},
     ],
 )
-def test_microbatches_leave_no_bound_where_the_run_has_no_noise_that_could_be_halved(mechanism: dict[str, Any]) -> None:
-    told = assessed(mechanism, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 9.0})
+def test_microbatches_without_noise_parameter_leave_no_bound(mechanism: dict[str, Any]) -> None:
+    told = assess(mechanism, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 9.0})
     assert told.judged_as is None
     assert effects(told)["microbatches_double_sensitivity"] == "no_bound"
     assert (told.verdict, exit_code(told), told.summary.bounded) == ("undecided", 1, False)
 
 
-def test_a_schedule_is_held_against_the_batches_that_the_context_names() -> None:
+def test_schedule_rate_is_compared_with_batch_size_of_context() -> None:
     random = Random(SEED)
     for _ in range(6):
         rates = [random.uniform(0.001, 0.02) for _ in range(2)]
         schedule = DPSGD | {"sample_rate": rates, "steps": [50, 50]}
         batch = random.randint(40, 90)
-        told = assessed(schedule, {"batch_size": batch, "dataset_size": 1000})
+        told = assess(schedule, {"batch_size": batch, "dataset_size": 1000})
         assert effects(told)["sample_rate_inconsistent"] == "numbers_changed"
         assert judged_epsilon(told) >= epsilon_of(schedule | {"sample_rate": batch / 1000, "steps": 100}) * (1 - 1e-9)
-    within = assessed(
-        DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}, {"batch_size": 20, "dataset_size": 1000}
-    )
+    within = assess(DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}, {"batch_size": 20, "dataset_size": 1000})
     assert "sample_rate_inconsistent" not in effects(within)
 
 
-def test_one_batch_size_does_not_say_that_a_schedule_counts_updates() -> None:
+def test_single_batch_size_does_not_show_accumulation_in_schedule() -> None:
     schedule = DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}
-    told = assessed(schedule, {"batch_size": 20, "dataset_size": 1000, "gradient_accumulation_steps": 4})
+    told = assess(schedule, {"batch_size": 20, "dataset_size": 1000, "gradient_accumulation_steps": 4})
     assert effects(told)["gradient_accumulation_counted"] == "numbers_changed"
     assert judged_epsilon(told) >= epsilon_of(schedule | {"sample_rate": [0.04, 0.12]}) * (1 - 1e-9)
 
 
-def test_a_run_of_so_many_epochs_is_judged_with_the_steps_of_either_rate() -> None:
+def test_epochs_are_judged_with_steps_of_either_rate() -> None:
     random = Random(SEED)
     for _ in range(2):
         noise, epochs = random.uniform(0.2, 1.0), float(random.randint(1, 2))
         run = {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": 0.5, "epochs": epochs}
-        told = assessed(run, {"batch_size": 10, "dataset_size": 1000})
+        told = assess(run, {"batch_size": 10, "dataset_size": 1000})
         for rate in (0.5, 0.01):
             assert judged_epsilon(told) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
         assert told.judged_as is not None
@@ -143,17 +141,17 @@ def test_a_run_of_so_many_epochs_is_judged_with_the_steps_of_either_rate() -> No
     ("question", "limit"),
     [(EPSILON, {"at_least": 5.0}), (POWER | {"direction": "remove"}, {"at_most": 0.97, "reads": "type_two_error"})],
 )
-def test_an_upper_bound_of_what_happened_proves_no_lower_one(question: dict[str, Any], limit: dict[str, Any]) -> None:
+def test_upper_bound_of_changed_run_violates_no_limit(question: dict[str, Any], limit: dict[str, Any]) -> None:
     rule = {"question": question, **limit}
-    described, tuned = (assessed(DPSGD, context, rule) for context in ({}, {"tuning_runs": 20}))
+    described, tuned = (assess(DPSGD, context, rule) for context in ({}, {"tuning_runs": 20}))
     assert described.verdict == "violated"
     assert tuned.verdict == "undecided"
 
 
-def test_a_replaced_record_is_not_known_to_break_a_limit_by_microbatches() -> None:
+def test_microbatches_do_not_violate_limit_under_replacement() -> None:
     sent: dict[str, Any] = {"mechanism": DPSGD, "context": {"delta": 1e-5, "microbatch_size": 4}}
     sent |= {"threat_model": WORST_CASE | {"neighboring_relation": "replace_one"}}
-    described = judged_epsilon(assessed(DPSGD, {}))
+    described = judged_epsilon(assess(DPSGD, {}))
     rules = [{"question": EPSILON, "at_most": 2 * described + 2}]
     made = validate_with_imports(
         AssessmentsRequest, json.dumps(sent | {"policy": {"name": "gate", "rules": rules}}).encode()
@@ -161,8 +159,8 @@ def test_a_replaced_record_is_not_known_to_break_a_limit_by_microbatches() -> No
     assert ASSESSMENTS.response(made, NAME, ENGINE_VERSION).verdict == "undecided"
 
 
-def test_where_nothing_bounds_anything_no_limit_is_broken_either() -> None:
-    told = assessed(NOISY_SGD, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 1e-3})
+def test_without_bound_limit_is_undecided() -> None:
+    told = assess(NOISY_SGD, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 1e-3})
     assert told.decision is not None
     assert (told.verdict, told.decision.rulings[0].verdict) == ("undecided", "undecided")
 
@@ -175,17 +173,17 @@ def test_where_nothing_bounds_anything_no_limit_is_broken_either() -> None:
         (GAUSSIAN, "added or removed"),
     ],
 )
-def test_the_meaning_of_a_rule_names_the_neighbours_that_were_checked(run: dict[str, Any], neighbours: str) -> None:
+def test_meaning_of_rule_names_checked_relation(run: dict[str, Any], neighbours: str) -> None:
     rule = {"question": POWER, "at_most": 0.5, "threat_model": WORST_CASE}
-    told = assessed(run, {}, rule)
+    told = assess(run, {}, rule)
     assert told.decision is not None
     assert told.decision.rulings[0].meaning == f"{LIMIT}, against the worst case with a record {neighbours}."
 
 
-def test_two_requests_with_different_answers_never_share_a_digest() -> None:
+def test_requests_with_different_answers_have_different_digests() -> None:
     explicit = WORST_CASE | {"neighboring_relation": "add_or_remove_one"}
     rules = [{"question": POWER, "at_most": 0.5, "threat_model": each} for each in (WORST_CASE, explicit)]
-    usual, other = (assessed(NOISY_SGD, {}, rule).decision for rule in rules)
+    usual, other = (assess(NOISY_SGD, {}, rule).decision for rule in rules)
     assert usual is not None
     assert other is not None
     assert usual.rulings[0].answer != other.rulings[0].answer
@@ -194,32 +192,32 @@ def test_two_requests_with_different_answers_never_share_a_digest() -> None:
     assert ASSESSMENTS.response(again, NAME, ENGINE_VERSION).decision == usual
 
 
-def test_a_rule_with_an_attacker_of_its_own_protects_all_records_of_a_unit() -> None:
+def test_rule_with_own_attacker_protects_all_records_of_unit() -> None:
     several: dict[str, Any] = {"privacy_unit": "user", "records": 4}
     for relation in (None, "add_or_remove_one", "zero_out"):
         attacker = WORST_CASE | ({} if relation is None else {"neighboring_relation": relation})
         rule = {"question": POWER, "at_most": 0.1, "threat_model": attacker}
-        told = assessed(GAUSSIAN, several, rule)
+        told = assess(GAUSSIAN, several, rule)
         assert told.decision is not None
         assert told.verdict == "violated"
         assert "4 records together" in told.decision.rulings[0].meaning
     one = {"question": POWER, "at_most": 0.1, "threat_model": WORST_CASE | {"records": 1}}
-    assert assessed(GAUSSIAN, several, one).verdict == "met"
+    assert assess(GAUSSIAN, several, one).verdict == "met"
 
 
 @pytest.mark.parametrize(
     "attacker", [{"type": "glrt", "dimension": 50}, {"type": "practical", "epsilon_pmp": 0.1, "delta": 0.0}]
 )
-def test_a_theory_of_one_record_decides_nothing_about_several(attacker: dict[str, Any]) -> None:
+def test_one_record_theory_is_undecided_for_several_records(attacker: dict[str, Any]) -> None:
     question = {"type": "attack_accuracy", "prior": 0.5}
     rule = {"question": question, "at_most": 0.9, "threat_model": attacker}
-    assert assessed(GAUSSIAN, {}, rule).verdict == "met"
-    assert assessed(GAUSSIAN, {"privacy_unit": "user", "records": 4}, rule).verdict == "undecided"
+    assert assess(GAUSSIAN, {}, rule).verdict == "met"
+    assert assess(GAUSSIAN, {"privacy_unit": "user", "records": 4}, rule).verdict == "undecided"
 
 
-def test_a_batch_says_how_many_records_there_are_at_least() -> None:
+def test_batch_size_is_lower_bound_of_dataset_size() -> None:
     for delta, verdict in ((0.01, "undecided"), (1e-3, "met")):
         rule = {"question": {"type": "epsilon", "delta": delta}, "at_most": 9.0}
-        told = assessed(DPSGD, {"delta": delta, "batch_size": 256}, rule)
+        told = assess(DPSGD, {"delta": delta, "batch_size": 256}, rule)
         assert told.verdict == verdict
         assert ("delta_not_small" in effects(told)) == (verdict == "undecided")

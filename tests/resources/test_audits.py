@@ -1,4 +1,4 @@
-"""Audits as requests and responses: what is answered, and what the ways to send an audit have in common."""
+"""Audits as requests and responses: results, and properties shared by all ways to send an audit."""
 
 from __future__ import annotations
 
@@ -29,63 +29,63 @@ COUNTS: dict[str, Any] = {"true_positives": 180, "members": 1000, "false_positiv
 GDP = {"type": "gdp", "mu": 1.0}
 
 
-def counted(**changes: Any) -> AttackCountsResponse:
+def counts_audit(**changes: Any) -> AttackCountsResponse:
     request = AttackCountsRequest.model_validate_json(json.dumps(COUNTS | changes))
     return ATTACK_COUNTS.response(request, DIGEST, "any")
 
 
-def audited(body: bytes | dict[str, Any]) -> GlirAuditResponse:
+def glir_audit(body: bytes | dict[str, Any]) -> GlirAuditResponse:
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     return GLIR_AUDIT.response(GlirAuditRequest.model_validate_json(sent), DIGEST, "any")
 
 
-def uploaded(arrays: dict[str, Any]) -> GlirAuditResponse:
+def uploaded_audit(arrays: dict[str, Any]) -> GlirAuditResponse:
     return GLIR_AUDIT.response(read_glir_upload(archived(arrays)), DIGEST, "any")
 
 
-def test_what_is_proved_is_the_lower_end() -> None:
-    answer = counted(delta=1e-5)
+def test_proved_value_is_lower_bound() -> None:
+    answer = counts_audit(delta=1e-5)
     assert answer.gdp_mu["value"] == answer.gdp_mu["lower"] > 1
     assert [proved["delta"] for proved in answer.epsilons] == [0, 1e-5]
     assert all(proved["value"] == proved["lower"] > 2 for proved in answer.epsilons)
     assert answer.bound is answer.worst_case is answer.mechanism is None
 
 
-def test_verdicts_agree_with_the_mu_that_is_proved() -> None:
-    """Check that counts exceed the bound of mu-GDP exactly if they prove a larger mu."""
-    proved = counted().gdp_mu["lower"]
+def test_verdict_agrees_with_proved_mu() -> None:
+    """Counts exceed the bound of mu-GDP exactly if they prove a larger mu."""
+    proved = counts_audit().gdp_mu["lower"]
     for counts in ({}, {"true_positives": 820, "false_positives": 990}):
         for mu, verdict in ((proved * (1 - 1e-6), "above_the_bound"), (proved * (1 + 1e-6), "consistent")):
-            bound = counted(mechanism={"type": "gdp", "mu": mu}, **counts).bound
+            bound = counts_audit(mechanism={"type": "gdp", "mu": mu}, **counts).bound
             assert bound is not None
             assert bound.verdict == verdict
             assert bound.orientation == ("reversed" if counts else "as_given")
 
 
-def test_an_attack_above_the_bound_is_called_a_defect() -> None:
-    bound = counted(mechanism=GDP).bound
+def test_attack_above_the_bound_indicates_defect() -> None:
+    bound = counts_audit(mechanism=GDP).bound
     assert bound is not None
     assert (bound.verdict, bound.threat_model.type) == ("above_the_bound", "worst_case")
     assert bound.power_proved > (bound.power_bound["upper"] or math.inf)
     assert "a defect of the training or the accounting" in bound.notes[0]
 
 
-def test_a_relaxed_adversary_never_comes_alone() -> None:
+def test_relaxed_adversary_is_accompanied_by_worst_case() -> None:
     alone = {"type": "worst_case"}
     relaxed = {"type": "mixture", "components": [{"weight": 1.0, "threat_model": alone}]}
-    answer = counted(mechanism=GDP, threat_model=relaxed)
+    answer = counts_audit(mechanism=GDP, threat_model=relaxed)
     assert answer.bound is not None
     assert answer.worst_case is not None
     assert (answer.bound.conditional, answer.worst_case.conditional) == (True, False)
     assert answer.bound.verdict == answer.worst_case.verdict == "above_the_bound"
-    assert answer.worst_case == counted(mechanism=GDP, threat_model=alone).bound
+    assert answer.worst_case == counts_audit(mechanism=GDP, threat_model=alone).bound
 
 
-def test_a_perfect_and_a_useless_attack() -> None:
-    perfect = counted(true_positives=1000, false_positives=0)
+def test_perfect_and_useless_attack_have_extreme_bounds() -> None:
+    perfect = counts_audit(true_positives=1000, false_positives=0)
     assert (perfect.gdp_mu["upper"], perfect.epsilons[0]["upper"]) == (math.inf, math.inf)
     assert perfect.gdp_mu["lower"] > 4
-    useless = counted(true_positives=0, false_positives=0)
+    useless = counts_audit(true_positives=0, false_positives=0)
     assert (useless.gdp_mu["lower"], useless.epsilons[0]["lower"]) == (0, 0)
     assert "prove nothing" in useless.notes[0]
 
@@ -99,23 +99,23 @@ def test_a_perfect_and_a_useless_attack() -> None:
         ({"confidence": 1}, "confidence"),
     ],
 )
-def test_counts_out_of_range(changes: dict[str, Any], pointer: str) -> None:
+def test_counts_out_of_range_are_rejected(changes: dict[str, Any], pointer: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        counted(**changes)
+        counts_audit(**changes)
     assert [error["loc"] for error in caught.value.errors()] == [(pointer,)]
 
 
-def test_both_ways_to_send_gradients_give_one_answer() -> None:
+def test_json_and_archive_give_same_answer() -> None:
     for noise in (
         {},
         {"noise_std": np.array(0.1)},
         {"noise_std": np.array(0.1), "noise_covariance": np.array("gradient")},
     ):
         arrays = gradients() | noise
-        assert audited(encoded(arrays)) == uploaded(arrays)
+        assert glir_audit(encoded(arrays)) == uploaded_audit(arrays)
 
 
-def test_an_archive_is_named_by_its_bytes_and_parameters() -> None:
+def test_digest_of_archive_covers_bytes_and_parameters() -> None:
     body = archived(gradients())
     name = digest("any", "any", read_glir_upload(body))
     assert digest("any", "any", read_glir_upload(body)) == name
@@ -123,28 +123,28 @@ def test_an_archive_is_named_by_its_bytes_and_parameters() -> None:
     assert digest("any", "any", read_glir_upload(archived(gradients(), compressed=True))) != name
 
 
-def test_moments_in_place_of_a_background() -> None:
+def test_moments_replace_background() -> None:
     arrays = {name: array for name, array in gradients(steps=1).items() if "background" not in name}
     moments = {"steps.0.background_mean": np.zeros(3)}
     full = arrays | moments | {"steps.0.background_covariance": np.diag([1.0, 2.0, 3.0])}
     diagonal = arrays | moments | {"steps.0.background_variances": np.array([1.0, 2.0, 3.0])}
-    one, other = audited(encoded(full)), audited(encoded(diagonal))
+    one, other = glir_audit(encoded(full)), glir_audit(encoded(diagonal))
     assert one.log_likelihood_ratios == pytest.approx(other.log_likelihood_ratios)
     assert one.combined_p_values == pytest.approx(other.combined_p_values)
-    assert uploaded(full) == one
+    assert uploaded_audit(full) == one
 
 
 def test_gradients_are_clipped() -> None:
     arrays = gradients(steps=1)
-    free, clipped = audited(encoded(arrays)), audited(encoded(arrays | {"max_grad_norm": np.array(0.5)}))
+    free, clipped = glir_audit(encoded(arrays)), glir_audit(encoded(arrays | {"max_grad_norm": np.array(0.5)}))
     assert clipped.steps[0].susceptibilities != free.steps[0].susceptibilities
-    far = audited(encoded(arrays | {"max_grad_norm": np.array(1e9)}))
+    far = glir_audit(encoded(arrays | {"max_grad_norm": np.array(1e9)}))
     assert far.steps == free.steps
 
 
-def test_with_noise_and_clipping_the_worst_case_stands_beside() -> None:
+def test_worst_case_is_given_with_noise_and_clipping() -> None:
     arrays = gradients() | {"noise_std": np.array(0.5), "max_grad_norm": np.array(2.0)}
-    answer = audited(encoded(arrays))
+    answer = glir_audit(encoded(arrays))
     assert answer.roc is not None
     assert answer.roc.worst_case is not None
     mu = 2 * 2.0 * math.sqrt(2) / (20 * 0.5)
@@ -153,20 +153,20 @@ def test_with_noise_and_clipping_the_worst_case_stands_beside() -> None:
     expected = norm.cdf(norm.ppf(rates) + mu)
     assert answer.roc.worst_case["lower"] == pytest.approx(expected)
     for fewer in (gradients(), gradients() | {"noise_std": np.array(0.5)}):
-        without = audited(encoded(fewer)).roc
+        without = glir_audit(encoded(fewer)).roc
         assert without is not None
         assert without.worst_case is None
 
 
-def test_without_members_there_is_evidence_and_no_curve() -> None:
+def test_without_members_there_is_no_curve() -> None:
     arrays = gradients()
     del arrays["members"]
-    answer = audited(encoded(arrays))
+    answer = glir_audit(encoded(arrays))
     assert answer.roc is answer.p_value_uniformity is None
     assert answer.combined_p_values is not None
     assert len(answer.combined_p_values) == answer.queries == 8
     assert all(0 < value <= 1 for value in answer.combined_p_values)
-    one_class = audited(encoded(arrays | {"members": np.ones(8, dtype=bool)}))
+    one_class = glir_audit(encoded(arrays | {"members": np.ones(8, dtype=bool)}))
     assert one_class.roc is None
     assert any("needs members and non-members" in note for note in one_class.notes)
 
@@ -174,19 +174,19 @@ def test_without_members_there_is_evidence_and_no_curve() -> None:
 @pytest.mark.parametrize("noise", [{}, {"noise_std": 0.1}, {"noise_std": 0.1, "noise_covariance": "gradient"}])
 def test_simulated_gradients_agree_with_theory(noise: dict[str, Any]) -> None:
     sent = {"batch_size": 30, "simulate": {"dimension": 20, "queries": 4000, "steps": 2}, "confidence": 0.999, **noise}
-    answer = audited(sent)
+    answer = glir_audit(sent)
     assert answer.roc is not None
     assert answer.p_value_uniformity is not None
     assert answer.roc.verdict == "consistent"
     assert answer.roc.theory["dimension"] == 40
     assert answer.p_value_uniformity.distance < answer.p_value_uniformity.critical_value
     assert {assumption.holds for assumption in answer.assumptions} == {"yes"}
-    assert audited(sent) == answer
-    assert audited(sent | {"seed": 1}) != answer
+    assert glir_audit(sent) == answer
+    assert glir_audit(sent | {"seed": 1}) != answer
 
 
-def test_a_leak_is_above_the_bound() -> None:
-    """Check a batch of 100 that claims to be one of 2000."""
+def test_leak_is_above_the_bound() -> None:
+    """A batch of 100 is declared as a batch of 2000."""
     generator = np.random.Generator(np.random.PCG64(5))
     queries = generator.standard_normal((200, 200))
     step = {
@@ -196,42 +196,42 @@ def test_a_leak_is_above_the_bound() -> None:
         "background_variances": [1.0] * 200,
     }
     sent = {"steps": [step], "members": [True] * 100 + [False] * 100}
-    told_the_truth = audited({"batch_size": 100, **sent})
+    told_the_truth = glir_audit({"batch_size": 100, **sent})
     assert told_the_truth.roc is not None
     assert told_the_truth.roc.verdict == "consistent"
-    answer = audited({"batch_size": 2000, **sent})
+    answer = glir_audit({"batch_size": 2000, **sent})
     assert answer.roc is not None
     assert answer.roc.verdict == "above_the_bound"
 
 
-def test_long_columns_are_left_out() -> None:
-    answer = audited({"batch_size": 5, "simulate": {"dimension": 1, "queries": 10_002}})
+def test_long_columns_are_omitted_with_note() -> None:
+    answer = glir_audit({"batch_size": 5, "simulate": {"dimension": 1, "queries": 10_002}})
     assert answer.combined_p_values is answer.steps[0].p_values is None
     assert any("omitted" in note for note in answer.notes)
 
 
-def test_a_singular_covariance_points_to_the_background() -> None:
+def test_singular_covariance_points_to_background() -> None:
     arrays = gradients()
     arrays["steps.0.background_gradients"][:, 1] = 5.0
     for shrinkage in (0.0, 0.5):
         with pytest.raises(OutOfDomain, match="nonsingular") as caught:
-            audited(encoded(arrays | {"shrinkage": np.array(shrinkage)}))
+            glir_audit(encoded(arrays | {"shrinkage": np.array(shrinkage)}))
         assert caught.value.pointer == "/steps/0/background_gradients"
         assert "constant" in caught.value.remedy
 
 
-def test_a_query_in_the_background_is_pointed_to() -> None:
+def test_query_in_background_is_rejected_with_pointer() -> None:
     arrays = gradients()
     arrays["steps.1.query_gradients"][3] = arrays["steps.1.background_gradients"][7]
-    for answer in (lambda: audited(encoded(arrays)), lambda: uploaded(arrays)):
+    for answer in (lambda: glir_audit(encoded(arrays)), lambda: uploaded_audit(arrays)):
         with pytest.raises(OutOfDomain, match="outside the background") as caught:
             answer()
         assert caught.value.pointer == "/steps/1/query_gradients/3"
         assert "neither in the batch" in caught.value.remedy
 
 
-def test_the_law_is_exact_through_both_ways_of_sending() -> None:
-    """Check 100 background gradients in 20 dimensions: with an estimated law, nominal 1 % was 6.5 %."""
+def test_p_values_are_exact_for_json_and_archive() -> None:
+    """100 background gradients in 20 dimensions. With an estimated law, nominal 1 % was 6.5 %."""
     p_values: list[float] = []
     for trial in range(400):
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([20261206, trial])))
@@ -241,16 +241,16 @@ def test_the_law_is_exact_through_both_ways_of_sending() -> None:
             "steps.0.query_gradients": random.standard_normal((1, 20)),
             "steps.0.background_gradients": random.standard_normal((100, 20)),
         }
-        answer = uploaded(arrays) if trial % 2 else audited(encoded(arrays))
+        answer = uploaded_audit(arrays) if trial % 2 else glir_audit(encoded(arrays))
         p_values += answer.combined_p_values or ()
     distance, critical = distance_from_uniform(np.array(p_values))
     assert distance < critical
     assert binomtest(sum(p <= 0.01 for p in p_values), 400, 0.01).pvalue > 1e-4
 
 
-def test_assumptions_say_what_the_law_rests_on() -> None:
+def test_assumptions_depend_on_law() -> None:
     def codes(arrays: dict[str, Any]) -> set[str]:
-        return {assumption.code for assumption in uploaded(arrays).assumptions}
+        return {assumption.code for assumption in uploaded_audit(arrays).assumptions}
 
     laws = {"gradient_law_known", "background_is_disjoint"}
     arrays = gradients()
@@ -258,7 +258,10 @@ def test_assumptions_say_what_the_law_rests_on() -> None:
     known = {name: array for name, array in arrays.items() if name != "steps.1.background_gradients"}
     known |= {"steps.1.background_mean": np.zeros(3), "steps.1.background_variances": np.ones(3)}
     assert codes(known) & laws == laws
-    for answer in (lambda: uploaded(known | {"shrinkage": np.array(0.1)}), lambda: audited(as_json(known) | SHRUNK)):
+    for answer in (
+        lambda: uploaded_audit(known | {"shrinkage": np.array(0.1)}),
+        lambda: glir_audit(as_json(known) | SHRUNK),
+    ):
         with pytest.raises((ArchiveError, ValidationError), match="counts as known"):
             answer()
 
@@ -287,9 +290,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("change", "pointer"), BAD.values(), ids=BAD)
-def test_wrong_arrays_are_pointed_to(change: dict[str, Any], pointer: str) -> None:
+def test_bad_array_is_rejected_with_pointer(change: dict[str, Any], pointer: str) -> None:
     with pytest.raises(ArchiveError) as caught:
-        uploaded(gradients() | change)
+        uploaded_audit(gradients() | change)
     assert caught.value.pointer == pointer
     assert caught.value.sentence.endswith(".")
 
@@ -303,13 +306,13 @@ def test_wrong_arrays_are_pointed_to(change: dict[str, Any], pointer: str) -> No
         {"shrinkage": np.array(2)},
     ],
 )
-def test_parameters_of_an_archive_are_checked_like_those_of_json(change: dict[str, Any]) -> None:
+def test_parameters_of_archive_are_checked_like_json(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError) as caught:
         read_glir_upload(archived(gradients() | change))
     assert [error["loc"] for error in caught.value.errors()] == [(next(iter(change)),)]
 
 
-def test_prices_grow_with_the_work_and_allocate_nothing() -> None:
+def test_cost_grows_with_work_and_allocates_nothing() -> None:
     def price(**fields: Any) -> int:
         return GLIR_AUDIT.quote(GlirAuditRequest.model_validate({"batch_size": 9, **fields})).cost
 
@@ -327,7 +330,7 @@ def _tuples(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("noise_multiplier", "queries", "dimension"), [(6.0, 70, 1), (3.5, 50, 50)])
-def test_the_glrt_adversary_stays_within_its_curve(noise_multiplier: float, queries: int, dimension: int) -> None:
+def test_simulated_glrt_adversary_stays_within_its_curve(noise_multiplier: float, queries: int, dimension: int) -> None:
     request = GlrtAuditRequest(
         noise_multiplier=noise_multiplier, queries=queries, dimension=dimension, trials=5_000, confidence=0.999
     )

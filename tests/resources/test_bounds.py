@@ -1,4 +1,4 @@
-"""Bounds: the safe end is the value, published values lie inside, errors name the part of the request to blame."""
+"""Bounds: the value is the conservative bound, published values lie inside, errors point to the part of the request."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_number_question_is_listed() -> None:
 
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE, PURE, SAMPLED, HUNDRED_STEPS], ids=lambda spec: spec["type"])
 @pytest.mark.parametrize(("question", "safe_end"), EVERY_NUMBER_QUESTION, ids=lambda case: str(case)[9:60])
-def test_the_value_is_the_safe_end(mechanism: dict[str, Any], question: dict[str, Any], safe_end: str) -> None:
+def test_value_is_conservative_bound(mechanism: dict[str, Any], question: dict[str, Any], safe_end: str) -> None:
     answer = number(mechanism, question)
     assert answer.value == getattr(answer, safe_end)
     lower, upper = answer_bounds(answer)
@@ -78,7 +78,7 @@ def test_the_value_is_the_safe_end(mechanism: dict[str, Any], question: dict[str
 
 
 E = math.e
-# (mechanism, question, published or elementary value, its absolute tolerance, where it comes from)
+# (mechanism, question, published or elementary value, its absolute tolerance, source)
 PUBLISHED: list[tuple[dict[str, Any], dict[str, Any], float, float, str]] = [
     (GAUSSIAN, {"type": "advantage"}, 0.382924922548026, 1e-15, "2 Phi(1/2) - 1, normal tables"),
     (HUNDRED_STEPS, {"type": "epsilon", "delta": 1e-5}, 4.3771780957, 1e-10, "peers, case G1"),
@@ -112,7 +112,7 @@ PUBLISHED: list[tuple[dict[str, Any], dict[str, Any], float, float, str]] = [
 
 
 @pytest.mark.parametrize(("mechanism", "question", "value", "tolerance", "source"), PUBLISHED)
-def test_published_values_lie_inside(
+def test_enclosures_contain_published_values(
     mechanism: dict[str, Any], question: dict[str, Any], value: float, tolerance: float, source: str
 ) -> None:
     lower, upper = answer_bounds(number(mechanism, question))
@@ -129,7 +129,7 @@ def test_infinite_answers_are_exactly_infinite() -> None:
     assert b'"value":"Infinity"' in compute(GAUSSIAN, {"type": "epsilon", "delta": 0}).json_bytes()
 
 
-def test_numbers_too_small_for_a_double_come_as_logarithms() -> None:
+def test_numbers_below_doubles_have_logarithms() -> None:
     answer = number(GAUSSIAN, {"type": "delta", "epsilon": 100.0})
     with mpmath.workdps(2000):  # delta = Phi(1/2 - 100) - e^100 Phi(-1/2 - 100)
         epsilon = mpmath.mpf(100)
@@ -148,7 +148,7 @@ def test_plain_numbers_have_no_logarithms() -> None:
     assert number(PURE, {"type": "delta", "epsilon": 1.0}).value_log10 is None
 
 
-def test_the_curve_has_both_sides_at_every_rate() -> None:
+def test_curve_has_power_and_type_two_error_at_every_rate() -> None:
     rates = [0.0, 1e-12, 0.001, 0.5, 1.0]
     [answer] = compute(HUNDRED_STEPS, {"type": "trade_off", "false_positive_rates": rates}).answers
     assert isinstance(answer, TradeOffAnswer)
@@ -165,7 +165,7 @@ def test_the_curve_has_both_sides_at_every_rate() -> None:
     assert lower - 1e-16 <= 1.82984684056566e-2 <= upper + 1e-16
 
 
-def test_gdp_mu_of_a_gaussian_is_its_mu() -> None:
+def test_gdp_mu_of_gaussian_is_its_mu() -> None:
     [answer] = compute(HUNDRED_STEPS, {"type": "gdp_mu"}).answers
     assert isinstance(answer, GdpMuAnswer)
     lower, upper = answer_bounds(answer)
@@ -175,7 +175,7 @@ def test_gdp_mu_of_a_gaussian_is_its_mu() -> None:
     assert answer.tolerance_met
 
 
-def test_mu_of_a_range_is_as_precise_as_it_is_narrow_though_nothing_bounds_mu_of_the_whole_curve() -> None:
+def test_tolerance_of_ranged_mu_ignores_unbounded_global_mu() -> None:
     ranged, whole, wide = compute(
         {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3},
         {"type": "gdp_mu", "false_positive_rate_min": 1e-2, "type_two_error_min": 1e-2},
@@ -191,7 +191,7 @@ def test_mu_of_a_range_is_as_precise_as_it_is_narrow_though_nothing_bounds_mu_of
         assert answer.tolerance_met == (answer.lower == answer.upper)
 
 
-def test_directions_of_a_sampled_mechanism_differ_and_both_is_the_worse() -> None:
+def test_directions_of_sampled_mechanism_differ_and_both_is_worse() -> None:
     for question in ({"type": "delta", "epsilon": 0.5}, {"type": "epsilon", "delta": 1e-3}):
         add, remove, both = (
             number(SAMPLED, {**question, "direction": direction}) for direction in ("add", "remove", "both")
@@ -216,7 +216,7 @@ def test_candidates_and_prior_probabilities_are_baselines() -> None:
 
 
 @pytest.mark.parametrize("candidates", [1, 3, 10, 49, 10**15 - 1])
-def test_one_in_n_is_enclosed_though_it_is_no_double(candidates: int) -> None:
+def test_baseline_of_one_in_n_is_enclosed(candidates: int) -> None:
     answer = number(GAUSSIAN, {"type": "reconstruction", "candidates": candidates})
     with mpmath.workdps(60):  # gamma = Phi(Phi^-1(1/n) + mu)
         rate = mpmath.mpf(1) / candidates
@@ -226,7 +226,7 @@ def test_one_in_n_is_enclosed_though_it_is_no_double(candidates: int) -> None:
     assert answer.tolerance_met
 
 
-def test_the_tolerance_decides_only_what_is_said_about_it() -> None:
+def test_tolerance_changes_only_tolerance_met() -> None:
     strict = number(HUNDRED_STEPS, {"type": "epsilon", "delta": 1e-5}, relative_tolerance=1e-16)
     lax = number(HUNDRED_STEPS, {"type": "epsilon", "delta": 1e-5}, relative_tolerance=1)
     assert not strict.tolerance_met
@@ -238,7 +238,7 @@ def test_the_tolerance_decides_only_what_is_said_about_it() -> None:
     assert not curve.tolerance_met
 
 
-def test_an_answer_does_not_depend_on_the_questions_beside_it() -> None:
+def test_answer_does_not_depend_on_other_questions() -> None:
     questions = [question for question, _ in EVERY_NUMBER_QUESTION]
     together = compute(SAMPLED, *questions)
     assert [answer.question for answer in together.answers] == list(request(SAMPLED, *questions).questions)
@@ -247,7 +247,7 @@ def test_an_answer_does_not_depend_on_the_questions_beside_it() -> None:
     assert compute(SAMPLED, *questions).json_bytes() == together.json_bytes()
 
 
-def test_the_response_repeats_the_request_and_its_names() -> None:
+def test_response_echoes_canonical_request() -> None:
     response = compute({"type": "dpsgd", "sigma": 1.0, "q": 1.0, "num_steps": 4}, {"type": "advantage"})
     assert response.digest == DIGEST
     assert response.engine_version == "2026.01.01"
@@ -276,7 +276,7 @@ def test_the_response_repeats_the_request_and_its_names() -> None:
         ),
     ],
 )
-def test_hazards_and_assumptions(mechanism: dict[str, Any], codes: set[str]) -> None:
+def test_hazards_and_assumptions_depend_on_mechanism(mechanism: dict[str, Any], codes: set[str]) -> None:
     response = compute(mechanism, {"type": "advantage"})
     assert {hazard.code for hazard in response.hazards} == codes
     assert response.assumptions
@@ -300,7 +300,7 @@ def test_hazards_and_assumptions(mechanism: dict[str, Any], codes: set[str]) -> 
         ),
     ],
 )
-def test_what_is_not_supported_names_its_place_and_what_is(
+def test_unsupported_combination_has_pointer_and_alternatives(
     mechanism: dict[str, Any], more: dict[str, Any], pointer: str
 ) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
@@ -309,7 +309,7 @@ def test_what_is_not_supported_names_its_place_and_what_is(
     assert caught.value.supported
 
 
-def test_errors_of_a_question_point_to_it() -> None:
+def test_error_of_question_points_to_it() -> None:
     def outside(curve: object, question: object) -> None:
         raise UnsupportedCombination("question", "this", "no theorem covers it.", ("that",))
 
@@ -329,7 +329,7 @@ def test_errors_of_a_question_point_to_it() -> None:
     ("name", "kind", "pointer"),
     [("delta", OutOfDomain, "/questions/0"), ("epsilons", NumericalFailure, ""), ("prior", NumericalFailure, "")],
 )
-def test_values_that_the_client_did_not_send_are_not_its_fault(
+def test_error_in_internal_value_is_no_client_error(
     name: str, kind: type[PrivacyComputationError], pointer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def outside(curve: object, question: object) -> None:
@@ -344,19 +344,19 @@ def test_values_that_the_client_did_not_send_are_not_its_fault(
     assert caught.value.pointer == pointer
 
 
-def test_replace_one_halves_the_noise() -> None:
+def test_replace_one_equals_half_the_noise() -> None:
     relation = {"threat_model": {"type": "worst_case", "neighboring_relation": "replace_one"}}
     question = {"type": "epsilon", "delta": 1e-5}
     twice = number({"type": "gaussian", "noise_multiplier": 2.0}, question, **relation)
     assert (twice.lower, twice.upper) == (number(GAUSSIAN, question).lower, number(GAUSSIAN, question).upper)
 
 
-def test_the_function_can_be_named_to_another_process() -> None:
+def test_functions_can_be_imported_by_name() -> None:
     for function in (BOUNDS.function, BOUNDS.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function
 
 
-def test_the_price_is_known_without_doing_the_work() -> None:
+def test_cost_is_estimated_without_computation() -> None:
     run = {"type": "dpsgd", "sigma": 20.0, "q": 1e-3, "steps": 10**12}
     cheap = BOUNDS.quote(request(GAUSSIAN, {"type": "advantage"})).cost
     dear = BOUNDS.quote(request(run, {"type": "advantage"})).cost
@@ -365,8 +365,8 @@ def test_the_price_is_known_without_doing_the_work() -> None:
     assert isinstance(dearer, int)
 
 
-def test_the_worst_of_two_directions_costs_more_than_one() -> None:
-    """Check that both directions count, unless they share one curve."""
+def test_both_directions_cost_more_than_one() -> None:
+    """Both directions count, unless they share one curve."""
     run = {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "steps": 1000}
     full = {"type": "dpsgd", "sigma": 1.0, "q": 1.0, "steps": 1000}
     for question in (
@@ -379,7 +379,7 @@ def test_the_worst_of_two_directions_costs_more_than_one() -> None:
         assert BOUNDS.quote(request(full, both)).cost == BOUNDS.quote(request(full, add)).cost
 
 
-def test_equal_questions_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_questions_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     module, read = importlib.import_module("service.resources.rounds"), list[str]()
     original = module.evaluate_question
 

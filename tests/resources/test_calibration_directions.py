@@ -1,4 +1,4 @@
-"""Which way a free number has to go: every number of the contract has a theorem, or says that it has none."""
+"""Direction of a free number: every number of the contract has a theorem, or is listed without one."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def numbers_of(union: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("what", numbers_of(MechanismSpec), ids="-".join)
-def test_every_number_of_a_mechanism_has_a_theorem_or_none(what: tuple[str, str]) -> None:
+def test_every_number_of_mechanism_has_theorem_or_is_exempt(what: tuple[str, str]) -> None:
     assert (what in monotone.MECHANISMS) != (what in WITHOUT_THEOREM), "edit service/privacy/calibration/monotone.py"
 
 
 @pytest.mark.parametrize("what", numbers_of(QuestionSpec), ids="-".join)
-def test_every_number_of_a_question_has_a_theorem_or_none(what: tuple[str, str]) -> None:
+def test_every_number_of_question_has_theorem_or_is_exempt(what: tuple[str, str]) -> None:
     kind, field = what
     reads = ("power", "type_two_error") if kind == "trade_off" else (kind,)
     for read in reads:
@@ -61,7 +61,7 @@ def test_every_number_of_a_question_has_a_theorem_or_none(what: tuple[str, str])
 
 
 def varied(random: np.random.Generator, kind: str, field: str) -> list[dict[str, Any]]:
-    """Return the question with a smaller and a larger number in one of its fields."""
+    """Draw the question with a smaller and a larger number in one of its fields."""
     question = {"type": kind, **QUESTIONS[kind](random)}
     if field == "candidates":
         del question["baseline_success"]
@@ -76,7 +76,7 @@ def varied(random: np.random.Generator, kind: str, field: str) -> list[dict[str,
 @pytest.mark.parametrize(
     "what", [what for what in numbers_of(QuestionSpec) if what not in WITHOUT_THEOREM], ids="-".join
 )
-def test_answers_move_with_their_questions_as_the_theorem_says(what: tuple[str, str]) -> None:
+def test_answers_move_with_question_in_direction_of_theorem(what: tuple[str, str]) -> None:
     kind, field = what
     decided = 0
     for index in range(PAIRS):
@@ -103,7 +103,7 @@ def calibration(*targets: dict[str, Any]) -> CalibrationsRequest:
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_answers_move_with_privacy_as_they_are_said_to(kind: str) -> None:
+def test_answers_move_with_privacy_in_stated_direction(kind: str) -> None:
     for index in range(PAIRS):
         random = np.random.default_rng([6, index, *kind.encode()])
         question = {"type": kind, **QUESTIONS[kind](random)}
@@ -142,7 +142,7 @@ GLRT: dict[str, Any] = {"type": "glrt", "dimension": 30}
         ("/targets/0/threat_model/records", [EPSILON | {"threat_model": {"type": "worst_case"}}], (-1,), -1, (0,)),
     ],
 )
-def test_where_a_number_has_to_go(
+def test_directions_of_free_number_are_known(
     free: str, targets: list[dict[str, Any]], needs: tuple[int, ...], private: int, group: tuple[int, ...]
 ) -> None:
     body = {"mechanism": RUN, "free": free, "targets": targets}
@@ -151,7 +151,7 @@ def test_where_a_number_has_to_go(
     assert known.theorem
 
 
-def test_relaxed_attackers_have_an_expected_way_and_no_theorem() -> None:
+def test_relaxed_attackers_have_expected_direction_and_no_theorem() -> None:
     body = {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
         "threat_model": GLRT,

@@ -1,4 +1,4 @@
-"""Statuses and sides of calibrations say what is proved: held against `/v1/bounds` at numbers drawn from the range."""
+"""Statuses and sides of calibrations, checked by `/v1/bounds` at numbers drawn from the range."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(random: Generator) -> Spec:
 
 
 def epochs(random: Generator) -> Spec:
-    """Return a run of few steps, where their rounding matters."""
+    """Draw a run of few steps, where their rounding matters."""
     size = int(log_uniform(random, 200, 20_000))
     return {
         "type": "dpsgd",
@@ -80,12 +80,12 @@ FREE: Final[dict[str, tuple[Callable[[Generator], Spec], str, tuple[float, float
     "shuffled data": (shuffled, "/mechanism/dataset_size", (100, 100_000)),
     "shuffled epochs": (shuffled, "/mechanism/epochs", (0.5, 20.0)),
 }
-"""A mechanism, the free number, and the range that is searched."""
+"""A mechanism, the free number, and the searched range."""
 ROUNDED: Final = ("batch of epochs", "data of epochs", "rate of epochs", "batch without replacement")
 
 
 def drawn(random: Generator, name: str) -> Spec:
-    """Return a calibration whose limits are near the start of the run, or random and contradictory."""
+    """Draw a calibration whose limits are near the start of the run, or random and contradictory."""
     mechanism, free, (low, high) = FREE[name]
     body: Spec = {"mechanism": mechanism(random), "free": free, "relative_tolerance": 1e-4}
     body |= {"threat_model": {"type": "worst_case", "records": 1}} if name == "records" else {}
@@ -99,8 +99,8 @@ def drawn(random: Generator, name: str) -> Spec:
 
 
 def sampled(random: Generator, body: Spec, low: float, high: float) -> list[float]:
-    """Return numbers of the range that fit the request, near and far from the first endpoint."""
-    whole = isinstance(looked_up(body), int)
+    """Draw numbers of the range that fit the request, near and far from the first endpoint."""
+    whole = isinstance(value_at_pointer(body), int)
     found: list[float] = []
     for _ in range(SAMPLES):
         number = log_uniform(random, max(low, 1e-9), high) if high > low else low
@@ -113,7 +113,7 @@ def sampled(random: Generator, body: Spec, low: float, high: float) -> list[floa
     return found
 
 
-def looked_up(body: Spec) -> Any:
+def value_at_pointer(body: Spec) -> Any:
     found: Any = body
     for step in body["free"][1:].split("/"):
         found = found[int(step)] if isinstance(found, list) else found[step]
@@ -132,7 +132,7 @@ def one_fails(body: Spec, number: float) -> bool:
 
 @pytest.mark.parametrize("index", [0, thorough(1)])
 @pytest.mark.parametrize("name", FREE)
-def test_what_a_calibration_states_holds_by_bounds(name: str, index: int) -> None:
+def test_statements_of_calibration_hold_by_bounds(name: str, index: int) -> None:
     random = np.random.default_rng([SEED, index, *name.encode()])
     body = drawn(random, name)
     low, high = FREE[name][2]
@@ -154,8 +154,8 @@ def test_what_a_calibration_states_holds_by_bounds(name: str, index: int) -> Non
 
 
 @pytest.mark.parametrize("index", [0, 1, thorough(2), thorough(3)])
-def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index: int) -> None:
-    """Check the smallest batch of the next two numbers of steps: it fails. Non-divisors do not end the search."""
+def test_calibrated_batch_is_best_of_neighbouring_plateaus(index: int) -> None:
+    """The smallest batch of the next two numbers of steps fails. Non-divisors do not end the search."""
     random = np.random.default_rng([SEED, index])
     size = int(random.integers(300, 3000))
     mechanism = epochs(random) | {"dataset_size": size, "batch_size": size // 7, "epochs": 1}
@@ -178,8 +178,8 @@ def test_the_batch_of_a_calibration_is_the_best_of_the_plateaus_around_it(index:
         assert not all_meet(body, answer["value"] + 1)
 
 
-def test_a_batch_may_fail_below_the_value() -> None:
-    """Check that the largest batches of an epoch in five steps fail, and the smallest of four steps meet the target."""
+def test_smaller_batch_may_fail() -> None:
+    """The largest batches of an epoch in five steps fail, and the smallest of four steps meet the target."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 100, "dataset_size": 1000, "epochs": 1}
     targets = [{"question": EPSILON, "at_most": 4.4}]
     answer = calibrated({"mechanism": mechanism, "free": "/mechanism/batch_size", "targets": targets})
@@ -241,7 +241,7 @@ FIXED: Final[dict[str, tuple[Spec, int]]] = {
         1,
     ),
 }
-"""A calibration, and the index of the target that is added, whose answer does not depend on the free number."""
+"""A calibration, and the index of the additional target, whose answer does not depend on the free number."""
 
 
 def with_fixed(name: str, limit: float) -> Spec:
@@ -254,7 +254,7 @@ def with_fixed(name: str, limit: float) -> Spec:
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_a_target_that_does_not_depend_on_the_number_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_target_independent_of_number_is_evaluated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
     read = Evaluator._read
 
@@ -272,7 +272,7 @@ def test_a_target_that_does_not_depend_on_the_number_is_read_once(name: str, mon
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_a_target_that_fails_at_every_number_is_infeasible_at_the_first_look(name: str) -> None:
+def test_constant_failing_target_is_infeasible_at_first_evaluation(name: str) -> None:
     body = with_fixed(name, 1e-3)
     answer = calibrated(body)
     assert (answer["status"], answer["readings"]) == ("infeasible", 1)
@@ -281,8 +281,8 @@ def test_a_target_that_fails_at_every_number_is_infeasible_at_the_first_look(nam
     assert fails(body["targets"][1], bounds_of_target(body, 1))
 
 
-def test_a_target_at_its_limit_leaves_the_search_undecided() -> None:
-    """Check a limit between the two theorems on shuffled batches, which no delta of the other target changes."""
+def test_constant_target_at_its_limit_is_undecided() -> None:
+    """The limit lies between the two theorems on shuffled batches, and no delta of the other target changes that."""
     name = "the question of another target"
     ends = bounds_of_target(with_fixed(name, 0.5), 1)
     answer = calibrated(with_fixed(name, 0.5 * (ends["lower"] + ends["upper"])))
@@ -294,9 +294,7 @@ def test_a_target_at_its_limit_leaves_the_search_undecided() -> None:
 
 @pytest.mark.parametrize("work", [1, 3_000, 30_000])
 @pytest.mark.parametrize("name", ["noise", "steps", "rate"])
-def test_a_search_without_work_states_nothing_that_does_not_hold(
-    name: str, work: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_with_little_work_states_only_facts(name: str, work: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng([SEED, work, *name.encode()])
     monkeypatch.setattr(evaluator, "MOST_WORK", work)
     body = drawn(random, name)

@@ -1,4 +1,4 @@
-"""Calibrations: the value meets every target and its neighbour fails one. Other outcomes carry another status."""
+"""Calibrations: the value meets every target and its neighbour fails one. Other outcomes have other statuses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def body(mechanism: Spec = GAUSSIAN, *targets: Spec, free: str = NOISE, **more: 
 
 @pytest.mark.parametrize("index", range(COUNT))
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_who_calibrates_and_asks_is_told_the_target(kind: str, index: int) -> None:
+def test_calibration_round_trips_to_target(kind: str, index: int) -> None:
     found = case(kind, SEED, index, rare=0.0)
     assert wrong(found, calibrated(found.body)) == ""
 
@@ -65,8 +65,8 @@ def test_integers_are_exact(name: str, index: int) -> None:
     assert isinstance(answer["value"], int)
 
 
-def test_the_failing_request_of_riskcal_is_certified() -> None:
-    """Check a request that riskcal answered with 0.42436, where the power is 399 times the target."""
+def test_request_that_riskcal_misses_is_certified() -> None:
+    """riskcal answered 0.42436, where the power is 399 times the target."""
     target = {"question": {"type": "trade_off", "false_positive_rates": [1e-6]}, "at_most": 1e-4}
     sent = body(RUN, target)
     answer = calibrated(sent)
@@ -75,7 +75,7 @@ def test_the_failing_request_of_riskcal_is_certified() -> None:
     assert bounds_of_target(with_number(sent, 0.42436))["lower"] > 390e-4
 
 
-def test_the_answer_says_all_of_it() -> None:
+def test_response_describes_calibrated_run() -> None:
     sent = body(RUN, GAMMA, EPSILON | {"at_most": 20.0})
     answer = calibrated(sent)
     value, witness = answer["value"], answer["witness"]
@@ -92,7 +92,7 @@ def test_the_answer_says_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("threat_model", [{"type": "worst_case"}, {"type": "glrt", "dimension": 30}])
-def test_answers_are_those_of_bounds(threat_model: Spec) -> None:
+def test_target_answers_equal_those_of_bounds(threat_model: Spec) -> None:
     sent = body(GAUSSIAN, EPSILON, ADVANTAGE | {"at_most": 0.9}, threat_model=threat_model)
     answer = calibrated(sent)
     questions = {
@@ -110,7 +110,7 @@ def test_answers_are_those_of_bounds(threat_model: Spec) -> None:
     assert [each["answer"] for each in answer["worst_cases"]] == beside
 
 
-def test_every_spelling_of_a_pointer_and_a_field_means_the_same() -> None:
+def test_aliases_of_pointers_and_fields_are_equivalent() -> None:
     theirs = {
         "mechanism": {"type": "dpsgd", "sigma": 1.0, "q": 0.01, "num_steps": 1000},
         "free": "/mechanism/sigma",
@@ -123,12 +123,12 @@ def test_every_spelling_of_a_pointer_and_a_field_means_the_same() -> None:
     assert request.free == "/mechanism/mechanism/noise_multiplier"
 
 
-def test_what_stands_in_the_place_is_only_a_start() -> None:
+def test_initial_value_is_only_a_start() -> None:
     values = [calibrated(body(RUN | {"noise_multiplier": start}, GAMMA))["value"] for start in (0.5, 0.7534, 8.0)]
     assert max(values) / min(values) - 1 <= 1e-6
 
 
-def test_where_no_number_meets_a_target_the_nearest_is_told() -> None:
+def test_infeasible_calibration_returns_nearest_number() -> None:
     answer = calibrated(body(GAUSSIAN, EPSILON, bounds={"to": 2.0}))
     assert (answer["status"], answer["value"], answer["tolerance_met"]) == ("infeasible", 2.0, True)
     assert answer["witness"]["value"] == 2.0
@@ -139,7 +139,7 @@ def test_where_no_number_meets_a_target_the_nearest_is_told() -> None:
     assert answer["no_witness"]["reason"] == NOT_FOR_SURE
 
 
-def test_where_every_number_meets_the_targets_the_least_private_is_told() -> None:
+def test_trivially_met_calibration_returns_least_private_number() -> None:
     for limits, value in (({}, 1e-4), ({"from": 0.3}, 0.3)):
         answer = calibrated(body(GAUSSIAN, ADVANTAGE | {"at_most": 1.0}, bounds=limits or None))
         assert (answer["status"], answer["value"], answer["witness"]) == ("trivially_met", value, None)
@@ -147,7 +147,7 @@ def test_where_every_number_meets_the_targets_the_least_private_is_told() -> Non
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_limit_beyond_all_answers_is_not_searched_for(seed: int) -> None:
+def test_limit_beyond_all_answers_needs_no_search(seed: int) -> None:
     random = np.random.default_rng(seed)
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 10 ** random.uniform(-3, -1), "steps": 1000}
     rate = 10 ** random.uniform(-6, -1)
@@ -161,8 +161,8 @@ def test_a_limit_beyond_all_answers_is_not_searched_for(seed: int) -> None:
     assert (told["status"], told["value"], told["readings"]) == ("trivially_met", 1, 1)
 
 
-def test_targets_on_both_sides() -> None:
-    """Check one limit that needs more noise and one that needs less: both are met, or the answer excludes that."""
+def test_opposite_targets_are_met_or_infeasible() -> None:
+    """One limit needs more noise and one needs less: the result meets both or is infeasible."""
     for least, status in ((0.05, "met"), (0.5, "infeasible")):
         answer = calibrated(body(GAUSSIAN, EPSILON, ADVANTAGE | {"at_least": least}))
         assert answer["status"] == status
@@ -177,7 +177,7 @@ def test_targets_on_both_sides() -> None:
 BRACKET: Spec = {"type": "pure_dp", "epsilon": 1.0}
 
 
-def test_brackets_calibrate_to_their_upper_ends() -> None:
+def test_brackets_calibrate_to_their_upper_bounds() -> None:
     group = {"threat_model": {"type": "worst_case", "records": 3}}
     sent = body(BRACKET, EPSILON | {"at_most": 2.0}, free="/mechanism/epsilon", **group)
     answer = calibrated(sent)
@@ -194,7 +194,7 @@ def test_brackets_calibrate_to_their_upper_ends() -> None:
     assert fails(target, bounds_of_target(with_number(sent, failing["value"])))
 
 
-def test_an_epoch_in_parts_of_batches_is_a_bracket_too() -> None:
+def test_shuffled_epoch_with_whole_batches_is_calibrated_as_bracket() -> None:
     run = {"type": "dpsgd", "noise_multiplier": 4.0, "batch_size": 500, "dataset_size": 1000, "epochs": 1}
     sent = body(run | {"sampling": "shuffled"}, ADVANTAGE | {"at_most": 0.1}, relative_tolerance=1e-3)
     answer = calibrated(sent)
@@ -202,10 +202,10 @@ def test_an_epoch_in_parts_of_batches_is_a_bracket_too() -> None:
     assert answer["no_witness"]["fails"] is not None
 
 
-def test_derived_numbers_follow_the_free_one() -> None:
-    """Check that rates follow sizes and steps follow epochs, also in a description with both, as in a response."""
-    said = {**RUN, "batch_size": 500, "dataset_size": 50_000, "epochs": 10.0}
-    answer = calibrated(body(said, EPSILON | {"at_most": 2.0}, free="/mechanism/batch_size"))
+def test_derived_numbers_follow_free_number() -> None:
+    """Rates follow sizes and steps follow epochs, also in a description with both, as in a response."""
+    described = {**RUN, "batch_size": 500, "dataset_size": 50_000, "epochs": 10.0}
+    answer = calibrated(body(described, EPSILON | {"at_most": 2.0}, free="/mechanism/batch_size"))
     mechanism = answer["mechanism"]
     assert mechanism["sample_rate"] == mechanism["batch_size"] / 50_000
     assert mechanism["steps"] == -(-500_000 // mechanism["batch_size"])
@@ -213,7 +213,7 @@ def test_derived_numbers_follow_the_free_one() -> None:
     assert abs(answer["witness"]["value"] - answer["value"]) == 1
 
 
-def test_where_nothing_is_proved_it_is_said() -> None:
+def test_unproved_side_is_stated() -> None:
     sgd = {"type": "noisy_sgd", "dataset_size": 4000, "batch_size": 400, "dimension": 650, "steps": 1, "noise_std": 1.5}
     target = EPSILON | {"at_most": 2.0}
     answer = calibrated(body(sgd | {"max_grad_norm": 500.0}, target, free="/mechanism/batch_size"))
@@ -222,8 +222,8 @@ def test_where_nothing_is_proved_it_is_said() -> None:
     assert abs(answer["witness"]["value"] - answer["value"]) == 1
 
 
-def test_what_goes_up_and_down_is_served_near_the_start() -> None:
-    """Check the accuracy, which is largest at both endpoints of the prior."""
+def test_non_monotone_target_is_searched_near_start() -> None:
+    """The accuracy is largest at both endpoints of the prior."""
     question = {"type": "attack_accuracy", "prior": 0.3}
     sent = body(BRACKET, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
     answer = calibrated(sent)
@@ -234,7 +234,7 @@ def test_what_goes_up_and_down_is_served_near_the_start() -> None:
         assert meets(sent["targets"][0], bounds_of_target(sent)) == limit_kept
 
 
-def test_what_is_not_served_ends_the_range() -> None:
+def test_unsupported_numbers_end_the_range() -> None:
     sent = body(RUN | {"noise_multiplier": 30.0}, EPSILON | {"at_most": 50.0}, free="/threat_model/records")
     answer = calibrated(sent)
     assert (answer["status"], answer["value"]) == ("trivially_met", 64)
@@ -245,28 +245,28 @@ def test_what_is_not_served_ends_the_range() -> None:
     assert late["value"] == 1
 
 
-def test_targets_may_have_attackers_of_their_own() -> None:
+def test_targets_may_have_their_own_attackers() -> None:
     group = EPSILON | {"threat_model": {"type": "worst_case", "records": 4}, "at_most": 2.0}
     answer = calibrated(body(GAUSSIAN, EPSILON, group))
     assert (answer["binding"], answer["witness"]["target"]) == (1, 1)
     assert answer["value"] == pytest.approx(calibrated(body(GAUSSIAN, group))["value"], rel=1e-6)
 
 
-def test_approximations_are_not_calibrated_to() -> None:
+def test_calibration_to_approximation_is_rejected() -> None:
     sgd = {"type": "noisy_sgd", "dataset_size": 400, "batch_size": 400, "dimension": 650, "steps": 1, "noise_std": 1.5}
     attacker = {"type": "membership", "step_curve": "gaussian"}
     with pytest.raises(UnsupportedCombination, match="approximation"):
         calibrated(body(sgd, EPSILON, free="/mechanism/noise_std", threat_model=attacker))
 
 
-def test_a_number_on_which_nothing_depends_is_refused() -> None:
+def test_number_without_effect_is_rejected() -> None:
     sgd = {"type": "noisy_sgd", "dataset_size": 400, "batch_size": 400, "dimension": 650, "steps": 1, "noise_std": 1.5}
     with pytest.raises(OutOfDomain) as caught:
         calibrated(body(sgd | {"max_grad_norm": 1.0}, EPSILON, free="/mechanism/dimension"))
     assert caught.value.pointer == "/free"
 
 
-def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exhausted_work_returns_certified_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluator, "MOST_WORK", 12_000)
     answer = calibrated(body(RUN, GAMMA))
     assert (answer["status"], answer["tolerance_met"]) == ("met", False)
@@ -274,7 +274,7 @@ def test_work_ends_with_what_is_certified_by_then(monkeypatch: pytest.MonkeyPatc
     assert meets(GAMMA, bounds_of_target(with_number(body(RUN, GAMMA), answer["value"])))
 
 
-def test_answers_that_contradict_a_theorem_are_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_contradicting_a_theorem_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     def reversed_evaluate(self: Evaluator, number: float) -> PointEvaluation:
         return PointEvaluation(number, evaluate(self, 16.0 / number).targets)
 
@@ -284,7 +284,7 @@ def test_answers_that_contradict_a_theorem_are_no_answers(monkeypatch: pytest.Mo
         calibrated(body(GAUSSIAN, EPSILON))
 
 
-def test_the_same_request_has_the_same_bytes_and_reads_back() -> None:
+def test_same_request_has_same_bytes_and_round_trips() -> None:
     sent = json.dumps(body(RUN, GAMMA, bounds={"from": 0.1, "to": 10.0}))
     written = [
         CALIBRATIONS.body(CALIBRATIONS.request_type.model_validate_json(sent), "sha256:" + "0" * 64, "1")
@@ -296,7 +296,7 @@ def test_the_same_request_has_the_same_bytes_and_reads_back() -> None:
     assert json.loads(written[0])["bounds"] == {"from": 0.1, "to": 10.0}
 
 
-def test_prices_rise_with_those_of_readings_and_none_is_for_the_event_loop() -> None:
+def test_cost_grows_with_evaluations_and_exceeds_event_loop() -> None:
     def quote(sent: Spec) -> Quote:
         return CALIBRATIONS.quote(CALIBRATIONS.request_type.model_validate_json(json.dumps(sent)))
 
@@ -305,8 +305,8 @@ def test_prices_rise_with_those_of_readings_and_none_is_for_the_event_loop() -> 
     assert not closed.inline
 
 
-def test_mu_of_an_empty_range_is_no_small_mu() -> None:
-    """Check a curve so strong that no part has both errors at 1e-9: mu over that range is 0."""
+def test_mu_of_empty_range_does_not_meet_limit() -> None:
+    """The curve is so strong that no point has both errors at 1e-9, and mu over that range is 0."""
     target = {"question": {"type": "gdp_mu"}, "at_most": 1.0}
     for start in (0.01, 1.0, 100.0):
         answer = calibrated(body(GAUSSIAN | {"noise_multiplier": start}, target))
@@ -317,8 +317,8 @@ def test_mu_of_an_empty_range_is_no_small_mu() -> None:
 
 
 @pytest.mark.parametrize("limit", [1e-300, 5e-324])
-def test_limits_may_be_as_small_as_numbers_are(limit: float) -> None:
-    """Check limits below the doubles: answers there carry their logarithms."""
+def test_limits_may_be_below_doubles(limit: float) -> None:
+    """Answers below the doubles carry logarithms."""
     target = {"question": {"type": "delta", "epsilon": 2.0}, "at_most": limit}
     answer = calibrated(body(GAUSSIAN, target))
     assert (answer["status"], answer["no_witness"]) == ("met", None)

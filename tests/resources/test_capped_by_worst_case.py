@@ -1,4 +1,4 @@
-"""Every resource: no bound of a weaker attacker is above the bound of the worst case in the same response."""
+"""Every resource: no bound of a weaker attacker exceeds the bound of the worst case in the same response."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Pair = tuple[Spec, Spec]
 ADDED: Spec = {"type": "worst_case"}
 REPLACED: Spec = {"type": "worst_case", "neighboring_relation": "replace_one"}
 FALLING = ("deletion_capacity", "unlearning_guarantee")
-"""Questions whose answers fall where attackers gain."""
+"""Questions whose answers decrease with the power of an attack."""
 SEEDS = {"practical": 2, "mixture": 1}
 QUESTIONS = 5
-"""Questions that are asked at once."""
+"""Number of questions per request."""
 
 
 def log_uniform(random: Generator, low: float, high: float) -> float:
@@ -43,7 +43,7 @@ def gaussian(random: Generator) -> Spec:
 
 
 def few_steps(random: Generator) -> Spec:
-    """Return runs whose searches for the practical attacker and the worst case end at different widths."""
+    """Draw runs whose searches for the practical attacker and the worst case end at different widths."""
     return {
         "type": "dpsgd",
         "noise_multiplier": log_uniform(random, 0.6, 4.0),
@@ -227,12 +227,12 @@ CASES = [
     (resource, attacker)
     for resource in RESOURCES
     for attacker in ATTACKERS
-    if (resource, attacker) != ("assessments", "mixture")  # an assessment asks no mixture
+    if (resource, attacker) != ("assessments", "mixture")  # Assessments support no mixture of attackers.
 ]
 
 
 @pytest.mark.parametrize(("resource", "attacker"), CASES)
-def test_no_bound_of_a_weaker_attacker_is_above_its_worst_case(resource: str, attacker: str) -> None:
+def test_weaker_attacker_is_capped_by_worst_case(resource: str, attacker: str) -> None:
     compared = 0
     for seed in range(SEEDS.get(attacker, 2)):
         random = np.random.default_rng([28, seed, *attacker.encode()])
@@ -248,7 +248,7 @@ def enclosure(lower: float, upper: float, evidence: Evidence = Evidence.CERTIFIE
     return Enclosure(lower, upper, evidence)
 
 
-def test_a_cap_moves_the_safe_endpoint_alone() -> None:
+def test_cap_changes_only_conservative_bound() -> None:
     own, worst = enclosure(0.2, 0.5), enclosure(0.1, 0.3)
     assert (capped(own, worst, "upper").lower, capped(own, worst, "upper").upper) == (0.2, 0.3)
     assert capped(worst, own, "upper") is worst
@@ -256,13 +256,13 @@ def test_a_cap_moves_the_safe_endpoint_alone() -> None:
     assert capped(own, worst, "lower") is own
 
 
-def test_an_approximation_neither_caps_nor_is_capped() -> None:
+def test_approximation_neither_caps_nor_is_capped() -> None:
     own, rough = enclosure(0.2, 0.5), enclosure(0.1, 0.1, Evidence.ASYMPTOTIC)
     assert capped(own, rough, "upper") is own
     assert capped(rough, enclosure(0.0, 0.05), "upper") is rough
 
 
-def test_caps_hold_where_only_logarithms_tell_numbers_apart() -> None:
+def test_caps_apply_to_logarithms() -> None:
     own = Enclosure.from_logs(-800.0, -790.0, Evidence.CERTIFIED)
     worst = Enclosure.from_logs(-810.0, -795.0, Evidence.CERTIFIED)
     assert capped(own, worst, "upper").log_upper == worst.log_upper

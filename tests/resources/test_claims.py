@@ -1,4 +1,4 @@
-"""Claims: the laws of verdicts over random mechanisms and every question, and what shows an unsafe one."""
+"""Claims: the laws of verdicts over random mechanisms and every question, and attacks that refute unsafe claims."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NAMED: Final = "sha256:" + "0" * 64
 TOLERANCES: Final = (1e-6, 1e-3, 0.1)
 
 
-def checked(mechanism: Spec, claims: list[Spec], **more: Any) -> ClaimsResponse:
+def check_claims(mechanism: Spec, claims: list[Spec], **more: Any) -> ClaimsResponse:
     body = json.dumps({"mechanism": mechanism, "claims": claims, **more})
     return CLAIMS.response(CLAIMS.request_type.model_validate_json(body), NAMED, "2026.01.01")
 
 
-def checked_one(mechanism: Spec, claim: Spec, **more: Any) -> CheckedClaim:
-    [found] = checked(mechanism, [claim], **more).claims
+def check_claim(mechanism: Spec, claim: Spec, **more: Any) -> CheckedClaim:
+    [found] = check_claims(mechanism, [claim], **more).claims
     return found
 
 
@@ -42,7 +42,7 @@ def answers(mechanism: Spec, questions: list[Spec], **more: Any) -> list[Spec]:
 
 
 def drawn(random: Generator) -> list[Spec]:
-    """Return one mechanism of each of many kinds, in common ranges."""
+    """Draw one mechanism of each of many kinds, in common ranges."""
     noise, rate = random.uniform(0.6, 4), 10 ** random.uniform(-3, -0.5)
     laplace = {"type": "laplace", "noise_multiplier": random.uniform(0.5, 4)}
     gaussian = {"type": "gaussian", "noise_multiplier": noise}
@@ -62,8 +62,8 @@ def drawn(random: Generator) -> list[Spec]:
     ]
 
 
-def asked(kind: str, random: Generator) -> Spec:
-    """Return a question of this type, away from the endpoints of its ranges; a curve has one rate."""
+def random_question(kind: str, random: Generator) -> Spec:
+    """Draw a question of this type, away from its range limits; a curve has one rate."""
     found = {"type": kind, **QUESTIONS[kind](random)}
     usual: Spec = {
         "false_positive_rates": [10 ** random.uniform(-6, -0.3)],
@@ -83,9 +83,9 @@ CASES: Final = [(place, mechanism) for place, mechanism in enumerate(drawn(np.ra
 @pytest.mark.parametrize(
     ("seed", "mechanism"), CASES, ids=lambda value: value["type"] if isinstance(value, dict) else ""
 )
-def test_verdicts_at_both_ends_and_between(seed: int, mechanism: Spec) -> None:
+def test_verdicts_at_bounds_and_between_are_correct(seed: int, mechanism: Spec) -> None:
     random = np.random.default_rng([14, seed])
-    questions = [asked(kind, random) for kind in RANGES for _ in range(2)]
+    questions = [random_question(kind, random) for kind in RANGES for _ in range(2)]
     sides = [("power", "type_two_error")[place % 2] for place in range(len(questions))]
     claims: list[Spec] = []
     expected: list[str] = []
@@ -108,7 +108,7 @@ def test_verdicts_at_both_ends_and_between(seed: int, mechanism: Spec) -> None:
                         {"question": question, "value": value, "relative_tolerance": tolerance, "reads": reads}
                     )
                     expected.append(verdict)
-    found = checked(mechanism, claims[:256])
+    found = check_claims(mechanism, claims[:256])
     assert [claim.verdict for claim in found.claims] == expected[:256]
     for claim, verdict in zip(found.claims, expected, strict=False):
         assert (claim.by is not None) == (verdict != "consistent")
@@ -144,12 +144,12 @@ def assert_attacks_beat_the_claims(mechanism: Spec, found: ClaimsResponse) -> No
             assert reached == pytest.approx(point["power"]["lower"], rel=1e-6)
 
 
-def test_the_safe_ends_are_those_of_the_answers() -> None:
+def test_compared_bounds_are_those_of_answers() -> None:
     random = np.random.default_rng(5)
     run = {"type": "laplace", "noise_multiplier": 1.5}
     for kind in RANGES:
         for _ in range(4):
-            question = asked(kind, random)
+            question = random_question(kind, random)
             [answer] = answers(run, [question])
             for reads in ("power", "type_two_error") if kind == "trade_off" else ("power",):
                 number = answer["points"][0][reads] if kind == "trade_off" else answer
@@ -168,12 +168,11 @@ def number(lower: float, upper: float, log10: tuple[float, float] | None = None,
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_comparisons_are_exact(seed: int) -> None:
-    """Check that one unit in the last place of the bound decides."""
+def test_comparison_is_exact_to_one_ulp(seed: int) -> None:
     random = np.random.default_rng(seed)
     lower = float(random.uniform(0.1, 10))
     tolerance = float(2.0 ** -random.integers(1, 40))
-    edge = lower * (1 - tolerance)  # rounded: the true edge is within half a unit
+    edge = lower * (1 - tolerance)  # Rounded: the true edge is within half a unit.
     below, above = math.nextafter(math.nextafter(edge, 0), 0), math.nextafter(math.nextafter(edge, 99), 99)
     found = number(lower, 2 * lower)
     assert found.is_above(below, tolerance)
@@ -184,13 +183,13 @@ def test_comparisons_are_exact(seed: int) -> None:
     assert not found.is_below(2 * lower)
 
 
-def test_numbers_below_the_smallest_double_are_compared_by_their_logarithms() -> None:
+def test_numbers_below_smallest_double_are_compared_by_logarithms() -> None:
     question = {"type": "delta", "epsilon": 60.0}
     run = {"type": "gaussian", "noise_multiplier": 1.0}
     [answer] = answers(run, [question])
     assert answer["upper_log10"] < -300
     for value, verdict in ((0.0, "unsafe"), (5e-324, "loose"), (1e-300, "loose")):
-        found = checked_one(run, {"question": question, "value": value})
+        found = check_claim(run, {"question": question, "value": value})
         assert found.verdict == verdict
         assert found.by is not None
         assert found.by.ratio_log10 is not None
@@ -201,20 +200,20 @@ def test_numbers_below_the_smallest_double_are_compared_by_their_logarithms() ->
             assert found.by.ratio == math.inf
 
 
-def test_infinite_numbers_are_claimed_as_a_word() -> None:
+def test_infinite_claim_is_a_string() -> None:
     question, run = {"type": "epsilon", "delta": 0.0}, {"type": "gaussian", "noise_multiplier": 1.0}
-    assert checked_one(run, {"question": question, "value": "Infinity"}).verdict == "consistent"
-    finite = checked_one(run, {"question": question, "value": 1e6})
+    assert check_claim(run, {"question": question, "value": "Infinity"}).verdict == "consistent"
+    finite = check_claim(run, {"question": question, "value": 1e6})
     assert (finite.verdict, finite.holds) == ("unsafe", "no")
     assert finite.by is not None
     assert (finite.by.difference, finite.by.ratio) == (math.inf, math.inf)
-    wasteful = checked_one({"type": "pure_dp", "epsilon": 1.0}, {"question": question, "value": "Infinity"})
+    wasteful = check_claim({"type": "pure_dp", "epsilon": 1.0}, {"question": question, "value": "Infinity"})
     assert (wasteful.verdict, wasteful.holds) == ("loose", "yes")
     written = json.loads(wasteful.json_bytes())
     assert (written["claimed"], written["by"]["ratio"]) == ("Infinity", "Infinity")
 
 
-def test_a_claim_inside_a_bracket_is_not_decided_by_it() -> None:
+def test_claim_inside_bracket_is_consistent() -> None:
     run = {
         "type": "dpsgd",
         "noise_multiplier": 1.0,
@@ -224,17 +223,17 @@ def test_a_claim_inside_a_bracket_is_not_decided_by_it() -> None:
         "sampling": "shuffled",
     }
     question = {"type": "epsilon", "delta": 1e-5}
-    inside = checked_one(run, {"question": question, "value": 12.0})
+    inside = check_claim(run, {"question": question, "value": 12.0})
     assert (inside.verdict, inside.holds) == ("consistent", "unknown")
     assert any("two theorems" in note for note in inside.notes)
-    poisson = checked_one(run, {"question": question, "value": 1.8283})
+    poisson = check_claim(run, {"question": question, "value": 1.8283})
     assert (poisson.verdict, poisson.holds) == ("unsafe", "no")
     assert poisson.attack is not None
     assert poisson.attack.power is not None
-    assert checked_one(run, {"question": question, "value": 17.9}).verdict == "loose"
+    assert check_claim(run, {"question": question, "value": 17.9}).verdict == "loose"
 
 
-def test_an_approximation_decides_nothing() -> None:
+def test_approximation_decides_no_claim() -> None:
     run = {
         "type": "noisy_sgd",
         "dataset_size": 400,
@@ -245,7 +244,7 @@ def test_an_approximation_decides_nothing() -> None:
         "max_grad_norm": 500.0,
     }
     model = {"type": "membership", "step_curve": "gaussian"}
-    found = checked(run, [{"question": {"type": "advantage"}, "value": v} for v in (0.0, 1.0)], threat_model=model)
+    found = check_claims(run, [{"question": {"type": "advantage"}, "value": v} for v in (0.0, 1.0)], threat_model=model)
     assert [(claim.verdict, claim.holds, claim.by) for claim in found.claims] == [("undecided", "unknown", None)] * 2
     assert found.worst_case is not None
     assert len(found.worst_case.answers) == 2
@@ -254,39 +253,39 @@ def test_an_approximation_decides_nothing() -> None:
 
 def test_type_two_errors_near_one_refer_to_the_power() -> None:
     run, question = {"type": "gdp", "mu": 1.0}, {"type": "trade_off", "false_positive_rates": [1e-9]}
-    near = checked_one(run, {"question": question, "value": 1 - 1e-9, "reads": "type_two_error"})
+    near = check_claim(run, {"question": question, "value": 1 - 1e-9, "reads": "type_two_error"})
     assert near.verdict == "consistent"
     assert any("Claim the power" in note for note in near.notes)
-    assert checked_one(run, {"question": question, "value": 1e-9}).verdict == "unsafe"
+    assert check_claim(run, {"question": question, "value": 1e-9}).verdict == "unsafe"
 
 
 def test_capacities_are_claimed_as_integers() -> None:
     run = {"type": "pure_dp", "epsilon": 1.0}
     question = {"type": "deletion_capacity", "prior": 1e-4, "confidence": 0.8}
     for value, verdict in ((819, "loose"), (820, "consistent"), (821, "unsafe"), ("Infinity", "unsafe")):
-        assert checked_one(run, {"question": question, "value": value}).verdict == verdict
+        assert check_claim(run, {"question": question, "value": value}).verdict == verdict
     coarse = {"question": question, "value": 821, "relative_tolerance": 0.01}
-    assert checked_one(run, coarse).verdict == "consistent"
+    assert check_claim(run, coarse).verdict == "consistent"
 
 
-def test_a_script_stops_at_an_unsafe_claim_alone() -> None:
+def test_exit_code_is_nonzero_only_for_unsafe_claim() -> None:
     run, question = {"type": "gdp", "mu": 1.0}, {"type": "advantage"}
     for value, goes_on in ((0.1, False), (0.38292492254, True), (0.9, True)):
-        assert (CLAIMS.exit_code(checked(run, [{"question": question, "value": value}])) == 0) is goes_on
+        assert (CLAIMS.exit_code(check_claims(run, [{"question": question, "value": value}])) == 0) is goes_on
 
 
-def test_the_bytes_are_those_of_the_response() -> None:
+def test_bytes_match_response() -> None:
     for example in CLAIMS.examples.values():
         request = CLAIMS.request_type.model_validate_json(json.dumps(example["value"]))
         body = CLAIMS.body(request, NAMED, "2026.01.01")
         assert CLAIMS.response_type.model_validate_json(body).json_bytes() == body
 
 
-def test_an_attack_that_is_expensive_to_find_is_not_looked_for() -> None:
-    """Check that the verdict does not depend on the search for the attack."""
+def test_expensive_attack_is_not_searched() -> None:
+    """The verdict does not depend on the search for the attack."""
     run = {"type": "dpsgd", "noise_multiplier": 0.3, "sample_rate": 0.05, "steps": 3}
     question = {"type": "positive_predictive_value", "prior": 0.1}
-    found = checked_one(run, {"question": question, "value": 0.5})
+    found = check_claim(run, {"question": question, "value": 0.5})
     assert (found.verdict, found.holds) == ("unsafe", "no")
     assert found.attack is not None
     assert (found.attack.power, found.attack.false_positive_rate) == (None, None)
@@ -298,7 +297,7 @@ def test_an_attack_that_is_expensive_to_find_is_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize("kind", RANGES)
-def test_the_ends_of_what_can_be_claimed_get_a_verdict(kind: str) -> None:
+def test_claims_at_range_limits_get_verdict(kind: str) -> None:
     random = np.random.default_rng(len(kind))
     allowed = RANGES[kind]
     ends: list[Any] = [0.0, 1.0, allowed.largest] + (["Infinity"] if allowed.infinite else [])
@@ -307,7 +306,7 @@ def test_the_ends_of_what_can_be_claimed_get_a_verdict(kind: str) -> None:
             question = {"type": kind, **QUESTIONS[kind](random)}
             if kind == "trade_off":
                 question["false_positive_rates"] = question["false_positive_rates"][:1]
-            for found in checked(mechanism, [{"question": question, "value": value} for value in ends]).claims:
+            for found in check_claims(mechanism, [{"question": question, "value": value} for value in ends]).claims:
                 promised = found.claimed == 0 if kind in ("deletion_capacity", "unlearning_guarantee") else False
                 assert not (promised and found.verdict == "unsafe")
                 assert (found.attack is not None) == (found.verdict == "unsafe")

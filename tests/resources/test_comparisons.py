@@ -1,4 +1,4 @@
-"""Comparisons: whoever comes first, the same is said; and what tables show is what the response says."""
+"""Comparisons: the order of runs does not matter, and tables show what the response contains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from service.rendering.tables.comparisons import cells, to_csv, to_text
 from service.resources.comparisons.comparing import COMPARISONS, comparisons_quote
 from service.resources.comparisons.differences import Sign, best_of, difference_of, sign_of
 from service.resources.read_numbers import ReadNumber, rounded_down, rounded_up
-from tests.resources.test_claims import asked, drawn
+from tests.resources.test_claims import drawn, random_question
 
 Spec = dict[str, Any]
 NAMED: Final = "sha256:" + "0" * 64
@@ -37,7 +37,7 @@ TURNED: Final = {
 }
 
 
-def compared(runs: dict[str, Spec], questions: list[Spec], **more: Any) -> ComparisonsResponse:
+def compare_runs(runs: dict[str, Spec], questions: list[Spec], **more: Any) -> ComparisonsResponse:
     """Return runs by name, each with a `threat_model` and a `mechanism`, or a mechanism alone."""
     sent = [
         {"name": name, **(run if "mechanism" in run and "type" not in run else {"mechanism": run})}
@@ -47,20 +47,20 @@ def compared(runs: dict[str, Spec], questions: list[Spec], **more: Any) -> Compa
     return COMPARISONS.response(request, NAMED, "2026.01.01")
 
 
-def usual_questions(random: Generator) -> list[Spec]:
+def common_questions(random: Generator) -> list[Spec]:
     kinds = ("epsilon", "advantage", "reconstruction", "attack_accuracy", "positive_predictive_value")
-    found = [asked(kind, random) for kind in (*kinds, "negative_predictive_value", "deletion_capacity")]
+    found = [random_question(kind, random) for kind in (*kinds, "negative_predictive_value", "deletion_capacity")]
     return [*found, {"type": "trade_off", "false_positive_rates": [1e-4, 0.2]}]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_runs_is_of_no_matter(seed: int) -> None:
+def test_order_of_runs_does_not_matter(seed: int) -> None:
     random = np.random.default_rng(seed)
     chosen = random.permutation(np.array(drawn(random), dtype=object))[:4].tolist()
     runs = dict(zip("abcd", chosen, strict=True))
-    questions = usual_questions(random)
-    there = compared(runs, questions)
-    back = compared(dict(reversed(runs.items())), questions)
+    questions = common_questions(random)
+    there = compare_runs(runs, questions)
+    back = compare_runs(dict(reversed(runs.items())), questions)
     for one, other in zip(there.quantities, back.quantities, strict=True):
         assert (sorted(one.best), one.certain) == (sorted(other.best), other.certain)
     found = {(pair.second, pair.first): pair for pair in back.pairs}
@@ -80,10 +80,10 @@ def test_the_order_of_runs_is_of_no_matter(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_signs_and_differences_hold_for_the_answers(seed: int) -> None:
-    """Check that a sign is certain only for disjoint enclosures, and that the best run has the best safe bound."""
+    """A sign is certain only for disjoint enclosures, and the best run has the best conservative bound."""
     random = np.random.default_rng([7, seed])
     runs = dict(zip("abc", drawn(random)[seed : seed + 3], strict=True))
-    response = compared(runs, usual_questions(random))
+    response = compare_runs(runs, common_questions(random))
     for place, quantity in enumerate(response.quantities):
         ends = {run.name: cell for run, cell in zip(response.runs, cells(response, quantity), strict=True)}
         choose = min if quantity.better == "smaller" else max
@@ -106,13 +106,13 @@ def test_signs_and_differences_hold_for_the_answers(seed: int) -> None:
                 assert said.verdict == ("first_smaller" if quantity.better == "smaller" else "second_smaller")
 
 
-def test_a_run_equals_itself_under_another_name() -> None:
+def test_run_equals_itself_under_another_name() -> None:
     questions = [
         {"type": "epsilon", "delta": 1e-5},
         {"type": "epsilon", "delta": 0},
         {"type": "trade_off", "false_positive_rates": [0.1]},
     ]
-    response = compared({"one": C1, "two": dict(C1)}, questions)
+    response = compare_runs({"one": C1, "two": dict(C1)}, questions)
     [pair] = response.pairs
     assert (pair.curves.verdict, pair.theorem is None) == ("equal", False)
     for difference in pair.differences:
@@ -168,19 +168,17 @@ def harder_and_easier(random: Generator) -> list[tuple[Spec, Spec]]:
 
 @pytest.mark.parametrize("place", range(10))
 @pytest.mark.parametrize("model", ["add_or_remove_one", "zero_out"])
-def test_what_parameters_decide_curves_do_not_contradict(
-    place: int, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_curves_do_not_contradict_order_of_parameters(place: int, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     private, other = harder_and_easier(np.random.default_rng([3, place]))[place]
     attacker = {"threat_model": {"type": "worst_case", "neighboring_relation": model}}
     runs = {"a": {"mechanism": other, **attacker}, "b": {"mechanism": private, **attacker}}
     questions = [{"type": "advantage"}, {"type": "epsilon", "delta": 1e-6}, {"type": "delta", "epsilon": 0.5}]
-    [pair] = compared(runs, questions).pairs
+    [pair] = compare_runs(runs, questions).pairs
     assert (pair.curves.verdict, pair.curves.undecided_rates) == ("second_is_harder", 0)
     assert pair.theorem is not None
     assert all(each.verdict in ("second_smaller", "equal") for each in pair.differences)
     monkeypatch.setattr("service.resources.comparisons.comparing.is_at_least_as_hard", lambda *_: False)
-    [drawn_pair] = compared(runs, questions).pairs
+    [drawn_pair] = compare_runs(runs, questions).pairs
     assert drawn_pair.theorem is None
     assert drawn_pair.curves.verdict in ("second_is_harder", "equal")
 
@@ -202,12 +200,12 @@ def test_batches_of_a_fixed_size_are_ordered_by_noise_and_steps(one: Spec, other
         name: shared | {"dataset_size": 100} | length | each
         for name, length, each in zip("ab", lengths, (one, other), strict=True)
     }
-    [pair] = compared(runs, [{"type": "advantage"}]).pairs
+    [pair] = compare_runs(runs, [{"type": "advantage"}]).pairs
     assert (pair.theorem is not None) == is_decided
     assert not is_decided or pair.curves.verdict == "first_is_harder"
 
 
-def test_curves_are_not_read_where_parameters_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_are_not_evaluated_if_parameters_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     points = AbstractTradeOff.points
 
@@ -217,10 +215,10 @@ def test_curves_are_not_read_where_parameters_decide(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(AbstractTradeOff, "points", counted)
     runs = {str(noise): {"type": "gaussian", "noise_multiplier": noise} for noise in (1.0, 1.5, 2.0)}
-    response = compared(runs, [{"type": "advantage"}], false_positive_rates=[0.1, 0.2, 0.3])
+    response = compare_runs(runs, [{"type": "advantage"}], false_positive_rates=[0.1, 0.2, 0.3])
     assert 3 not in read
     assert response.quantities[0].best == ("2.0",)
-    compared(
+    compare_runs(
         runs | {"laplace": {"type": "laplace", "noise_multiplier": 1.0}},
         [{"type": "advantage"}],
         false_positive_rates=[0.1, 0.2, 0.3],
@@ -228,24 +226,24 @@ def test_curves_are_not_read_where_parameters_decide(monkeypatch: pytest.MonkeyP
     assert read.count(3) == 4
 
 
-def test_curves_that_cross_do_so_between_the_rates_that_are_said() -> None:
+def test_curves_cross_between_stated_rates() -> None:
     runs = {
         "Gaussian": {"type": "gaussian", "noise_multiplier": 1.0},
         "Laplace": {"type": "laplace", "noise_multiplier": 1.0},
     }
-    [pair] = compared(runs, [{"type": "advantage"}]).pairs
+    [pair] = compare_runs(runs, [{"type": "advantage"}]).pairs
     assert pair.curves.verdict == "crossing"
     assert [(each["start"], each["end"]) for each in pair.curves.crossings] == [(0.2, 0.3), (0.3, 0.4)]
 
 
-def test_infinite_and_zero_answers() -> None:
+def test_infinite_and_zero_answers_are_compared() -> None:
     runs = {
         "gaussian": {"type": "gaussian", "noise_multiplier": 1.0},
         "other": {"type": "gdp", "mu": 2.0},
         "pure": {"type": "pure_dp", "epsilon": 1.0},
         "nothing": {"type": "pure_dp", "epsilon": 0.0},
     }
-    response = compared(runs, [{"type": "epsilon", "delta": 0}])
+    response = compare_runs(runs, [{"type": "epsilon", "delta": 0}])
     found = {(pair.first, pair.second): pair.differences[0] for pair in response.pairs}
     both = found["gaussian", "other"]
     assert (both.verdict, both.difference, both.ratio) == ("equal", None, None)
@@ -260,7 +258,7 @@ def test_infinite_and_zero_answers() -> None:
 
 def test_numbers_below_the_smallest_double_have_signs() -> None:
     runs = {"a": {"type": "gaussian", "noise_multiplier": 1.0}, "b": {"type": "gaussian", "noise_multiplier": 1.01}}
-    response = compared(runs, [{"type": "delta", "epsilon": 60.0}])
+    response = compare_runs(runs, [{"type": "delta", "epsilon": 60.0}])
     [quantity], [[difference]] = response.quantities, [pair.differences for pair in response.pairs]
     assert (quantity.best, quantity.certain) == (("b",), True)
     assert difference.verdict == "second_smaller"
@@ -280,7 +278,7 @@ def test_approximations_have_no_sign_and_no_rank() -> None:
     }
     model = {"type": "membership", "step_curve": "gaussian"}
     runs = {"approximated": {"mechanism": run, "threat_model": model}, "proved": {"mechanism": run}}
-    response = compared(runs, [{"type": "advantage"}])
+    response = compare_runs(runs, [{"type": "advantage"}])
     [quantity] = response.quantities
     assert (quantity.best, quantity.certain) == (("proved",), False)
     assert response.pairs[0].differences[0].verdict == "undecided"
@@ -294,7 +292,7 @@ def enclosed(lower: float, upper: float) -> ReadNumber:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_ends_of_differences_and_ratios_are_rounded_outwards(seed: int) -> None:
+def test_differences_and_ratios_are_rounded_outwards(seed: int) -> None:
     random = np.random.default_rng(seed)
     one, other = (sorted((10 ** random.uniform(-200, 3, 2)).tolist()) for _ in range(2))
     found = difference_of([enclosed(*one)], [enclosed(*other)])
@@ -315,7 +313,7 @@ def test_fractions_lie_between_their_roundings(value: Fraction) -> None:
     assert down == up == 0 or math.nextafter(down, math.inf) >= up
 
 
-def test_who_is_best_is_certain_only_where_all_others_are_worse() -> None:
+def test_best_run_is_certain_only_if_all_others_are_worse() -> None:
     numbers = [enclosed(1.0, 1.1), enclosed(1.05, 1.2), enclosed(2.0, 2.0)]
     signs: list[list[Sign]] = [[sign_of([one], [other]) for other in numbers] for one in numbers]
     assert best_of(numbers, signs) == ([0], False)
@@ -343,8 +341,8 @@ QUESTIONS: Final = [
 ]
 
 
-def test_csv_is_read_back_to_the_very_numbers() -> None:
-    response = compared(RUNS, QUESTIONS)
+def test_csv_round_trips_numbers_exactly() -> None:
+    response = compare_runs(RUNS, QUESTIONS)
     text = to_csv(response)
     head, *rows = csv.reader(io.StringIO(text, newline=""))
     assert head[2:-2:3] == list(RUNS)
@@ -355,8 +353,8 @@ def test_csv_is_read_back_to_the_very_numbers() -> None:
         assert [float(cell) for cell in row[2:-2]] == [end for cell in cells(response, quantity) for end in cell]
 
 
-def test_the_table_shows_safe_digits_in_straight_columns() -> None:
-    response = compared(RUNS, QUESTIONS)
+def test_table_has_aligned_columns_rounded_to_safe_side() -> None:
+    response = compare_runs(RUNS, QUESTIONS)
     lines = to_text(response).splitlines()
     head, rule, *rows = lines[: 2 + len(response.quantities)]
     ends = [place + 1 for place in range(len(rule)) if rule[place] == "-" and rule[place + 1 : place + 2] in (" ", "")]
@@ -378,13 +376,13 @@ def test_the_table_shows_safe_digits_in_straight_columns() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_numbers_are_shown_on_their_side(seed: int) -> None:
+def test_displayed_numbers_are_rounded_to_their_side(seed: int) -> None:
     value = float(10 ** np.random.default_rng(seed).uniform(-300, 300))
     assert float(shown_down(value)) <= value <= float(shown_up(value))
     assert float(shown_up(value)) <= value * (1 + 1e-5)
 
 
-def test_the_bytes_are_those_of_the_response_and_the_price_is_known_before() -> None:
+def test_bytes_match_response_and_cost_is_estimated() -> None:
     for example in COMPARISONS.examples.values():
         request = COMPARISONS.request_type.model_validate_json(json.dumps(example["value"]))
         body = COMPARISONS.body(request, NAMED, "2026.01.01")
@@ -397,7 +395,7 @@ HIDDEN: Final = ("", "\u200b", "\ufeff", "\xad", "\u202e", "\u2066")
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=ascii)
 @pytest.mark.parametrize("first", "=+-@\uff1d\uff0b\uff0d\uff20", ids=ascii)
-def test_no_cell_of_a_table_starts_with_what_some_take_for_a_formula(first: str, hidden: str) -> None:
+def test_no_csv_cell_starts_like_a_formula(first: str, hidden: str) -> None:
     random = np.random.default_rng(ord(first))
     for name in (f"{hidden}{first}1", f"a;{first}1", f"a{hidden}\t{first}{random.integers(9)}"):
         runs = [{"name": each, "mechanism": {"type": "gdp", "mu": 1.0}} for each in (name, "other")]

@@ -1,4 +1,4 @@
-"""Ranges of costs hold what requests cost, counted and not timed, over the whole space of requests."""
+"""Cost ranges contain the counted cost of requests, over the whole space of requests."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.frozen.space import request
 
 LIMIT_SECONDS = 30.0
 SHORT = 60_000
-"""Likely microseconds up to which a request is computed here: what costs more is for longer runs."""
+"""Likely microseconds up to which a request is computed here. More expensive requests are tested in longer runs."""
 REFUSALS = (RequestBodyError, PrivacyComputationError, ValidationError)
 
 
-def counted(number: int) -> tuple[CostRange, float] | None:
-    """Return the range of a request, and the work and the calls that its answer takes, about microseconds each.
+def cost_and_range(number: int) -> tuple[CostRange, float] | None:
+    """Return the cost range of a request, and its work plus function calls, about a microsecond each.
 
-    None where it is refused, or likely costs more than `SHORT`.
+    Return None if the request is rejected, or if its likely cost exceeds `SHORT`.
     """
     name, body = request(number)
     computation = resource(name)
@@ -61,17 +61,17 @@ def counted(number: int) -> tuple[CostRange, float] | None:
 
 
 @pytest.mark.parametrize("start", range(0, 132, 22))
-def test_what_is_counted_lies_in_the_range(start: int) -> None:
-    """Check 22 successive requests, which come from all parts of the space."""
-    found = [each for each in map(counted, range(3000 + start, 3022 + start)) if each is not None]
+def test_counted_cost_lies_in_range(start: int) -> None:
+    """22 successive requests come from all parts of the space."""
+    found = [each for each in map(cost_and_range, range(3000 + start, 3022 + start)) if each is not None]
     assert len(found) > 5
     for each, cost in found:
         assert each.least <= each.likely <= each.most
         assert each.least <= cost <= each.most
 
 
-def test_every_range_is_ordered() -> None:
-    """Check quotes above the time limit, and requests that only that limit ends."""
+def test_cost_ranges_are_ordered() -> None:
+    """Includes estimates above the time limit, and requests that only the time limit ends."""
     ranges: list[CostRange] = []
     for number in range(4000, 4400):
         name, body = request(number)
@@ -87,7 +87,7 @@ def test_every_range_is_ordered() -> None:
     assert len({each.unknown for each in ranges}) > 3
 
 
-def test_words_for_what_is_unknown_are_those_of_the_contract() -> None:
+def test_codes_of_unknown_costs_match_contract() -> None:
     used = {*UNKNOWN_OF_ENGINES.values(), *UNKNOWN_OF_RESOURCES.values()}
     assert used == set(get_args(CostUnknown))
     published = EstimatesResponse.model_json_schema()

@@ -1,4 +1,4 @@
-"""Curves: columns that agree with the answers of bounds, grids, comparisons that are proved, errors with a place."""
+"""Curves: columns that agree with bounds, grids, certified comparisons, errors with pointers."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def compute(mechanism: dict[str, Any], **more: Any) -> CurvesResponse:
 
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, SAMPLED, RUN], ids=lambda spec: spec["type"])
 @pytest.mark.parametrize("direction", ["add", "remove", "both"])
-def test_columns_hold_the_numbers_of_bounds(mechanism: dict[str, Any], direction: str) -> None:
-    rates = NEAR_RATES if mechanism is RUN else RATES  # lines for rates so far out are dear
+def test_columns_equal_numbers_of_bounds(mechanism: dict[str, Any], direction: str) -> None:
+    rates = NEAR_RATES if mechanism is RUN else RATES  # Contours for rates so far out are expensive.
     question = {"type": "trade_off", "false_positive_rates": rates, "direction": direction}
     sent = json.dumps({"mechanism": mechanism, "questions": [question]})
     [answer] = BOUNDS.response(BoundsRequest.model_validate_json(sent), DIGEST, "2026.01.01").answers
@@ -67,7 +67,7 @@ def test_columns_hold_the_numbers_of_bounds(mechanism: dict[str, Any], direction
         assert getattr(curve, field) == getattr(answer, field)
 
 
-def test_curves_come_by_threat_model_then_method_then_direction() -> None:
+def test_curves_are_ordered_by_threat_model_method_and_direction() -> None:
     response = compute(
         GAUSSIAN, threat_models=[WORST, REPLACED], methods=["auto", "contour"], directions=["remove", "both"]
     )
@@ -85,7 +85,7 @@ def test_curves_come_by_threat_model_then_method_then_direction() -> None:
     assert pairs == [(first, second) for first in range(8) for second in range(first + 1, 8)]
 
 
-def test_a_grid_has_equal_ratios_and_both_of_its_ends() -> None:
+def test_grid_has_equal_ratios_and_both_endpoints() -> None:
     rates = compute(GAUSSIAN, grid={"count": 13, "smallest": 1e-12, "largest": 1.0}).false_positive_rates
     assert (rates[0], rates[-1], len(rates)) == (1e-12, 1.0, 13)
     assert [right / left for left, right in pairwise(rates)] == pytest.approx([10.0] * 12)
@@ -93,7 +93,7 @@ def test_a_grid_has_equal_ratios_and_both_of_its_ends() -> None:
     assert (default[0], default[-1], len(default)) == (1e-12, 0.5, 200)
 
 
-def test_a_mirrored_grid_has_the_complements_once() -> None:
+def test_mirrored_grid_has_each_complement_once() -> None:
     grid = {"count": 5, "smallest": 2.0**-9, "largest": 0.5, "spacing": "log_mirrored"}
     rates = compute(GAUSSIAN, grid=grid).false_positive_rates
     assert rates == pytest.approx([2**-9, 2**-7, 2**-5, 2**-3, 0.5, 7 / 8, 31 / 32, 127 / 128, 511 / 512])
@@ -102,7 +102,7 @@ def test_a_mirrored_grid_has_the_complements_once() -> None:
     assert sorted(set(deep)) == list(deep)
 
 
-def test_less_noise_is_less_hard() -> None:
+def test_less_noise_is_easier_to_attack() -> None:
     [comparison] = compute(GAUSSIAN, threat_models=[WORST, REPLACED]).comparisons
     assert (comparison.verdict, comparison.crossings, comparison.undecided_rates) == ("first_is_harder", (), 0)
     assert comparison.evidence == "exact"
@@ -110,7 +110,7 @@ def test_less_noise_is_less_hard() -> None:
     assert comparison.verdict == "second_is_harder"
 
 
-def test_directions_of_a_symmetric_mechanism_are_equal() -> None:
+def test_directions_of_symmetric_mechanism_are_equal() -> None:
     comparisons = compute(GAUSSIAN, directions=["add", "remove", "both"]).comparisons
     assert {comparison.verdict for comparison in comparisons} == {"equal"}
     trivial = compute({"type": "gdp", "mu": 0.0}, methods=["auto", "closed_form"], false_positive_rates=[0.0, 1.0])
@@ -118,8 +118,8 @@ def test_directions_of_a_symmetric_mechanism_are_equal() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SAMPLED, RUN], ids=lambda spec: spec["type"])
-def test_directions_of_a_sampled_mechanism_cross_where_the_curve_meets_the_diagonal(mechanism: dict[str, Any]) -> None:
-    """add and remove are inverse functions: they meet at the rate that is its own type II error."""
+def test_directions_of_sampled_mechanism_cross_on_diagonal(mechanism: dict[str, Any]) -> None:
+    """add and remove are inverse functions, so they meet at the rate that equals its own type II error."""
     grid = {"count": 40, "smallest": 1e-6, "largest": 0.5, "spacing": "log_mirrored"}
     response = compute(mechanism, grid=grid, directions=["add", "remove"])
     [comparison] = response.comparisons
@@ -130,15 +130,15 @@ def test_directions_of_a_sampled_mechanism_cross_where_the_curve_meets_the_diago
     assert crossing["end"] > error[crossing["end"]]
 
 
-def test_two_engines_for_one_curve_cannot_be_told_apart() -> None:
+def test_two_engines_of_one_curve_are_undecided() -> None:
     [comparison] = compute(GAUSSIAN, methods=["closed_form", "contour"]).comparisons
     assert comparison.verdict == "undecided"
     assert comparison.undecided_rates > 0
     assert comparison.evidence == "certified"
 
 
-def test_approximations_are_compared_by_value_and_say_so(engines: FakeEngines) -> None:
-    # clt stands for mu = 1/2, the mechanism has mu = 1.
+def test_approximations_are_compared_by_value_with_note(engines: FakeEngines) -> None:
+    # clt stands for mu = 1/2; the mechanism has mu = 1.
     response = compute(GAUSSIAN, methods=["clt", "auto", "monte_carlo"])
     approximate, exact, sampled = response.curves
     assert (approximate.power["lower"], approximate.type_two_error["upper"]) == (None, None)
@@ -152,7 +152,7 @@ def test_approximations_are_compared_by_value_and_say_so(engines: FakeEngines) -
     assert (third.verdict, third.evidence) == ("undecided", "statistical")
 
 
-def test_small_approximations_have_a_column_of_logarithms_and_no_ends(engines: FakeEngines) -> None:
+def test_small_approximations_have_logarithms_and_no_bounds(engines: FakeEngines) -> None:
     [curve] = compute(GAUSSIAN, methods=["clt"], false_positive_rates=[1e-300, 0.5]).curves
     assert set(curve.power) == {"value", "lower", "upper", "value_log10"}
     assert "value_log10" in curve.power
@@ -175,25 +175,25 @@ def test_options_reach_the_engines(engines: FakeEngines) -> None:
         ({"type": "poisson_sampled", "q": 0.1, "event": {"type": "gdp", "mu": 1.0}}, {}, "/mechanism"),
     ],
 )
-def test_what_is_not_supported_names_its_place(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
+def test_unsupported_combination_has_pointer(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         compute(mechanism, **more)
     assert caught.value.pointer == pointer
 
 
-def test_an_engine_that_was_asked_for_and_fails_is_a_failure(engines: FakeEngines) -> None:
+def test_failure_of_requested_engine_raises(engines: FakeEngines) -> None:
     with pytest.raises(NumericalFailure):
         compute(GAUSSIAN, methods=["auto", "discretised"])
 
 
-def test_what_stands_beside_the_curves() -> None:
+def test_response_has_digest_hazards_and_assumptions() -> None:
     response = compute(RUN)
     assert response.digest == DIGEST
     assert {hazard.code for hazard in response.hazards} >= {"poisson_sampling_assumed"}
     assert response.assumptions
 
 
-def test_the_price_counts_curves_and_points() -> None:
+def test_cost_counts_curves_and_points() -> None:
     def cost(**more: Any) -> int:
         return CURVES.quote(request(RUN, **more)).cost
 
@@ -205,6 +205,6 @@ def test_the_price_counts_curves_and_points() -> None:
     assert cost(**few, threat_models=[WORST] * 8, methods=["auto"] * 8) > 60 * cost(**few)
 
 
-def test_the_function_can_be_named_to_another_process() -> None:
+def test_functions_can_be_imported_by_name() -> None:
     for function in (CURVES.function, CURVES.quote):
         assert getattr(importlib.import_module(function.__module__), function.__name__) is function

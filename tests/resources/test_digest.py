@@ -1,4 +1,4 @@
-"""Digests: the canonical form is the one of RFC 8785, and equal requests have equal names."""
+"""Digests: the canonical form is that of RFC 8785, and equal requests have equal digests."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ PLAIN_DATA = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # recursive data are slow to draw on a busy machine
+@settings(suppress_health_check=[HealthCheck.too_slow])  # Recursive data are slow to draw on a busy machine.
 @given(PLAIN_DATA)
-def test_the_canonical_form_is_that_of_rfc_8785(value: Any) -> None:
+def test_canonical_form_is_rfc_8785(value: Any) -> None:
     assert canonical_text(value).encode() == rfc8785.dumps(value)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_as_in_rfc_8785(value: float) -> None:
+def test_numbers_are_written_as_in_rfc_8785(value: float) -> None:
     assert canonical_text(value).encode() == rfc8785.dumps(value)
 
 
@@ -73,19 +73,19 @@ def test_numbers_as_in_rfc_8785(value: float) -> None:
         ("43143ff3c1cb0959", "1424953923781206.2"),
     ],
 )
-def test_published_numbers(bits: str, text: str) -> None:
+def test_numbers_match_appendix_b_of_rfc_8785(bits: str, text: str) -> None:
     assert canonical_text(struct.unpack(">d", bytes.fromhex(bits))[0]) == text
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object()])
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+def test_value_without_canonical_form_is_rejected(value: Any) -> None:
     with pytest.raises(rfc8785.CanonicalizationError):
         canonical_text(value)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**63 - 1])
-def test_integers_that_no_double_holds_are_strings_of_digits(value: int) -> None:
-    """Check RFC 8785, appendix D: integers outside the safe range are represented as strings."""
+def test_integers_beyond_doubles_are_strings(value: int) -> None:
+    """RFC 8785, appendix D: integers outside the safe range are represented as strings."""
     assert canonical_text(value).encode() == rfc8785.dumps(str(value))
 
 
@@ -97,7 +97,7 @@ OURS = """{"mechanism": {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate"
            "questions": [{"type": "epsilon", "delta": 1e-5}, {"type": "attack_accuracy", "prior": 0.5}]}"""
 
 
-def test_the_digest_is_sha_256_of_the_documented_form() -> None:
+def test_digest_is_sha_256_of_documented_form() -> None:
     material = {
         "resource": "bounds",
         "engine_version": "2026.01.01",
@@ -130,7 +130,7 @@ EVERY_FIELD = """{"mechanism": {"type": "composed", "events": [
 
 
 @pytest.mark.parametrize("sent", [OURS, EVERY_FIELD])
-def test_models_are_written_as_their_dump(sent: str) -> None:
+def test_models_have_canonical_form_of_their_dump(sent: str) -> None:
     plain = json.loads(request(sent).model_dump_json())
     assert canonical_text(request(sent)).encode() == rfc8785.dumps(plain)
 
@@ -177,7 +177,7 @@ EVERY_OPTION = {"order": 4, "samples": 100_000, "seed": 0, "confidence": 0.999, 
         ("all", ["order", "samples", "seed", "confidence"], {"digits": 25}),
     ],
 )
-def test_an_absent_option_is_its_default(method: str, filled_in: list[str], different: dict[str, Any]) -> None:
+def test_absent_option_equals_its_default(method: str, filled_in: list[str], different: dict[str, Any]) -> None:
     def name(**options: Any) -> str:
         return digest("bounds", "v", request(json.dumps(json.loads(OURS) | {"method": method} | options)))
 
@@ -185,6 +185,6 @@ def test_an_absent_option_is_its_default(method: str, filled_in: list[str], diff
     assert name() != name(**different)
 
 
-def test_the_engine_version_and_the_resource_are_in_the_digest() -> None:
+def test_digest_covers_engine_version_and_resource() -> None:
     assert digest("bounds", "v", request(OURS)) != digest("bounds", "w", request(OURS))
     assert digest("bounds", "v", request(OURS)) != digest("curves", "v", request(OURS))

@@ -1,6 +1,8 @@
-"""Answers lie in the range that is known before any computation, fit what is proved beside them, say what is trivial.
+"""Answers lie in the range known before any computation, are consistent with each other, and say if they are
+trivial.
 
-All questions x mechanisms of closed form or cheap lines, with drawn fields; both directions, and the relaxed models.
+The space is every question on mechanisms with closed forms or inexpensive contours, with random fields, both
+directions, and relaxed threat models.
 """
 
 from __future__ import annotations
@@ -25,52 +27,52 @@ def ask(mechanism: dict[str, Any], questions: list[dict[str, Any]], **more: Any)
     return compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
 
 
-def size(generator: np.random.Generator, low: float, high: float) -> float:
+def log_uniform(generator: np.random.Generator, low: float, high: float) -> float:
     return float(10 ** generator.uniform(low, high))
 
 
-def chance(generator: np.random.Generator) -> float:
-    """Return a number in (0, 1), near its endpoints as often as between."""
-    kind, small = int(generator.integers(0, 4)), size(generator, -16, 0)
-    return min((small, 1 - small, size(generator, -300, 0), float(generator.uniform(0, 1)))[kind], 1 - 2.0**-53)
+def random_probability(generator: np.random.Generator) -> float:
+    """Draw a number in (0, 1), near its endpoints as often as between."""
+    kind, small = int(generator.integers(0, 4)), log_uniform(generator, -16, 0)
+    return min((small, 1 - small, log_uniform(generator, -300, 0), float(generator.uniform(0, 1)))[kind], 1 - 2.0**-53)
 
 
 def mechanisms(generator: np.random.Generator) -> list[dict[str, Any]]:
     def noise(kind: str) -> dict[str, Any]:
-        return {"type": kind, "noise_multiplier": size(generator, -2, 3)}
+        return {"type": kind, "noise_multiplier": log_uniform(generator, -2, 3)}
 
     rate = float(generator.uniform(0, 1))
     return [
         noise("gaussian"),
         noise("laplace"),
-        {"type": "pure_dp", "epsilon": size(generator, -8, 6)},
-        {"type": "approximate_dp", "epsilon": size(generator, -8, 3), "delta": size(generator, -16, 0)},
-        {"type": "exponential", "epsilon": size(generator, -6, 3)},
+        {"type": "pure_dp", "epsilon": log_uniform(generator, -8, 6)},
+        {"type": "approximate_dp", "epsilon": log_uniform(generator, -8, 3), "delta": log_uniform(generator, -16, 0)},
+        {"type": "exponential", "epsilon": log_uniform(generator, -6, 3)},
         {"type": "poisson_sampled", "sample_rate": rate, "mechanism": noise("gaussian")},
         {"type": "poisson_sampled", "sample_rate": rate, "mechanism": noise("laplace")},
-        {"type": "repeated", "steps": int(size(generator, 0, 12)), "mechanism": noise("gaussian")},
+        {"type": "repeated", "steps": int(log_uniform(generator, 0, 12)), "mechanism": noise("gaussian")},
     ]
 
 
 def questions(generator: np.random.Generator) -> list[dict[str, Any]]:
-    prior, rate = chance(generator), chance(generator)
+    prior, rate = random_probability(generator), random_probability(generator)
     with_prior: list[dict[str, Any]] = [
         {"type": "attack_accuracy", "prior": prior},
         {"type": "attack_accuracy", "prior": prior, "false_positive_rate": rate},
         {"type": "advantage_over_prior", "prior": prior},
-        {"type": DELETED, "prior": prior, "confidence": chance(generator)},
-        {"type": "unlearning_guarantee", "prior": prior, "confidence": chance(generator)},
+        {"type": DELETED, "prior": prior, "confidence": random_probability(generator)},
+        {"type": "unlearning_guarantee", "prior": prior, "confidence": random_probability(generator)},
     ]
     for kind in ("positive_predictive_value", "negative_predictive_value"):
         for side in ("at_most", "at_least"):
             with_prior.append({"type": kind, "prior": prior, "side": side})
             with_prior.append({"type": kind, "prior": prior, "side": side, "false_positive_rate": rate})
     return [
-        {"type": "epsilon", "delta": chance(generator)},
-        {"type": "delta", "epsilon": size(generator, -6, 3)},
+        {"type": "epsilon", "delta": random_probability(generator)},
+        {"type": "delta", "epsilon": log_uniform(generator, -6, 3)},
         {"type": "advantage"},
-        {"type": "reconstruction", "baseline_success": chance(generator)},
-        {"type": "reconstruction", "candidates": int(size(generator, 0, 9))},
+        {"type": "reconstruction", "baseline_success": random_probability(generator)},
+        {"type": "reconstruction", "candidates": int(log_uniform(generator, 0, 9))},
         *with_prior,
     ]
 
@@ -100,41 +102,41 @@ def known_range(asked: dict[str, Any]) -> tuple[Any, Any]:
             return 0, 1
 
 
-def inside(number: dict[str, Any], low: Any, high: Any) -> bool:
+def lies_in_range(number: dict[str, Any], low: Any, high: Any) -> bool:
     """Return whether a number lies in a range, up to the neighbouring double of an inexact endpoint."""
     return math.nextafter(float(low), -1) <= number["lower"] <= number["upper"] <= math.nextafter(float(high), math.inf)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_answers_lie_where_they_must(seed: int) -> None:
+def test_answers_lie_in_known_range(seed: int) -> None:
     generator = np.random.default_rng([51, seed])
     for mechanism in mechanisms(generator):
         asked = questions(generator)
         for answer, question in zip(ask(mechanism, asked)["answers"], asked, strict=True):
             low, high = known_range(question)
-            assert inside(answer, low, high), (mechanism, question, answer["lower"], answer["upper"])
+            assert lies_in_range(answer, low, high), (mechanism, question, answer["lower"], answer["upper"])
             assert answer["value"] in (answer["lower"], answer["upper"])
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_curves_lie_where_they_must(seed: int) -> None:
+def test_curves_lie_in_known_range(seed: int) -> None:
     generator = np.random.default_rng([52, seed])
-    rates = sorted({chance(generator) for _ in range(20)})
+    rates = sorted({random_probability(generator) for _ in range(20)})
     for mechanism in mechanisms(generator):
         for direction in ("add", "remove", "both"):
             asked = {"type": "trade_off", "false_positive_rates": rates, "direction": direction}
             [answer] = ask(mechanism, [asked])["answers"]
             for point in answer["points"]:
                 rate = Fraction(point["false_positive_rate"])
-                assert inside(point["power"], rate, 1), (mechanism, point)
-                assert inside(point["type_two_error"], 0, 1 - rate), (mechanism, point)
+                assert lies_in_range(point["power"], rate, 1), (mechanism, point)
+                assert lies_in_range(point["type_two_error"], 0, 1 - rate), (mechanism, point)
 
 
-def monotone(generator: np.random.Generator) -> Iterator[tuple[list[dict[str, Any]], int]]:
+def monotone_questions(generator: np.random.Generator) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Yield questions along which answers increase (1) or decrease (-1)."""
-    chances = sorted({chance(generator) for _ in range(5)})
-    sizes = sorted(size(generator, -6, 2) for _ in range(5))
-    prior = chance(generator)
+    chances = sorted({random_probability(generator) for _ in range(5)})
+    sizes = sorted(log_uniform(generator, -6, 2) for _ in range(5))
+    prior = random_probability(generator)
     yield [{"type": "epsilon", "delta": each} for each in chances], -1
     yield [{"type": "delta", "epsilon": each} for each in sizes], -1
     yield [{"type": "reconstruction", "baseline_success": each} for each in chances], 1
@@ -146,26 +148,26 @@ def monotone(generator: np.random.Generator) -> Iterator[tuple[list[dict[str, An
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_answers_rise_and_fall_with_what_is_asked(seed: int) -> None:
-    """Check that no upper bound lies below the lower bound of a number that is at most as large."""
+def test_answers_are_monotone_in_their_question(seed: int) -> None:
+    """No upper bound lies below the lower bound of a number that is at most as large."""
     generator = np.random.default_rng([53, seed])
     for mechanism in mechanisms(generator):
-        for asked, sign in monotone(generator):
+        for asked, sign in monotone_questions(generator):
             answers = ask(mechanism, asked)["answers"][::sign]
             for smaller, larger in pairwise(answers):
                 assert smaller["lower"] <= larger["upper"], (mechanism, asked)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_answers_fit_what_is_proved_beside_them(seed: int) -> None:
-    """Check one direction against both, and predictive values and accuracies at a rate against those at any rate."""
+def test_answers_are_consistent_with_each_other(seed: int) -> None:
+    """One direction against both; predictive values and accuracies at a rate against those at any rate."""
     generator = np.random.default_rng([54, seed])
     for mechanism in mechanisms(generator):
         delta, epsilon, rate, prior = (
-            size(generator, -9, -1),
-            size(generator, -3, 1),
-            chance(generator),
-            chance(generator),
+            log_uniform(generator, -9, -1),
+            log_uniform(generator, -3, 1),
+            random_probability(generator),
+            random_probability(generator),
         )
         at = {"prior": prior, "false_positive_rate": rate}
         pairs: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -189,12 +191,16 @@ def test_answers_fit_what_is_proved_beside_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 3))
-def test_relaxed_answers_do_not_exceed_the_worst_case_beside_them(seed: int) -> None:
+def test_relaxed_answers_do_not_exceed_worst_case(seed: int) -> None:
     generator = np.random.default_rng([55, seed])
     half = [question for question in questions(generator) if question["type"] != DELETED]
     half = [question | ({"prior": 0.5} if "prior" in question else {}) for question in half]
     for mechanism in mechanisms(generator)[:5]:
-        stated = {"type": "practical", "epsilon_pmp": size(generator, -2, 2), "delta": size(generator, -12, -2)}
+        stated = {
+            "type": "practical",
+            "epsilon_pmp": log_uniform(generator, -2, 2),
+            "delta": log_uniform(generator, -12, -2),
+        }
         found = ask(mechanism, half, threat_model=stated)
         for question, ours, worst in zip(half, found["answers"], found["worst_case"]["answers"], strict=True):
             if question.get("side") == "at_least" or question["type"] == "unlearning_guarantee":
@@ -216,7 +222,7 @@ TRIVIAL: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("question", "instead"), TRIVIAL, ids=json.dumps)
-def test_what_is_the_same_for_all_such_mechanisms_says_so(question: dict[str, Any], instead: str) -> None:
+def test_answers_independent_of_parameters_have_note(question: dict[str, Any], instead: str) -> None:
     for mechanism, trivial in (
         ({"type": "gaussian", "noise_multiplier": 3.0}, True),
         ({"type": "gaussian", "noise_multiplier": 1e6}, True),
@@ -244,8 +250,8 @@ def test_stated_parameters_alone_are_a_hazard(mechanism: dict[str, Any], warned:
     assert ("stated_parameters_alone" in codes) == warned
 
 
-def test_engines_are_named_where_they_were_asked() -> None:
-    """Check that only a wide contour mentions lattices, whatever was requested before."""
+def test_lattice_note_appears_only_for_wide_contour() -> None:
+    """The note does not depend on earlier requests."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     narrow = {"type": "epsilon", "delta": 1e-5}
     wide = {"type": "delta", "epsilon": 1.0}

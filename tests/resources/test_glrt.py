@@ -1,4 +1,4 @@
-"""Requests about the GLRT adversary: the worst case beside, what the answers rest on, and errors with a place."""
+"""Requests with the GLRT adversary: the accompanying worst case, assumptions, and errors with pointers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def curves(mechanism: dict[str, Any], **more: Any) -> CurvesResponse:
     return CURVES.response(asked, DIGEST, "2026.01.01")
 
 
-def test_the_worst_case_stands_beside() -> None:
-    """Check Figure 9 of the paper: 2.943660 against 3.636734."""
+def test_worst_case_accompanies_answer() -> None:
+    """Figure 9 of the paper: 2.943660 against 3.636734."""
     questions = [EPSILON, {"type": "reconstruction", "baseline_success": 0.001}]
     found = compute(SEVENTY, GLRT, *questions)
     relaxed, _ = found.answers
@@ -77,8 +77,8 @@ def test_every_question_is_answered() -> None:
     assert len(found.answers) == len(found.worst_case.answers) == len(questions)
 
 
-def test_every_answer_about_fresh_directions_says_that_it_is_no_bound() -> None:
-    """Check erratum 8 of the paper: 0.2135, while the averaging adversary has 2.9437."""
+def test_answers_for_fresh_directions_note_that_they_are_no_bound() -> None:
+    """Erratum 8 of the paper: 0.2135, while the averaging adversary has 2.9437."""
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers
     assert isinstance(answer, Enclosed)
@@ -88,13 +88,13 @@ def test_every_answer_about_fresh_directions_says_that_it_is_no_bound() -> None:
     assert [assumption.holds for assumption in found.assumptions if "no bound" in assumption.text] == ["no"]
 
 
-def test_engines_side_by_side() -> None:
+def test_method_all_lists_engines() -> None:
     [answer] = compute(GAUSSIAN, {"type": "glrt", "dimension": 300}, method="all").answers
     assert isinstance(answer, Enclosed)
     assert [entry.method for entry in answer.methods or ()] == ["closed_form", "clt"]
 
 
-def test_a_mixture_of_adversaries() -> None:
+def test_mixture_of_adversaries_is_linear_in_accuracy() -> None:
     mixed = {
         "type": "mixture",
         "components": [{"weight": 0.5, "threat_model": GLRT}, {"weight": 0.5, "threat_model": WORST}],
@@ -110,7 +110,7 @@ def test_a_mixture_of_adversaries() -> None:
     assert any("drawn with the stated weights" in assumption.text for assumption in found.assumptions)
 
 
-def test_curves_come_with_that_of_the_worst_case() -> None:
+def test_curves_are_accompanied_by_worst_case() -> None:
     found = curves(GAUSSIAN, threat_models=[{"type": "glrt", "dimension": 30}], false_positive_rates=[0.01, 0.5])
     assert [curve.threat_model.type for curve in found.curves] == ["glrt", "worst_case"]
     assert [curve.conditional for curve in found.curves] == [True, False]
@@ -127,7 +127,7 @@ def test_curves_come_with_that_of_the_worst_case() -> None:
         (RUN, FRESH, "clt", "/method"),
     ],
 )
-def test_what_is_refused_says_where(
+def test_unsupported_request_has_pointer(
     mechanism: dict[str, Any], threat_model: dict[str, Any], method: str, pointer: str
 ) -> None:
     asked = request(mechanism, threat_model, method=method)

@@ -1,4 +1,4 @@
-"""Golden claims of libraries and papers about mechanisms, each with its verdict."""
+"""Claims of libraries and papers about mechanisms, each with its verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.resources.golden_claims import LIBRARIES, PAPERS, Golden
 NAMED = "sha256:" + "0" * 64
 
 
-def checked(body: dict[str, Any]) -> ClaimsResponse:
+def check_claims(body: dict[str, Any]) -> ClaimsResponse:
     request = CLAIMS.request_type.model_validate_json(json.dumps(body))
     return CLAIMS.response(request, NAMED, "2026.01.01")
 
@@ -27,12 +27,12 @@ def verdict_of(golden: Golden) -> CheckedClaim:
         "reads": golden.reads,
     }
     model = {} if golden.threat_model is None else {"threat_model": golden.threat_model}
-    [found] = checked({"mechanism": golden.mechanism, "claims": [claim], **model}).claims
+    [found] = check_claims({"mechanism": golden.mechanism, "claims": [claim], **model}).claims
     return found
 
 
 @pytest.mark.parametrize("golden", [*LIBRARIES, *PAPERS], ids=lambda golden: golden.source)
-def test_every_statement_has_its_verdict(golden: Golden) -> None:
+def test_stated_claim_has_expected_verdict(golden: Golden) -> None:
     found = verdict_of(golden)
     assert found.verdict == golden.verdict
     assert (found.by is None) is (golden.verdict == "consistent")

@@ -1,4 +1,4 @@
-"""A hazard that is present reaches numbers, verdict and texts; one that changes nothing says why."""
+"""Effects of a present hazard on numbers, verdict and texts; a hazard without effect says why."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DELTA = 1e-5
 CODES: tuple[str, ...] = get_args(get_args(HazardCode)[0])
 CHANGING = tuple(code for code, row in HAZARDS.items() if row.effect == "numbers_changed")
 WORSE = 1e-9
-"""Relative: two enclosures of the same number may differ by their last digits."""
+"""Relative tolerance: two enclosures of one number may differ in their last digits."""
 
 
-def assessed(mechanism: dict[str, Any], context: dict[str, Any], **more: Any) -> AssessmentsResponse:
+def assess(mechanism: dict[str, Any], context: dict[str, Any], **more: Any) -> AssessmentsResponse:
     sent = {"mechanism": mechanism, "context": {"delta": DELTA, **context}, **more}
     return ASSESSMENTS.response(
         validate_with_imports(AssessmentsRequest, json.dumps(sent).encode()), NAME, ENGINE_VERSION
@@ -48,7 +48,7 @@ def limit(at_most: float) -> dict[str, Any]:
 
 
 def run(random: Generator) -> dict[str, Any]:
-    """Return a training run in one of the common descriptions."""
+    """Draw a training run in one of the common descriptions."""
     noise, rate, steps = float(random.uniform(0.8, 3)), float(random.uniform(0.02, 0.1)), int(random.integers(100, 300))
     sampled = {
         "type": "poisson_sampled",
@@ -73,7 +73,7 @@ def has_sizes(mechanism: dict[str, Any]) -> bool:
 
 
 def present(random: Generator, code: str, mechanism: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a context in which a hazard is present, or None if the mechanism excludes it."""
+    """Draw a context in which a hazard is present, or return None if the mechanism excludes it."""
     match code:
         case "microbatches_double_sensitivity":
             return {"microbatch_size": int(random.integers(2, 64))}
@@ -94,7 +94,7 @@ def effect(told: AssessmentsResponse, code: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("code", CHANGING)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_present_hazard_changes_every_number_and_the_verdict(code: str, seed: int) -> None:
+def test_present_hazard_changes_every_number_and_the_verdict(code: str, seed: int) -> None:
     random = np.random.default_rng([seed, CHANGING.index(code)])
     mechanism = run(random)
     context = present(random, code, mechanism)
@@ -103,7 +103,7 @@ def test_a_present_hazard_changes_every_number_and_the_verdict(code: str, seed: 
         context = present(random, code, mechanism)
     assert context is not None
     described = epsilon_of(mechanism)
-    told = assessed(mechanism, context)
+    told = assess(mechanism, context)
     assert effect(told, code) == ("present", "numbers_changed")
     assert told.judged_as is not None
     assert code in told.judged_as.hazards
@@ -116,20 +116,20 @@ def test_a_present_hazard_changes_every_number_and_the_verdict(code: str, seed: 
     assert described.lower is not None
     assert first.upper >= described.lower * (1 - WORSE)
     if first.upper > 1.01 * described.upper:
-        between = assessed(mechanism, context, policy=limit((first.upper + described.upper) / 2))
+        between = assess(mechanism, context, policy=limit((first.upper + described.upper) / 2))
         assert between.verdict in ("violated", "undecided")
         assert exit_code(between) == 1
         assert between.decision is not None
         [ruling] = between.decision.rulings
         assert (ruling.described is None) == (between.verdict == "violated")
-    assert assessed(mechanism, context, policy=limit(described.lower / 2)).verdict == "violated"
-    assert assessed(mechanism, context, policy=limit(2 * first.upper)).verdict == "met"
+    assert assess(mechanism, context, policy=limit(described.lower / 2)).verdict == "violated"
+    assert assess(mechanism, context, policy=limit(2 * first.upper)).verdict == "met"
 
 
 def test_all_present_hazards_count_together() -> None:
     mechanism = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 30}
     context = {"microbatch_size": 2, "tuning_runs": 3, "batch_size": 20, "dataset_size": 1000}
-    told = assessed(mechanism, context)
+    told = assess(mechanism, context)
     assert told.judged_as is not None
     changed = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 30}
     alone = epsilon_of({"type": "repeated", "mechanism": changed, "steps": 3})
@@ -151,8 +151,8 @@ def test_all_present_hazards_count_together() -> None:
             {"weight": 0.5, "mechanism": {"type": "gaussian", "noise_multiplier": 1.0}}]}, {"tuning_runs": 3}),
     ],
 )  # fmt: skip
-def test_a_hazard_whose_run_is_not_known_leaves_no_bound(mechanism: dict[str, Any], context: dict[str, Any]) -> None:
-    told = assessed(mechanism, context, policy=limit(1e5))
+def test_hazard_with_unknown_run_leaves_no_bound(mechanism: dict[str, Any], context: dict[str, Any]) -> None:
+    told = assess(mechanism, context, policy=limit(1e5))
     assert "no_bound" in {each.effect for each in told.hazards if each.status == "present"}
     assert told.judged_as is None
     assert not told.summary.bounded
@@ -162,7 +162,7 @@ def test_a_hazard_whose_run_is_not_known_leaves_no_bound(mechanism: dict[str, An
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_hazard_says_what_it_does_to_the_verdict(code: HazardCode) -> None:
+def test_every_hazard_states_its_effect(code: HazardCode) -> None:
     row = HAZARDS[code]
     assert row.title.endswith(".")
     assert len(row.title.split()) <= 14
@@ -171,7 +171,7 @@ def test_every_hazard_says_what_it_does_to_the_verdict(code: HazardCode) -> None
     assert row.why.endswith(".")
 
 
-def test_a_delta_that_is_not_small_decides_nothing_wherever_the_size_stands() -> None:
+def test_large_delta_is_undecided_wherever_size_is_given() -> None:
     random = np.random.default_rng(8)
     for _ in range(12):
         size = int(10 ** random.uniform(2, 5))
@@ -183,22 +183,22 @@ def test_a_delta_that_is_not_small_decides_nothing_wherever_the_size_stands() ->
             for share, verdict in ((0.5, "met"), (1.0, "undecided"), (random.uniform(1, 20), "undecided")):
                 delta = min(share / size, 0.9)
                 rules = [{"question": {"type": "epsilon", "delta": delta}, "at_most": 1e4}]
-                told = assessed(mechanism, context | {"delta": delta}, policy={"name": "gate", "rules": rules})
+                told = assess(mechanism, context | {"delta": delta}, policy={"name": "gate", "rules": rules})
                 found = [each.status for each in told.hazards if each.code == "delta_not_small"]
                 assert found == ([] if verdict == "met" else ["present"])
                 assert told.verdict == verdict, (size, share)
 
 
-def test_a_unit_without_a_cap_keeps_no_limit() -> None:
+def test_unit_without_records_cap_meets_no_limit() -> None:
     mechanism = {"type": "gaussian", "noise_multiplier": 5.0}
-    told = assessed(mechanism, {"privacy_unit": "user"}, policy=limit(1e3))
+    told = assess(mechanism, {"privacy_unit": "user"}, policy=limit(1e3))
     assert told.verdict == "undecided"
     assert told.decision is not None
     assert "one record" in (told.decision.rulings[0].reason or "")
-    assert assessed(mechanism, {"privacy_unit": "user", "records": 2}, policy=limit(1e3)).verdict == "met"
+    assert assess(mechanism, {"privacy_unit": "user", "records": 2}, policy=limit(1e3)).verdict == "met"
     capped = {"type": "worst_case", "records": 2}
     rules = [limit(1e3)["rules"][0] | {"threat_model": capped}]
-    assert assessed(mechanism, {"privacy_unit": "user"}, policy={"name": "gate", "rules": rules}).verdict == "met"
+    assert assess(mechanism, {"privacy_unit": "user"}, policy={"name": "gate", "rules": rules}).verdict == "met"
 
 
 def _imported(**more: Any) -> dict[str, Any]:
@@ -208,9 +208,9 @@ def _imported(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("microbatches", [None, 1, 4, 32])
 @pytest.mark.parametrize("used", [None, True, False])
-def test_what_an_import_has_accounted_for_is_not_counted_again(microbatches: int | None, used: bool | None) -> None:
+def test_effect_included_in_import_is_not_counted_twice(microbatches: int | None, used: bool | None) -> None:
     context = {} if microbatches is None else {"microbatch_size": microbatches}
-    told = assessed(_imported(**({} if used is None else {"used_microbatching": used})), context)
+    told = assess(_imported(**({} if used is None else {"used_microbatching": used})), context)
     halved = used is not False or (microbatches or 1) > 1
     run = {"type": "dpsgd", "batch_size": 60, "dataset_size": 6000, "epochs": 2.0}
     alone = epsilon_of(run | {"noise_multiplier": 0.8 if halved else 1.6})
@@ -223,8 +223,8 @@ def test_what_an_import_has_accounted_for_is_not_counted_again(microbatches: int
     assert codes.get("microbatches_double_sensitivity") == expected
 
 
-def test_an_import_beside_other_parts_says_nothing_about_them() -> None:
+def test_import_does_not_account_for_other_parts() -> None:
     other = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.05, "steps": 100}
-    told = assessed({"type": "composed", "mechanisms": [_imported(), other]}, {"microbatch_size": 4})
+    told = assess({"type": "composed", "mechanisms": [_imported(), other]}, {"microbatch_size": 4})
     assert told.judged_as is not None
     assert told.judged_as.hazards == ("microbatches_double_sensitivity",)

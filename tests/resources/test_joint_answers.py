@@ -1,4 +1,4 @@
-"""Answers of one response: no other answer of it improves any, and they still enclose the truth."""
+"""Consistency of the answers of one response: no answer improves another, and all enclose the true value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.frozen.space import request
 from tests.resources.test_work import answered
 
 NEAR: Final = 1e-9
-"""Relative difference that is rounding."""
+"""Relative difference due to rounding."""
 TRAILING: Final[dict[str, dict[str, Any]]] = {
     "deltas beyond the reach of lattices": {
         "mechanism": {
@@ -91,7 +91,7 @@ def test_answers_do_not_improve_each_other(name: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TRAILING)
-def test_answers_meet_what_is_answered_alone(name: str) -> None:
+def test_joint_answers_meet_single_answers(name: str) -> None:
     body = TRAILING[name]
     for question, together in zip(body["questions"], answers(body), strict=True):
         alone = answered(body | {"questions": [question]})
@@ -124,7 +124,7 @@ def test_answers_of_the_whole_space_do_not_improve_each_other(seed: int) -> None
 
 
 @pytest.mark.thorough
-def test_a_narrowed_number_keeps_its_own_limit() -> None:
+def test_narrowed_number_keeps_its_own_limit() -> None:
     rates = [10.0**power for power in range(-30, 0)]
     _, delta, powers = answers(
         {
@@ -141,7 +141,7 @@ def test_a_narrowed_number_keeps_its_own_limit() -> None:
     assert delta["limit"]["code"] != "long_list"
 
 
-def test_points_of_a_list_are_no_wider_beside_other_answers() -> None:
+def test_listed_points_are_no_wider_with_other_answers() -> None:
     shuffled = {
         "type": "dpsgd",
         "sampling": "shuffled",

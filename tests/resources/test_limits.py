@@ -1,4 +1,4 @@
-"""Every answer that is wider than asked for says why, and what to send instead; no other does."""
+"""Answers wider than requested name the limit and a remedy; other answers name none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.resources.test_work import answered
 DPSGD: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
 
-def said(node: Any) -> Iterator[tuple[bool | None, Any]]:
-    """Yield whether a tolerance is met, with the limit that stands beside it, of a whole response."""
+def tolerances(node: Any) -> Iterator[tuple[bool | None, Any]]:
+    """Yield whether a tolerance is met, with its limit, over a whole response."""
     if isinstance(node, list):
         for each in node:
-            yield from said(each)
+            yield from tolerances(each)
     elif isinstance(node, dict):
         met = node.get("tolerance_met")
         if isinstance(met, list):
@@ -33,7 +33,7 @@ def said(node: Any) -> Iterator[tuple[bool | None, Any]]:
         elif met is not None:
             yield met, node.get("limit")
         for each in node.values():
-            yield from said(each)
+            yield from tolerances(each)
 
 
 def check(number: int) -> None:
@@ -41,18 +41,18 @@ def check(number: int) -> None:
         written = response(*request(number))
     except (RequestBodyError, PrivacyComputationError, ValidationError):
         return
-    for met, limit in said(json.loads(written)):
+    for met, limit in tolerances(json.loads(written)):
         assert (met is False) == (limit is not None), number
 
 
 @pytest.mark.parametrize("number", range(200, 212))
-def test_wide_answers_say_why(number: int) -> None:
+def test_wide_answers_have_limits(number: int) -> None:
     check(number)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", range(212, 1200))
-def test_wide_answers_of_the_whole_space_say_why(number: int) -> None:
+def test_wide_answers_of_whole_space_have_limits(number: int) -> None:
     check(number)
 
 
@@ -79,7 +79,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_known_limits(code: str) -> None:
+def test_known_case_has_expected_limit(code: str) -> None:
     answer = answered({**CASES[code], "questions": [{"type": "epsilon", "delta": 1e-5}]})
     assert answer["limit"]["code"] == code
     assert answer["limit"]["advice"].endswith(".")

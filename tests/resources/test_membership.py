@@ -1,4 +1,4 @@
-"""The membership adversary on the wire: the worst case beside, what the answers rest on, and what is refused."""
+"""Membership adversary in requests: the accompanying worst case, assumptions, and rejected input."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def answered(asked: BoundsRequest) -> BoundsResponse:
     return response
 
 
-def test_every_question_is_answered_beside_the_worst_case() -> None:
+def test_every_question_is_accompanied_by_worst_case() -> None:
     response = answered(request(questions=QUESTIONS))
     assert all(answer.conditional for answer in response.answers)
     beside = response.worst_case
@@ -80,14 +80,14 @@ def test_every_question_is_answered_beside_the_worst_case() -> None:
             assert relaxed.tolerance_met
 
 
-def test_the_served_curve_is_the_better_of_both() -> None:
+def test_answer_is_the_smaller_of_theory_and_worst_case() -> None:
     answer = answered(request()).answers[0]
     assert isinstance(answer, TradeOffAnswer)
     assert answer.points[1]["power"]["value"] == pytest.approx(0.0742, abs=5e-5)
     assert any("worst case" in note for note in answer.notes)
 
 
-def test_what_the_answers_rest_on_is_said() -> None:
+def test_assumptions_of_answers_are_listed() -> None:
     texts = {assumption.text: assumption.holds for assumption in answered(request()).assumptions}
     [susceptibility] = [text for text in texts if "susceptibility" in text]
     assert texts[susceptibility] == "no"
@@ -96,14 +96,14 @@ def test_what_the_answers_rest_on_is_said() -> None:
     assert "no" not in [assumption.holds for assumption in given]
 
 
-def test_approximations_have_no_ends() -> None:
+def test_approximations_have_no_bounds() -> None:
     for options in ({"step_curve": "gaussian"}, {"composition": "clt"}, {"composition": "root_sum_square"}):
         for answer in answered(request(RUN | {"steps": 3}, MEMBERSHIP | options)).answers:
             assert answer.evidence == "asymptotic"
             assert not answer.tolerance_met
 
 
-def test_populations() -> None:
+def test_populations_are_mixed() -> None:
     shares = [{"weight": 0.9, "susceptibility": 300.0}, {"weight": 0.1, "K": 2000.0}]
     silent = RUN | {"noise_std": 0.0}
     answers = answered(request(silent, MEMBERSHIP | {"population": shares}, questions=[{"type": "advantage"}])).answers
@@ -117,14 +117,14 @@ def test_populations() -> None:
     assert answer.lower < answer.upper < 1.05 * answer.lower
 
 
-def test_all_methods_are_those_that_are_used() -> None:
+def test_method_all_lists_used_engines() -> None:
     [answer] = answered(request(method="all", questions=[{"type": "advantage"}])).answers
     assert isinstance(answer, Enclosed)
     assert answer.methods is not None
     assert [entry.method for entry in answer.methods] == ["closed_form"]
 
 
-def test_a_record_added_or_removed_is_covered_where_batches_have_a_fixed_size() -> None:
+def test_add_or_remove_is_supported_with_fixed_batches() -> None:
     answers = answered(request(model={"type": "worst_case", "neighboring_relation": "add_or_remove_one"})).answers
     assert all(answer.tight for answer in answers)
 
@@ -138,7 +138,7 @@ def test_a_record_added_or_removed_is_covered_where_batches_have_a_fixed_size() 
         (RUN, {"method": "contour"}, "/method"),
     ],
 )
-def test_what_is_refused_says_where(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
+def test_unsupported_request_has_pointer(mechanism: dict[str, Any], more: dict[str, Any], pointer: str) -> None:
     def served(asked: BoundsRequest) -> None:
         """Serve a request as the service does: the engine refuses requests that have a quote."""
         assert BOUNDS.quote(asked).cost > 0
@@ -165,7 +165,9 @@ def test_what_is_refused_says_where(mechanism: dict[str, Any], more: dict[str, A
         ({}, {"composition": "gaussian"}, "/threat_model/composition"),
     ],
 )
-def test_bad_input_is_refused_before_any_work(mechanism: dict[str, Any], model: dict[str, Any], pointer: str) -> None:
+def test_bad_input_is_rejected_before_computation(
+    mechanism: dict[str, Any], model: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         request(RUN | mechanism, MEMBERSHIP | model)
     [error] = field_errors(caught.value)
@@ -173,7 +175,7 @@ def test_bad_input_is_refused_before_any_work(mechanism: dict[str, Any], model: 
     assert "documented type" not in error.detail
 
 
-def test_curves_are_drawn_with_the_worst_case() -> None:
+def test_curves_are_accompanied_by_worst_case() -> None:
     sent = json.dumps({"mechanism": RUN, "threat_models": [MEMBERSHIP], "grid": {"count": 20}, "directions": ["add"]})
     response = CURVES.response(CurvesRequest.model_validate_json(sent), DIGEST, "2026.01.01")
     assert [(curve.threat_model.type, curve.conditional) for curve in response.curves] == [
@@ -184,7 +186,7 @@ def test_curves_are_drawn_with_the_worst_case() -> None:
     assert any(assumption.holds == "no" for assumption in response.assumptions)
 
 
-def test_nothing_dear_looks_cheap() -> None:
+def test_expensive_requests_have_high_estimates() -> None:
     sampled = RUN | {"dataset_size": 48_000, "steps": 1200}
     prices = [BOUNDS.quote(request(mechanism)).cost for mechanism in (RUN, sampled)]
     assert prices[0] < 1_000_000 < prices[1]

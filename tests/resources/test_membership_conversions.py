@@ -1,4 +1,4 @@
-"""Inverses on the wire: values by the book, null where there is none, bad input by its place."""
+"""Inverse conversions in requests: published formulas, null without a solution, errors with pointers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BY_THE_BOOK: list[tuple[str, dict[str, Any], float, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "fields", "value", "safe_end"), BY_THE_BOOK)
-def test_by_the_book(kind: str, fields: dict[str, Any], value: float, safe_end: str) -> None:
+def test_conversions_match_published_formulas(kind: str, fields: dict[str, Any], value: float, safe_end: str) -> None:
     answer = one(kind, **fields)
     assert answer.value == getattr(answer, safe_end)
     assert answer.value == pytest.approx(value, rel=2e-14)
@@ -66,7 +66,7 @@ def test_by_the_book(kind: str, fields: dict[str, Any], value: float, safe_end: 
     assert json.loads(answer.model_dump_json())["conversion"]["type"] == kind
 
 
-def test_the_largest_advantage_stands_beside_its_prior() -> None:
+def test_largest_advantage_accompanies_its_prior() -> None:
     answer = one("prior_of_largest_advantage", epsilon=1.0)
     assert isinstance(answer, PriorOfLargestAdvantageAnswer)
     assert answer.largest_advantage["value"] == pytest.approx(0.48983732480741825856, rel=1e-14)
@@ -82,20 +82,20 @@ def test_the_largest_advantage_stands_beside_its_prior() -> None:
         ("largest_epsilon_for_deletions", {"prior": 0.01, "confidence": 0.9, "deletions": 1000}),
     ],
 )
-def test_none_is_null_and_says_why(kind: str, fields: dict[str, Any]) -> None:
+def test_missing_solution_is_null_with_note(kind: str, fields: dict[str, Any]) -> None:
     answer = one(kind, **fields)
     assert (answer.value, answer.lower, answer.upper) == (None, None, None)
     assert answer.notes
 
 
-def test_small_rates_come_as_logarithms() -> None:
+def test_small_rates_have_logarithms() -> None:
     answer = one("largest_sampling_rate", positive_predictive_value=0.5, epsilon=1000.0)
     assert answer.lower_log10 is not None
     assert answer.upper_log10 is not None
     assert answer.lower_log10 <= -1000 / math.log(10) <= answer.upper_log10
 
 
-def test_answers_keep_the_order_and_do_not_depend_on_each_other() -> None:
+def test_answers_keep_order_and_are_independent() -> None:
     conversions = [{"type": kind, **fields} for kind, fields, _, _ in BY_THE_BOOK]
     response = compute(*conversions)
     assert response.digest == DIGEST
@@ -123,7 +123,7 @@ def test_answers_keep_the_order_and_do_not_depend_on_each_other() -> None:
         (3, ""),
     ],
 )
-def test_bad_input_is_named_by_its_place(conversion: Any, place: str) -> None:
+def test_bad_input_has_pointer(conversion: Any, place: str) -> None:
     with pytest.raises(ValidationError) as caught:
         request({"type": "prior_of_largest_advantage", "epsilon": 1.0}, conversion)
     [error] = field_errors(caught.value)
@@ -131,7 +131,7 @@ def test_bad_input_is_named_by_its_place(conversion: Any, place: str) -> None:
     assert error.detail.endswith(".")
 
 
-def test_how_many_conversions() -> None:
+def test_number_of_conversions_is_limited() -> None:
     conversion = {"type": "prior_of_largest_advantage", "epsilon": 1.0}
     assert len(request(*[conversion] * 256).conversions) == 256
     for count in (0, 257):

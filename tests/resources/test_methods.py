@@ -1,4 +1,4 @@
-"""Engines by name: whose numbers an answer holds, what stands beside it with `all`, and what evidence does to ends."""
+"""Engines by name: the numbers of an answer, the entries of `all`, and the effect of evidence on bounds."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def one(question: dict[str, Any], **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("question", NUMBERS, ids=json.dumps)
-def test_an_approximation_has_no_ends(engines: FakeEngines, question: dict[str, Any]) -> None:
+def test_approximation_has_no_bounds(engines: FakeEngines, question: dict[str, Any]) -> None:
     approximate, exact = one(question, method="edgeworth"), one(question, relative_tolerance=1.0)
     assert (approximate.lower, approximate.upper, approximate.evidence) == (None, None, "asymptotic")
     assert not approximate.tolerance_met
     assert approximate.method == "edgeworth"
-    # The fake approximates by the truth: the mechanism is the Gaussian that the fake has.
+    # The stub approximates by the exact value: the mechanism is its own Gaussian.
     assert approximate.value == pytest.approx(exact.value, rel=1e-7)
     if isinstance(approximate, GdpMuAnswer):
         assert approximate.global_mu == {"value": 1.0, "lower": None, "upper": None}
 
 
-def test_points_of_an_approximation_have_no_ends(engines: FakeEngines) -> None:
+def test_points_of_approximation_have_no_bounds(engines: FakeEngines) -> None:
     answer = one(POINTS, method="clt")
     assert isinstance(answer, TradeOffAnswer)
     for point in answer.points:
@@ -88,7 +88,7 @@ def test_points_of_an_approximation_have_no_ends(engines: FakeEngines) -> None:
     assert -300 < tiny["value_log10"] < -290
 
 
-def test_a_small_approximation_has_a_logarithm_and_no_ends_of_it(engines: FakeEngines) -> None:
+def test_small_approximation_has_logarithm_and_no_bounds(engines: FakeEngines) -> None:
     answer = one({"type": "delta", "epsilon": 100.0}, method="edgeworth")
     assert isinstance(answer, Enclosed)
     assert answer.value_log10 is not None
@@ -97,7 +97,7 @@ def test_a_small_approximation_has_a_logarithm_and_no_ends_of_it(engines: FakeEn
 
 
 @pytest.mark.parametrize("question", [*NUMBERS, POINTS], ids=json.dumps)
-def test_evidence_is_no_better_than_that_of_the_curve(engines: FakeEngines, question: dict[str, Any]) -> None:
+def test_evidence_is_no_stronger_than_that_of_curve(engines: FakeEngines, question: dict[str, Any]) -> None:
     sampled = one(question, method="monte_carlo")
     assert sampled.evidence == "statistical"
     assert sampled.notes[-1] == NOTE
@@ -106,7 +106,7 @@ def test_evidence_is_no_better_than_that_of_the_curve(engines: FakeEngines, ques
         assert sampled.upper is not None
 
 
-def test_an_answer_by_one_method_lists_no_others(engines: FakeEngines) -> None:
+def test_answer_by_one_method_lists_no_others(engines: FakeEngines) -> None:
     for method in ("auto", "clt", "monte_carlo"):
         for question in (DELTA, POINTS, {"type": "gdp_mu"}):
             assert one(question, method=method).methods is None
@@ -114,7 +114,7 @@ def test_an_answer_by_one_method_lists_no_others(engines: FakeEngines) -> None:
 
 
 @pytest.mark.parametrize("question", [*NUMBERS, POINTS], ids=json.dumps)
-def test_all_is_the_best_answer_with_every_engine_beside_it(engines: FakeEngines, question: dict[str, Any]) -> None:
+def test_method_all_returns_best_answer_and_every_engine(engines: FakeEngines, question: dict[str, Any]) -> None:
     answer, best = one(question, method="all"), one(question)
     assert answer.model_copy(update={"methods": None}) == best
     by_name = {entry.method: entry for entry in answer.methods}
@@ -125,7 +125,7 @@ def test_all_is_the_best_answer_with_every_engine_beside_it(engines: FakeEngines
         assert entry == {field: alone[field] for field in entry}
 
 
-def test_an_engine_that_fails_is_listed_with_its_reason(engines: FakeEngines) -> None:
+def test_failed_engine_is_listed_with_reason(engines: FakeEngines) -> None:
     with collect_violations() as violations:
         number, points = compute(DELTA, POINTS, method="all").answers
     assert [str(violation) for violation in violations] == [REASON, REASON]
@@ -143,7 +143,7 @@ def test_an_engine_that_fails_is_listed_with_its_reason(engines: FakeEngines) ->
         compute(DELTA, method="discretised")
 
 
-def test_ground_truth_is_part_of_all_where_its_digits_are_given(engines: FakeEngines) -> None:
+def test_method_all_includes_ground_truth_if_digits_are_given(engines: FakeEngines) -> None:
     assert [entry.method for entry in one(DELTA, method="all", digits=30).methods][-1] == "ground_truth"
     assert engines.asked["ground_truth"].digits == 30
     engines.asked.clear()
@@ -161,16 +161,16 @@ def test_options_reach_the_engines(engines: FakeEngines) -> None:
     assert engines.asked["monte_carlo"] == DEFAULT_OPTIONS
 
 
-def test_every_engine_of_a_run_that_is_no_closed_form(engines: FakeEngines) -> None:
+def test_method_all_lists_every_engine_of_composed_run(engines: FakeEngines) -> None:
     answer = one(DELTA, method="all", mechanism=RUN)
     assert answer.method == "contour"
     assert next(entry.method for entry in answer.methods) == "contour"
     replaced = one(DELTA, method="all", threat_model={"type": "worst_case", "neighboring_relation": "replace_one"})
     by_name = {entry.method: entry for entry in replaced.methods}
-    assert by_name["edgeworth"].value == pytest.approx(by_name["closed_form"].value)  # the sensitivity reaches engines
+    assert by_name["edgeworth"].value == pytest.approx(by_name["closed_form"].value)  # Engines receive the sensitivity.
 
 
-def test_a_defect_of_an_engine_is_not_passed_over(engines: FakeEngines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_of_engine_is_raised(engines: FakeEngines, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object) -> NoReturn:
         raise ImportError("a module is missing")
 
@@ -180,7 +180,7 @@ def test_a_defect_of_an_engine_is_not_passed_over(engines: FakeEngines, monkeypa
         compute(DELTA, method="all")
 
 
-def test_what_no_engine_serves_is_refused_with_all_as_with_auto(engines: FakeEngines) -> None:
+def test_run_without_engine_is_rejected_with_all_as_with_auto(engines: FakeEngines) -> None:
     relation = {"type": "worst_case", "neighboring_relation": "replace_one"}
     with pytest.raises(UnsupportedCombination) as caught:
         compute(DELTA, mechanism=sampled(0.1, laplace(1.0)), method="all", threat_model=relation)
@@ -190,7 +190,7 @@ def test_what_no_engine_serves_is_refused_with_all_as_with_auto(engines: FakeEng
     assert caught.value.pointer == "/method"
 
 
-def test_all_costs_what_its_engines_cost() -> None:
+def test_cost_of_all_is_sum_of_engines() -> None:
     def cost(method: str, **options: Any) -> int:
         return BOUNDS.quote(request(DELTA, mechanism=RUN, method=method, **options)).cost
 

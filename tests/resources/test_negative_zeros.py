@@ -1,4 +1,4 @@
-"""No response contains a negative zero: every way to JSON, every example, a space of requests."""
+"""No response contains a negative zero: every way to JSON, every example, and a space of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.resources.request_space import any_request
 from tests.slow_marker import thorough
 
 DEAREST = 30_000
-"""Cost of a request in microseconds, above which it is left to longer runs."""
+"""Cost of a request in microseconds. More expensive requests are tested in longer runs."""
 
 
 def read_number(text: str) -> float:
@@ -28,8 +28,8 @@ def read_number(text: str) -> float:
     return number
 
 
-def without_zeros(body: bytes) -> Any:
-    """Return the document, parsed by a parser that refuses negative zeros."""
+def parse_without_negative_zeros(body: bytes) -> Any:
+    """Return the document, parsed by a parser that rejects negative zeros."""
     return json.loads(body, parse_float=read_number, parse_int=read_number)
 
 
@@ -39,7 +39,7 @@ class Numbers(Response):
 
 
 def document(random: np.random.Generator, depth: int = 4) -> Any:
-    """Return any JSON value with many zeros of both signs, and texts that resemble them."""
+    """Draw any JSON value with many zeros of both signs, and texts that resemble them."""
     leaves = (
         0.0,
         -0.0,
@@ -65,17 +65,17 @@ def document(random: np.random.Generator, depth: int = 4) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_document_keeps_everything_else(seed: int) -> None:
+def test_other_content_is_unchanged(seed: int) -> None:
     sent = document(np.random.default_rng([20261201, seed]))
     compact = json.dumps(sent, separators=(",", ":"), ensure_ascii=False).encode()
     written = without_negative_zeros(compact)
-    assert without_zeros(written) == sent
+    assert parse_without_negative_zeros(written) == sent
     assert written.count(b'"') == compact.count(b'"')
     assert json_bytes({"it": sent}) == b'{"it":' + json_bytes(sent) + b"}"
-    without_zeros(json_bytes({"it": sent}))
+    parse_without_negative_zeros(json_bytes({"it": sent}))
 
 
-def test_both_ways_to_write_a_response_have_no_negative_zero() -> None:
+def test_both_serialisers_write_no_negative_zero() -> None:
     fields: dict[str, Any] = {"value": -0.0, "list": (-0.0, -0.5, -0.0)}
     expected = b'{"value":0.0,"list":[0.0,-0.5,0.0]}'
     assert json_bytes(fields) == Numbers(**fields).json_bytes() == json_bytes(Numbers(**fields)) == expected
@@ -85,11 +85,11 @@ def test_both_ways_to_write_a_response_have_no_negative_zero() -> None:
 def test_examples_have_no_negative_zero(computation: Computation[Any, Any]) -> None:
     for example in computation.examples.values():
         request = computation.request_type.model_validate_json(json.dumps(example["value"]))
-        assert without_zeros(computation.body(request, "sha256:" + "0" * 64, "any"))
+        assert parse_without_negative_zeros(computation.body(request, "sha256:" + "0" * 64, "any"))
 
 
 def pmp(random: np.random.Generator) -> tuple[str, dict[str, Any]]:
-    """Return few objects and points, many of them equal."""
+    """Draw few objects and points, many of them equal."""
     points = random.integers(-1, 2, (4, 1)).astype(float) * random.choice([1.0, -0.0])
     objects = random.integers(0, 2, (2, 1)).astype(float) * random.choice([1.0, 0.0])
     sent = {"points": points.tolist(), "objects": objects.tolist(), "clip_radius": 2.0}
@@ -105,12 +105,12 @@ def test_answers_have_no_negative_zero(seed: int) -> None:
         try:
             request = computation.request_type.model_validate_json(json.dumps(sent))
             if computation.quote(request).cost <= DEAREST:
-                without_zeros(computation.body(request, "sha256:" + "0" * 64, "any"))
+                parse_without_negative_zeros(computation.body(request, "sha256:" + "0" * 64, "any"))
         except (ValidationError, PrivacyComputationError):
             continue
 
 
-def test_two_equal_objects_have_a_swap_bound_of_zero() -> None:
+def test_equal_objects_have_swap_bound_of_zero() -> None:
     computation = resource("pmp-exponential")
     sent = {"epsilon": 1.0, "points": [[0.0], [1.0]], "objects": [[0.5], [0.5]], "clip_radius": 1.0}
     request = computation.request_type.model_validate_json(json.dumps(sent))

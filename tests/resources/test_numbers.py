@@ -1,4 +1,4 @@
-"""Enclosures on the wire: the safe end, logarithms of what is too small for a double, widths."""
+"""Enclosures in JSON: conservative value, logarithms of numbers below the doubles, widths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.resources.numbers import enclosed_column, enclosed_number, enclosed
 EXACT = Evidence.EXACT
 
 
-def test_value_is_the_safe_end() -> None:
+def test_value_is_conservative_bound() -> None:
     enclosure = Enclosure(0.25, 0.5, EXACT)
     assert enclosed_number(enclosure, "upper") == {"value": 0.5, "lower": 0.25, "upper": 0.5}
     assert enclosed_number(enclosure, "lower") == {"value": 0.25, "lower": 0.25, "upper": 0.5}
@@ -37,7 +37,7 @@ def test_logarithms_enclose_the_decimal_logarithm(log_lower: float, width: float
     assert math.isclose(number["upper_log10"], log_upper / math.log(10), rel_tol=1e-14)
 
 
-def test_logarithms_of_subnormal_numbers_without_logarithms_of_their_own() -> None:
+def test_subnormal_numbers_get_logarithms() -> None:
     number = enclosed_number(Enclosure(1e-300, 2e-300, EXACT), "lower")
     assert "lower_log10" in number
     assert "upper_log10" in number
@@ -57,11 +57,11 @@ def test_logarithms_of_subnormal_numbers_without_logarithms_of_their_own() -> No
         Enclosure.point(math.inf),
     ],
 )
-def test_no_logarithms_of_zero_and_of_plain_numbers(enclosure: Enclosure) -> None:
+def test_zero_and_normal_numbers_have_no_logarithms(enclosure: Enclosure) -> None:
     assert set(enclosed_number(enclosure, "upper")) == {"value", "lower", "upper"}
 
 
-def test_a_lower_end_of_zero_has_an_infinite_logarithm() -> None:
+def test_lower_bound_of_zero_has_infinite_logarithm() -> None:
     number = enclosed_number(Enclosure(0.0, 1e-300, EXACT), "upper")
     assert number.get("lower_log10") == -math.inf
 
@@ -87,18 +87,20 @@ def test_arrays_are_written_like_their_elements() -> None:
         ([1e-300], [1e-300], 1e-16, True),
     ],
 )
-def test_narrow(lower: list[float], upper: list[float], tolerance: float, expected: bool) -> None:
+def test_narrow_compares_width_with_tolerance(
+    lower: list[float], upper: list[float], tolerance: float, expected: bool
+) -> None:
     assert narrow(EnclosureArray(np.array(lower), np.array(upper)), EXACT, tolerance) is expected
 
 
-def test_narrow_looks_at_logarithms_where_ends_underflow() -> None:
+def test_narrow_uses_logarithms_when_bounds_underflow() -> None:
     zeros = np.array([0.0])
     for width, expected in ((1e-12, True), (1e-3, False)):
         bounds = EnclosureArray(zeros, zeros, np.array([-2000.0 - width]), np.array([-2000.0]))
         assert narrow(bounds, EXACT, 1e-6) is expected
 
 
-def test_an_approximation_is_written_without_ends() -> None:
+def test_approximation_is_written_without_bounds() -> None:
     plain = Enclosure(0.25, 0.25, Evidence.ASYMPTOTIC)
     assert enclosed_number(plain, "upper") == {"value": 0.25, "lower": None, "upper": None}
     small = Enclosure(0.0, 0.0, Evidence.ASYMPTOTIC, -2000.0, -2000.0)
@@ -116,7 +118,7 @@ def test_an_approximation_is_written_without_ends() -> None:
     assert not narrow(bounds, Evidence.ASYMPTOTIC, 1.0)
 
 
-def test_columns_hold_what_the_rows_hold() -> None:
+def test_columns_equal_rows() -> None:
     lower, upper = np.array([0.1, 0.0, 0.3]), np.array([0.2, 1e-310, 0.3])
     bounds = EnclosureArray(lower, upper, np.log([0.1, 1e-320, 0.3]), np.log(upper))
     for evidence in (EXACT, Evidence.ASYMPTOTIC):
@@ -128,7 +130,7 @@ def test_columns_hold_what_the_rows_hold() -> None:
 
 
 @pytest.mark.parametrize("safe_end", ["lower", "upper"])
-def test_digits_beyond_a_double_come_as_strings(safe_end: Literal["lower", "upper"]) -> None:
+def test_digits_beyond_a_double_are_strings(safe_end: Literal["lower", "upper"]) -> None:
     digits = DecimalEnclosure("0.12345678901234567895", "0.1234567890123456789", "0.1234567890123456790", 20)
     written = enclosed_number(Enclosure(0.12, 0.13, Evidence.PROVED, decimal=digits), safe_end)
     assert (written.get("lower_decimal"), written.get("upper_decimal")) == (digits.lower, digits.upper)

@@ -1,4 +1,4 @@
-"""One decision for a request: what it costs, where it may run, and who answers, over the whole space of requests."""
+"""Plans: cost, place of computation and engine of a request, over the whole space of requests."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from tests.resources.request_space import any_request, body
 
 REQUESTS = 400
 CHEAP = 20_000
-"""Microseconds by their price: what is dearer is for longer runs."""
+"""Microseconds of estimated cost. More expensive requests are tested in longer runs."""
 COMPUTATIONS = {"bounds": BOUNDS, "curves": CURVES}
 ONE_STEP = {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "exponential", "poisson_sampled", "dpsgd"}
-"""Steps with a closed form of constant cost, whatever their parameters."""
+"""Steps whose closed form has constant cost for all parameters."""
 MOST_BYTES = 2**20
 NAMED = "sha256:" + "0" * 64
 
@@ -69,7 +69,7 @@ def steps_of(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def is_gaussian(step: dict[str, Any]) -> bool:
-    """Whether it composes as a shift."""
+    """Return whether the step composes as a shift."""
     match step["type"]:
         case "gaussian" | "gdp":
             return True
@@ -91,7 +91,7 @@ def on_the_list(spec: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_runs_in_the_event_loop_is_on_the_closed_list(seed: int) -> None:
+def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
     inline = 0
     for name, request, quote in quoted(seed):
         if not quote.inline:
@@ -106,8 +106,8 @@ def test_what_runs_in_the_event_loop_is_on_the_closed_list(seed: int) -> None:
     assert inline > 20
 
 
-def test_the_plans_of_a_quote_answer_the_same_in_another_process() -> None:
-    """Check that the event loop and the workers compute the plans of the quote."""
+def test_plans_of_quote_give_same_answer_in_another_process() -> None:
+    """The event loop and the workers compute with the plans of the quote."""
     answered = {True: 0, False: 0}
     for name, request, quote in quoted(0):
         if quote.prepared is None:
@@ -122,7 +122,7 @@ def test_the_plans_of_a_quote_answer_the_same_in_another_process() -> None:
     assert min(answered.values()) > 10
 
 
-def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_does_not_plan_again(monkeypatch: pytest.MonkeyPatch) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
     questions = [{"type": "epsilon", "delta": 1e-5}]
     bounds = BoundsRequest.model_validate_json(json.dumps({"mechanism": run, "questions": questions}))
@@ -150,7 +150,7 @@ def test_a_worker_plans_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = choose.plan
 
     def refuse(mechanism: AbstractMechanism, *rest: Any) -> Plan:
-        if type(mechanism) is ApproximateDp:  # the answer as a mechanism, which no quote knows
+        if type(mechanism) is ApproximateDp:  # The answer as a mechanism, which no quote has seen.
             return plan(mechanism, *rest)
         pytest.fail("planned again")
 
@@ -169,14 +169,16 @@ def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str,
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_everything_has_a_price_and_an_engine(seed: int) -> None:
+def test_every_quote_has_cost_and_engine(seed: int) -> None:
     found = [quote for _, _, quote in quoted(seed)]
     assert len(found) > REQUESTS / 4
     assert all(quote.cost > 0 and quote.engine for quote in found)
 
 
-def test_who_was_chosen_answers() -> None:
-    """Check the chosen engine, or a closed form for trivial runs; for a mixture, one of the chosen engines."""
+def test_chosen_engine_answers() -> None:
+    """The answer comes from the chosen engine, or from a closed form for trivial runs; for a mixture, from one of
+    the chosen engines.
+    """
     answered = 0
     for index in range(REQUESTS):
         sent = body(np.random.default_rng([9, index]))
@@ -198,8 +200,8 @@ def test_who_was_chosen_answers() -> None:
     assert answered > REQUESTS / 10
 
 
-def test_pricing_allocates_next_to_nothing() -> None:
-    """Check the memory of a quote for any number of steps and questions."""
+def test_quote_allocates_little_memory() -> None:
+    """The memory of a quote does not depend on the number of steps and questions."""
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10**12}
     parts = [run, {"type": "laplace", "noise_multiplier": 2.0}, {"type": "exponential", "epsilon": 1.0}]
     longest = {"type": "repeated", "steps": 10**3, "mechanism": {"type": "composed", "mechanisms": parts[:1]}}
@@ -214,7 +216,7 @@ def test_pricing_allocates_next_to_nothing() -> None:
         assert most < MOST_BYTES
 
 
-def test_long_descriptions_are_not_looked_at() -> None:
+def test_cost_of_quote_does_not_grow_with_description() -> None:
     deep: dict[str, Any] = {"type": "gaussian", "noise_multiplier": 1.0}
     for _ in range(10):
         deep = {"type": "repeated", "mechanism": deep, "steps": 1}
@@ -226,7 +228,7 @@ def test_long_descriptions_are_not_looked_at() -> None:
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(many))).engine == UNPRICED
 
 
-def test_equal_questions_are_read_once() -> None:
+def test_equal_questions_are_counted_once() -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}
 
     def cost(*questions: dict[str, Any]) -> int:
@@ -280,18 +282,18 @@ WITHIN_REACH: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (PARTS_OF_THE_DATA, {"neighboring_relation": "add_or_remove_one"}),
     ({**PARTS_OF_THE_DATA, "steps": 2}, {"neighboring_relation": "add_or_remove_one"}),
 ]
-"""Runs, and relations, whose mu in both directions was measured to take less than what is surely too long."""
+"""Runs and relations whose mu in both directions was measured to take less than the certain limit."""
 
 
 @pytest.mark.parametrize(("mechanism", "relation"), WITHIN_REACH)
-def test_what_is_computed_in_time_is_not_refused(mechanism: dict[str, Any], relation: dict[str, Any]) -> None:
+def test_run_computed_in_time_is_accepted(mechanism: dict[str, Any], relation: dict[str, Any]) -> None:
     sent: dict[str, Any] = {"mechanism": mechanism, "questions": [{"type": "gdp_mu", "direction": "both"}]}
     if relation:
         sent["threat_model"] = {"type": "worst_case", **relation}
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).minimum <= Settings().max_cost
 
 
-def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
+def test_mu_with_stated_parameter_is_accepted() -> None:
     parts = [{"type": "approximate_dp", "epsilon": 7.0, "delta": 1e-8}, {"type": "gaussian", "noise_multiplier": 0.5}]
     parts += [{"type": "laplace", "noise_multiplier": 1.4}, {"type": "gaussian", "noise_multiplier": 0.3}]
     sent: dict[str, Any] = {
@@ -302,8 +304,8 @@ def test_mu_beside_a_stated_parameter_is_not_refused() -> None:
     assert BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(sent))).minimum <= Settings().max_cost
 
 
-def test_long_lists_of_long_runs_are_not_refused() -> None:
-    """Check that a further point on a lattice costs next to nothing, however long the run."""
+def test_long_lists_on_long_runs_are_accepted() -> None:
+    """A further point on a lattice costs almost nothing, however long the run."""
     sent = {
         "mechanism": {"type": "dpsgd", "noise_multiplier": 1.7, "sample_rate": 1e-9, "steps": 3_000_000},
         "threat_models": [{"type": "worst_case"}],
@@ -315,8 +317,8 @@ def test_long_lists_of_long_runs_are_not_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_was_priced_far_too_high_is_not_refused(seed: int) -> None:
-    """Check long lists and many questions on contours, and weak runs in balls, which take seconds."""
+def test_formerly_overestimated_requests_are_accepted(seed: int) -> None:
+    """Long lists and many questions on contours, and weak runs in ball arithmetic, which take seconds."""
     random = np.random.default_rng([20261126, seed])
     deltas = [{"type": "delta", "epsilon": float(random.uniform(0, 5)), "direction": "both"} for _ in range(256)]
     laplace = {"type": "laplace", "noise_multiplier": float(random.uniform(0.5, 30))}
@@ -335,7 +337,7 @@ def test_what_was_priced_far_too_high_is_not_refused(seed: int) -> None:
     assert max(quote.minimum for quote in quotes) <= Settings().max_cost
 
 
-def test_doubt_is_of_refusals_alone_and_never_of_what_runs_in_the_event_loop() -> None:
+def test_cost_range_matters_only_for_rejection() -> None:
     one = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "questions": [{"type": "advantage"}]}
     inline = BOUNDS.quote(BoundsRequest.model_validate_json(json.dumps(one)))
     assert inline.inline
@@ -346,8 +348,8 @@ def test_doubt_is_of_refusals_alone_and_never_of_what_runs_in_the_event_loop() -
     assert dear.minimum < dear.cost
 
 
-def test_relations_enter_the_price() -> None:
-    """Check that exact sums reach 300 steps if a record is added, and not if it is replaced."""
+def test_relation_enters_the_cost() -> None:
+    """Exact sums reach 300 steps if a record is added, and not if it is replaced."""
     laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
 
     def engine(relation: str) -> str:
@@ -358,7 +360,7 @@ def test_relations_enter_the_price() -> None:
     assert engine("add_or_remove_one") != engine("replace_one")
 
 
-def test_refusals_come_before_a_price_and_name_the_same_place() -> None:
+def test_quote_raises_same_error_as_computation() -> None:
     sent = {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
         "threat_models": [{"type": "worst_case"}, {"type": "membership"}],
@@ -375,8 +377,8 @@ def test_refusals_come_before_a_price_and_name_the_same_place() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_writing_many_answers_is_priced_in_full(seed: int) -> None:
-    # Ceilings of readings are several times what these cost; answers are what they are, whatever is read for them.
+def test_cost_includes_serialisation_of_many_answers(seed: int) -> None:
+    # Upper limits of evaluations are several times their cost; answers take the same time whatever is evaluated.
     random = np.random.default_rng([11, seed])
     priors = random.uniform(0.01, 0.99, 256).tolist()
     body = {
@@ -388,7 +390,7 @@ def test_writing_many_answers_is_priced_in_full(seed: int) -> None:
 
 @pytest.mark.parametrize("kinds", [1, 8])
 def test_questions_on_a_ground_truth_share_the_cost_of_its_contour(kinds: int) -> None:
-    """Check a measured ratio: 16 deltas take 1.2 times the CPU time of one. Quotes were up to 97 times too high."""
+    """Measured: 16 deltas take 1.2 times the CPU time of one. Estimates were up to 97 times too high."""
     runs = [{"type": "dpsgd", "noise_multiplier": 1 + n / 9, "sample_rate": 0.01, "steps": 1000} for n in range(kinds)]
 
     def cost(count: int) -> int:

@@ -1,4 +1,4 @@
-"""Computations of practical membership privacy: what the fields say, which way is taken, what is refused, prices."""
+"""Practical membership privacy: fields of the response, choice of the method, rejected input, costs."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def errors(model: Any, body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(error.pointer, error.detail) for error in field_errors(caught.value)]
 
 
-def test_the_example_on_a_line() -> None:
-    """Check case em_1d_n2_two of the reference, with its stated sensitivity (C + 1)/n."""
+def test_line_example_matches_reference() -> None:
+    """Case em_1d_n2_two of the reference, with its stated sensitivity (C + 1)/n."""
     response = exponential()
     assert response.sensitivity == 5.5
     assert response.epsilon_pmp["value"] == pytest.approx(0.5289375914907049, abs=1e-10)
@@ -88,7 +88,7 @@ def test_numbers_follow_from_epsilon_pmp() -> None:
     assert response.eta_mip["value"] == pytest.approx(math.tanh(epsilon / 2) / 2, rel=1e-12)
 
 
-def test_readings_are_ordered() -> None:
+def test_quantities_are_ordered() -> None:
     response = answer(PMP_EXPONENTIAL, crowd(4))
     exact, by_sensitivity = (response.epsilon_on_population[name]["value"] for name in ("exact", "sensitivity"))
     assert response.epsilon_pmp["value"] <= response.swap_bound
@@ -96,8 +96,8 @@ def test_readings_are_ordered() -> None:
     assert exact <= response.worst_case["epsilon"]["value"]
 
 
-def test_the_worst_case_of_distances_does_not_exceed_what_objects_allow() -> None:
-    """Check that |w - x| - |v - x| is within |w - v| = 2 of 0: the bound is 2 epsilon/11 for the stated 8."""
+def test_worst_case_of_distances_respects_objects() -> None:
+    """|w - x| - |v - x| is within |w - v| = 2 of 0, so the bound is 2 epsilon/11 for the stated 8."""
     response = exponential()
     assert response.worst_case["epsilon"]["value"] == pytest.approx(8.0 * 2 / 11, rel=1e-12)
     assert any(note.startswith("worst_case: ") for note in response.notes)
@@ -105,8 +105,8 @@ def test_the_worst_case_of_distances_does_not_exceed_what_objects_allow() -> Non
     assert close.worst_case["epsilon"]["value"] == pytest.approx(8.0, rel=1e-12)
 
 
-def test_a_stated_sensitivity_scales_the_weights_and_the_worst_case() -> None:
-    """Check that half of the true sensitivity doubles epsilon."""
+def test_stated_sensitivity_scales_weights_and_worst_case() -> None:
+    """Half of the true sensitivity doubles epsilon."""
     half, twice = exponential(sensitivity=2.75), exponential(epsilon=16.0)
     assert half.epsilon_pmp["value"] == pytest.approx(twice.epsilon_pmp["value"], rel=1e-12)
     assert half.worst_case["epsilon"]["value"] == pytest.approx(twice.worst_case["epsilon"]["value"], rel=1e-12)
@@ -119,14 +119,14 @@ def test_mean_and_sum_are_the_same_mechanism_by_default() -> None:
     assert total.worst_case["epsilon"]["value"] == pytest.approx(mean.worst_case["epsilon"]["value"], rel=1e-12)
 
 
-def test_losses_are_distances_that_were_computed_before() -> None:
+def test_losses_equal_precomputed_distances() -> None:
     losses = [[abs(w - x) for x in (0.2, 1.5, -0.4, 2.5)] for w in (1.0, -1.0)]
     response = answer(PMP_EXPONENTIAL, {"epsilon": 8.0, "losses": losses, "sensitivity": 5.5})
     assert response.epsilon_pmp["value"] == pytest.approx(exponential().epsilon_pmp["value"], rel=1e-12)
     assert response.worst_case["epsilon"]["value"] == 8.0
 
 
-def test_a_sensitivity_that_the_losses_exceed_is_outside_the_domain() -> None:
+def test_sensitivity_below_losses_is_rejected() -> None:
     request = PmpExponentialRequest.model_validate_json(json.dumps(LOSSES | {"sensitivity": 0.5}))
     for refuse in (pmp_exponential_quote, lambda asked: PMP_EXPONENTIAL.body(asked, DIGEST, "v")):
         with pytest.raises(OutOfDomain) as caught:
@@ -144,7 +144,7 @@ def test_a_sensitivity_that_the_losses_exceed_is_outside_the_domain() -> None:
         {"points": [[0.0]] * 4},
     ],
 )
-def test_nothing_is_revealed_where_nothing_differs(change: dict[str, Any]) -> None:
+def test_equal_data_reveal_nothing(change: dict[str, Any]) -> None:
     response = exponential(**change)
     assert (response.epsilon_pmp["value"], response.success_bound["lower"]) <= (1e-12, 0.5)
     assert response.swap_bound <= 1e-12
@@ -153,13 +153,13 @@ def test_nothing_is_revealed_where_nothing_differs(change: dict[str, Any]) -> No
         assert response.epsilon_on_population["exact"]["value"] == 0.0
 
 
-def test_equal_points_are_records_of_their_own() -> None:
+def test_equal_points_are_separate_records() -> None:
     response = exponential(points=[[0.2], [0.2], [1.5], [2.5]])
     assert any("Each position" in note for note in response.notes)
     assert not any("Each position" in note for note in exponential().notes)
 
 
-def test_beyond_enumeration_a_sampled_enclosure_stands_below_the_swap_bound() -> None:
+def test_sampled_enclosure_lies_below_swap_bound() -> None:
     exact = answer(PMP_EXPONENTIAL, crowd(8))
     sampled = answer(PMP_EXPONENTIAL, crowd(8, exact=False, samples=1000))
     assert (sampled.evidence, sampled.method) == ("statistical", "sampling")
@@ -171,7 +171,7 @@ def test_beyond_enumeration_a_sampled_enclosure_stands_below_the_swap_bound() ->
     assert any("0.999" in note for note in sampled.notes)
 
 
-def test_the_swap_bound_alone() -> None:
+def test_without_samples_swap_bound_is_returned() -> None:
     response = answer(PMP_EXPONENTIAL, crowd(8, exact=False, samples=0))
     assert (response.evidence, response.method, response.sampling) == ("certified", "swap_bound", None)
     assert (response.epsilon_pmp["lower"], response.epsilon_pmp["value"]) == (0.0, response.swap_bound)
@@ -180,7 +180,7 @@ def test_the_swap_bound_alone() -> None:
     assert 0 < exact["lower"] < exact["upper"]
 
 
-def test_weights_too_far_apart_to_be_sampled_are_said_to_be() -> None:
+def test_extreme_weights_are_not_sampled_with_note() -> None:
     response = answer(PMP_EXPONENTIAL, crowd(8, exact=False, samples=100, epsilon=1e6))
     assert (response.method, response.sampling) == ("swap_bound", None)
     assert any(note.startswith("sampling: not used") for note in response.notes)
@@ -190,7 +190,7 @@ def test_weights_too_far_apart_to_be_sampled_are_said_to_be() -> None:
     assert exact.epsilon_pmp["value"] <= response.epsilon_pmp["value"]
 
 
-def test_the_default_samples_are_filled_in_and_affordable() -> None:
+def test_default_samples_are_filled_in_and_affordable() -> None:
     few = PmpExponentialRequest.model_validate_json(json.dumps(crowd(20)))
     assert (few.samples, few.seed, few.confidence, few.enumerates) == (2000, 0, 0.999, False)
     many = PmpExponentialRequest.model_validate_json(json.dumps(crowd(100, objects=32)))
@@ -202,14 +202,14 @@ def test_the_default_samples_are_filled_in_and_affordable() -> None:
     assert (enumerated.samples, enumerated.seed, enumerated.enumerates) == (None, None, True)
 
 
-def test_prices_grow_with_what_is_asked() -> None:
+def test_cost_grows_with_work() -> None:
     def price(**changes: Any) -> int:
         return pmp_exponential_quote(PmpExponentialRequest.model_validate_json(json.dumps(changes))).cost
 
     assert price(**LINE) < 8_000
     assert price(**crowd(12)) < price(**crowd(14)) < price(**crowd(16, exact=True)) < price(**crowd(17, exact=True))
     assert price(**crowd(16, exact=True)) < 20_000_000
-    assert price(**crowd(14, epsilon=1e6)) > 10 * price(**crowd(14))  # log space
+    assert price(**crowd(14, epsilon=1e6)) > 10 * price(**crowd(14))  # Logarithmic scale.
     assert price(**crowd(100, samples=0)) < price(**crowd(100, samples=100)) < price(**crowd(100, samples=10_000))
     assert price(**crowd(5000, samples=0, objects=1)) < 20_000_000
 
@@ -243,7 +243,7 @@ def test_prices_grow_with_what_is_asked() -> None:
         (crowd(2001, objects=1, samples=100), "/samples"),
     ],
 )
-def test_bad_populations_are_refused_with_their_place(change: dict[str, Any], pointer: str) -> None:
+def test_bad_population_is_rejected_with_pointer(change: dict[str, Any], pointer: str) -> None:
     found = errors(PmpExponentialRequest, LINE | change)
     assert found[0][0] == pointer
     assert len(found[0][1]) > 10
@@ -259,12 +259,12 @@ def test_bad_populations_are_refused_with_their_place(change: dict[str, Any], po
         ({"losses": [[]]}, "/losses/0"),
     ],
 )
-def test_bad_losses_are_refused_with_their_place(change: dict[str, Any], pointer: str) -> None:
+def test_bad_losses_are_rejected_with_pointer(change: dict[str, Any], pointer: str) -> None:
     assert errors(PmpExponentialRequest, LOSSES | change)[0][0] == pointer
 
 
-def test_a_table_of_one_record_is_differential_privacy() -> None:
-    """Check the erratum of Corollary 4: delta is 0.3 for both, not twice that."""
+def test_table_of_one_record_equals_differential_privacy() -> None:
+    """Erratum of Corollary 4: delta is 0.3 for both, not twice that."""
     response: PmpFiniteResponse = answer(PMP_FINITE, TABLE)
     assert response.delta_pmp is not None
     assert response.worst_case["delta"] is not None
@@ -275,7 +275,7 @@ def test_a_table_of_one_record_is_differential_privacy() -> None:
 
 
 @pytest.mark.parametrize(("half", "truth"), [(3, math.log(2)), (6, math.log(38 / 37))])
-def test_modular_sums(half: int, truth: float) -> None:
+def test_modular_sums_match_exact_ratios(half: int, truth: float) -> None:
     subsets = list(combinations(range(2 * half), half))
     rows = [[float(sum(subset) % (2 * half) == output) for output in range(2 * half)] for subset in subsets]
     response = answer(PMP_FINITE, {"points": 2 * half, "probabilities": rows})
@@ -285,7 +285,7 @@ def test_modular_sums(half: int, truth: float) -> None:
     assert response.worst_case["epsilon"]["value"] == math.inf
 
 
-def test_rows_may_come_in_any_order() -> None:
+def test_rows_may_have_any_order() -> None:
     rows = [[0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0.1, 0.9], [0.0, 1.0], [0.9, 0.1]]
     subsets = [list(subset) for subset in combinations(range(4), 2)]
     plain = answer(PMP_FINITE, {"points": 4, "probabilities": rows})
@@ -309,5 +309,5 @@ def test_rows_may_come_in_any_order() -> None:
         ({"epsilon": -1}, "/epsilon"),
     ],
 )
-def test_bad_tables_are_refused_with_their_place(change: dict[str, Any], pointer: str) -> None:
+def test_bad_table_is_rejected_with_pointer(change: dict[str, Any], pointer: str) -> None:
     assert errors(PmpFiniteRequest, TABLE | change)[0][0] == pointer

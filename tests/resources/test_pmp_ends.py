@@ -1,4 +1,4 @@
-"""No answer of PMP exceeds the worst case beside it, and each encloses the truth, over all scales of a request."""
+"""PMP answers over all scales of a request: at most the accompanying worst case, and enclosing the exact value."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ def ask(computation: Computation[Any, Any], body: dict[str, Any]) -> dict[str, A
     return computation.response(request, DIGEST, "version").model_dump()
 
 
-def size(generator: np.random.Generator, low: float, high: float) -> float:
+def log_uniform(generator: np.random.Generator, low: float, high: float) -> float:
     return float(10 ** generator.uniform(low, high))
 
 
 def rows(generator: np.random.Generator, count: int, dimension: int, largest: float) -> list[list[float]]:
-    """Return vectors of this size, often around a common center of another size."""
-    place = size(generator, -9, 11) * generator.integers(0, 2)
+    """Draw vectors of this size, often around a common center of another size."""
+    place = log_uniform(generator, -9, 11) * generator.integers(0, 2)
     return np.clip(place + largest * generator.normal(size=(count, dimension)), -1e12, 1e12).tolist()
 
 
 def distances(generator: np.random.Generator) -> dict[str, Any]:
     half, dimension = int(generator.integers(1, 4)), int(generator.integers(1, 4))
     return {
-        "points": rows(generator, 2 * half, dimension, size(generator, -9, 11)),
-        "objects": rows(generator, int(generator.integers(2, 4)), dimension, size(generator, -9, 11)),
-        "clip_radius": size(generator, -9, 12),
+        "points": rows(generator, 2 * half, dimension, log_uniform(generator, -9, 11)),
+        "objects": rows(generator, int(generator.integers(2, 4)), dimension, log_uniform(generator, -9, 11)),
+        "clip_radius": log_uniform(generator, -9, 12),
     }
 
 
 def losses(generator: np.random.Generator) -> dict[str, Any]:
-    """Return losses with large offsets for objects and points, with an exact, larger, or rounded sensitivity."""
+    """Draw losses with large offsets for objects and points, and an exact, larger, or rounded sensitivity."""
     half, objects = int(generator.integers(1, 4)), int(generator.integers(2, 4))
-    values = size(generator, -6, 6) * generator.normal(size=(objects, 2 * half))
-    values += size(generator, -6, 11) * generator.normal(size=(objects, 1)) * generator.integers(0, 2)
-    values += size(generator, -6, 6) * generator.normal(size=(1, 2 * half)) * generator.integers(0, 2)
+    values = log_uniform(generator, -6, 6) * generator.normal(size=(objects, 2 * half))
+    values += log_uniform(generator, -6, 11) * generator.normal(size=(objects, 1)) * generator.integers(0, 2)
+    values += log_uniform(generator, -6, 6) * generator.normal(size=(1, 2 * half)) * generator.integers(0, 2)
     largest = float(np.ptp(values, axis=1).max())
     factor = generator.choice([1.0, 3.0, 1 - 1e-10])
     return {"losses": values.tolist(), "aggregate": "sum", "sensitivity": max(factor * largest, 1e-9)}
@@ -73,9 +73,9 @@ def _many_digits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_exponential(seed: int) -> None:
+def test_exponential_encloses_exact_value_at_any_scale(seed: int) -> None:
     generator = np.random.default_rng([7, seed])
-    body = (distances if seed % 3 else losses)(generator) | {"epsilon": size(generator, -6, 4)}
+    body = (distances if seed % 3 else losses)(generator) | {"epsilon": log_uniform(generator, -6, 4)}
     if seed % 5 == 4:
         body |= {"exact": False, "samples": 100 * (seed % 2)}
     found = ask(PMP_EXPONENTIAL, body)
@@ -91,8 +91,8 @@ def test_exponential(seed: int) -> None:
 
 @pytest.mark.parametrize("centre", [0.0, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("far", [1.0, 1e3, 1e6, 1e9, 1e11])
-def test_far_objects_cost_no_digits(far: float, centre: float) -> None:
-    """Check two objects on either side of two close points: epsilon_pmp is epsilon/2 to nearly all digits."""
+def test_distant_objects_cost_no_digits(far: float, centre: float) -> None:
+    """Two objects lie on either side of two close points: epsilon_pmp is epsilon/2 to nearly all digits."""
     body = {
         "epsilon": 1.0,
         "points": [[centre + 0.5], [centre - 0.5]],
@@ -107,16 +107,16 @@ def test_far_objects_cost_no_digits(far: float, centre: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_gaussian(seed: int) -> None:
+def test_gaussian_encloses_exact_value_at_any_scale(seed: int) -> None:
     generator = np.random.default_rng([8, seed])
     half, dimension = int(generator.integers(1, 4)), int(generator.integers(1, 3))
-    largest = size(generator, -6, 9)
+    largest = log_uniform(generator, -6, 9)
     body: dict[str, Any] = {
         "points": rows(generator, 2 * half, dimension, largest),
         "query": str(generator.choice(["sum", "mean"])),
-        "clip_radius": largest * size(generator, -2, 2),
-        "noise_std": largest * size(generator, -2, 3),
-        "delta": size(generator, -12, -0.1),
+        "clip_radius": largest * log_uniform(generator, -2, 2),
+        "noise_std": largest * log_uniform(generator, -2, 3),
+        "delta": log_uniform(generator, -12, -0.1),
     }
     found = ask(PMP_GAUSSIAN, body)
     assert (
@@ -127,16 +127,16 @@ def test_gaussian(seed: int) -> None:
 @pytest.mark.parametrize("reading", ["sensitivity", "exact"])
 @pytest.mark.parametrize("experiment", ["exponential", "gaussian"])
 @pytest.mark.parametrize("budget", ["epsilon", "epsilon_on_population"])
-def test_simulations(experiment: str, budget: str, reading: str) -> None:
+def test_simulations_are_ordered_at_any_scale(experiment: str, budget: str, reading: str) -> None:
     for seed in range(3):
         generator = np.random.default_rng([9, seed])
         body: dict[str, Any] = {
             "experiment": experiment,
             "data_size": int(generator.integers(1, 5)),
             "dimension": int(generator.integers(1, 5)),
-            "data_std": size(generator, -3, 3),
-            "clip_radius": size(generator, -3, 3),
-            budget: size(generator, -3, 1),
+            "data_std": log_uniform(generator, -3, 3),
+            "clip_radius": log_uniform(generator, -3, 3),
+            budget: log_uniform(generator, -3, 1),
             "trials": 3,
             "seed": seed,
             "reading": reading,
@@ -179,27 +179,27 @@ def finite_truth(rows: list[list[Any]], points: int, epsilon: float) -> tuple[An
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_finite(seed: int) -> None:
-    """Check rows that miss 1 by up to 1e-9: they are divided by their sums, with a note."""
+def test_finite_encloses_exact_value_at_any_scale(seed: int) -> None:
+    """Rows may miss a sum of 1 by up to 1e-9: they are divided by their sums, with a note."""
     generator = np.random.default_rng([10, seed])
     points, outputs = 2 * int(generator.integers(1, 4)), int(generator.integers(1, 5))
     count = math.comb(points, points // 2)
-    rows = np.tile(generator.dirichlet(np.ones(outputs)), (count, 1)) ** size(generator, -1, 1)
-    rows *= 1 + size(generator, -14, 0) * generator.uniform(-0.9, 0.9, size=rows.shape)
+    rows = np.tile(generator.dirichlet(np.ones(outputs)), (count, 1)) ** log_uniform(generator, -1, 1)
+    rows *= 1 + log_uniform(generator, -14, 0) * generator.uniform(-0.9, 0.9, size=rows.shape)
     rows[generator.uniform(size=rows.shape) < 0.1 * generator.integers(0, 2)] = 0.0
     rows[:, 0] += rows.sum(axis=1) == 0
     rows /= rows.sum(axis=1, keepdims=True)
     if seed % 4:
         rows *= 1 + 0.9e-9 * generator.uniform(-1, 1, size=(count, 1))
         rows = np.minimum(rows, 1.0)
-    body = {"points": points, "probabilities": rows.tolist(), "epsilon": size(generator, -9, 1)}
+    body = {"points": points, "probabilities": rows.tolist(), "epsilon": log_uniform(generator, -9, 1)}
     found = ask(PMP_FINITE, body)
     divided = any(math.fsum(row) != 1 for row in rows.tolist())
     assert any("normalised" in note for note in found["notes"]) == divided
     assert (found["evidence"] == "certified") == divided
     truth = finite_truth(rows.tolist(), points, body["epsilon"])
     for name, true in zip(("epsilon_pmp", "delta_pmp", "bayes_success"), truth, strict=True):
-        slack = 0 if divided else 4e-16  # as sent, a row may miss 1 by less than can be told
+        slack = 0 if divided else 4e-16  # As sent, a row may miss 1 by less than can be resolved.
         assert found[name]["lower"] - slack <= true <= found[name]["upper"] + slack, name
     assert found["epsilon_pmp"]["upper"] <= found["worst_case"]["epsilon"]["upper"]
     assert found["delta_pmp"]["upper"] <= found["worst_case"]["delta"]["upper"]

@@ -1,4 +1,4 @@
-"""Policies: limits that decide something, verdicts on the safe side, attestations, hazards that reach the verdict."""
+"""Policies: limits with an effect, conservative verdicts, attestations, hazards that change the verdict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def request(sent: dict[str, Any]) -> AssessmentsRequest:
     return AssessmentsRequest.model_validate_json(json.dumps(sent))
 
 
-def assessed(sent: dict[str, Any]) -> AssessmentsResponse:
+def assess(sent: dict[str, Any]) -> AssessmentsResponse:
     return ASSESSMENTS.response(request(sent), NAME, ENGINE_VERSION)
 
 
@@ -55,7 +55,7 @@ def limited(sent: dict[str, Any]) -> PolicyRule:
     )
 
 
-def held(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
+def ruling_without_hazards(sent: dict[str, Any], answer: ResponseFields) -> ResponseFields:
     """Return the ruling of a run without hazards."""
     run = AssessedRun.of(request(body()))
     return ruling(limited(sent), answer, RulingGrounds(run, RunWithHazards(run), (), lambda _: ()), lambda: answer)
@@ -65,7 +65,7 @@ def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"name": "gate", "rules": list(rules), **more}
 
 
-def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
+def test_verdicts_are_conservative_for_every_question() -> None:
     rng = np.random.default_rng(11)
     questions: list[dict[str, Any]] = [
         {"type": "epsilon", "delta": 1e-6},
@@ -85,8 +85,8 @@ def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
         number = answer["points"][0]["power"] if "points" in answer else answer
         lower, upper = number["lower"], number["upper"]
         for limit in (lower * rng.uniform(0, 1), lower, (lower + upper) / 2, upper, upper * rng.uniform(1, 2)):
-            below = held({"question": question, "at_most": limit}, answer)
-            above = held({"question": question, "at_least": limit}, answer)
+            below = ruling_without_hazards({"question": question, "at_most": limit}, answer)
+            above = ruling_without_hazards({"question": question, "at_least": limit}, answer)
             assert below["verdict"] == ("met" if upper <= limit else "violated" if lower > limit else "undecided")
             assert above["verdict"] == ("met" if lower >= limit else "violated" if upper < limit else "undecided")
             for one in (below, above):
@@ -94,11 +94,11 @@ def test_verdicts_are_on_the_safe_side_of_every_question() -> None:
                     assert (one["margin"] >= 0) == (one["verdict"] == "met")
 
 
-def test_the_verdict_of_all_rules() -> None:
+def test_verdict_of_policy_combines_its_rules() -> None:
     met, violated = rule(at_most=100.0), rule(at_most=0.01)
     bracket = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "batch_size": 10, "dataset_size": 100}
     run = body(bracket | {"epochs": 2})
-    told = assessed(run)
+    told = assess(run)
     ends = told.threat_models[0].answers[0].model_dump()
     inside = rule(at_most=(ends["lower"] + ends["upper"]) / 2)
     for rules, verdict in (
@@ -108,16 +108,16 @@ def test_the_verdict_of_all_rules() -> None:
         ((inside, violated), "violated"),
         ((met, violated | {"severity": "warning"}), "met"),
     ):
-        decided = assessed(run | {"policy": policy(*rules)})
+        decided = assess(run | {"policy": policy(*rules)})
         assert decided.verdict == verdict
         assert ASSESSMENTS.exit_code(decided) == (0 if verdict == "met" else 1)
     assert ends["tight"] is False
-    decided = assessed(run | {"policy": policy(inside)})
+    decided = assess(run | {"policy": policy(inside)})
     assert decided.decision is not None
     assert decided.decision.rulings[0].deciding_tolerance is None, "no tolerance decides between two theorems"
 
 
-def test_a_tolerance_that_decides_is_said() -> None:
+def test_undecided_verdict_due_to_tolerance_is_noted() -> None:
     sent = rule(at_most=0.99)
     wide = {
         "question": limited(sent).question,
@@ -127,30 +127,30 @@ def test_a_tolerance_that_decides_is_said() -> None:
         "evidence": "certified",
         "tight": True,
     }
-    told = held(sent, wide)
+    told = ruling_without_hazards(sent, wide)
     assert told["verdict"] == "undecided"
     truth, width = 1.0, told["deciding_tolerance"]
     narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}
-    assert held(rule(at_most=0.99), narrow)["verdict"] == "violated"
-    assert "deciding_tolerance" not in held(rule(at_most=1.0), wide | {"tight": None})
+    assert ruling_without_hazards(rule(at_most=0.99), narrow)["verdict"] == "violated"
+    assert "deciding_tolerance" not in ruling_without_hazards(rule(at_most=1.0), wide | {"tight": None})
 
 
-def test_a_policy_may_name_attackers_of_its_own() -> None:
+def test_policy_may_have_its_own_attackers() -> None:
     run = {"type": "gaussian", "noise_multiplier": 1.0}
     glrt = rule(at_most=100.0) | {"threat_model": {"type": "glrt", "dimension": 5}}
-    told = assessed(body(run, policy=policy(glrt, rule(at_most=100.0))))
+    told = assess(body(run, policy=policy(glrt, rule(at_most=100.0))))
     assert told.decision is not None
     relaxed, worst = told.decision.rulings
     assert relaxed.answer.conditional
     assert not worst.answer.conditional
     with pytest.raises(UnsupportedCombination) as refused:
-        assessed(body(RUN, policy=policy(rule(at_most=1.0), glrt)))
+        assess(body(RUN, policy=policy(rule(at_most=1.0), glrt)))
     assert refused.value.pointer == "/policy/rules/1/threat_model" or refused.value.pointer == "/mechanism"
 
 
-def test_what_is_attested_not_to_hold_voids_the_verdict() -> None:
+def test_refuted_assumption_voids_the_verdict() -> None:
     context = {"delta": 1e-5, "attested": [{"code": "noise_is_fresh", "holds": "no", "by": "audit"}]}
-    told = assessed(body(context=context, policy=policy(rule(at_most=1e5))))
+    told = assess(body(context=context, policy=policy(rule(at_most=1e5))))
     assert told.verdict == "void"
     [found] = [each for each in told.assumptions if each.holds == "no"]
     assert (found.code, found.by) == ("noise_is_fresh", "audit")
@@ -158,12 +158,12 @@ def test_what_is_attested_not_to_hold_voids_the_verdict() -> None:
     assert "does NOT hold (audit)" in told.statement
 
 
-def test_the_id_of_a_decision_is_that_of_everything_it_rests_on() -> None:
+def test_decision_id_covers_everything_it_depends_on() -> None:
     one, other = policy(rule(at_most=1.0)), policy(rule(at_most=2.0))
     dated = body(policy=one) | {"context": {"delta": 1e-5, "date": "2026-11-23"}}
     sent = (body(policy=one), body(policy=other), body(RUN | {"steps": 101}, policy=one), dated)
     ids: set[str] = set()
-    for version in ("2026.11.24", "2026.11.25"):  # two engine versions never share an id
+    for version in ("2026.11.24", "2026.11.25"):  # Two engine versions never share an id.
         for each in (*sent, *sent):
             name = digest(ASSESSMENTS.name, version, request(each))
             told = ASSESSMENTS.response(request(each), name, version)
@@ -173,9 +173,7 @@ def test_the_id_of_a_decision_is_that_of_everything_it_rests_on() -> None:
     assert len(ids) == 2 * len(sent)
 
 
-def test_the_command_takes_a_policy_from_a_file_and_stops_a_script(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_reads_policy_file_and_sets_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, gate = tmp_path / "run.json", tmp_path / "policy.json"
     run.write_text(json.dumps(body()) + "\n")
     for limit, code in ((100.0, 0), (0.001, 1)):
@@ -209,7 +207,7 @@ def _number(mechanism: dict[str, Any], sent: dict[str, Any]) -> ReadNumber:
 
 
 def _keeps(number: ReadNumber, sent: dict[str, Any], slack: float) -> bool:
-    """Whether a number may keep a limit, which is moved by a relative slack to the side that helps."""
+    """Return whether a number may keep a limit, relaxed by the relative slack."""
     assert number.lower is not None
     assert number.upper is not None
     if "at_most" in sent:
@@ -234,7 +232,7 @@ def _drawn_limit(random: Generator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_limit_is_taken_where_a_run_can_break_it_and_a_run_can_keep_it_and_nowhere_else(seed: int) -> None:
+def test_limit_is_accepted_iff_some_run_keeps_and_some_run_breaks_it(seed: int) -> None:
     random = np.random.default_rng([28, seed])
     taken = 0
     for _ in range(120):
@@ -266,9 +264,7 @@ def test_a_limit_is_taken_where_a_run_can_break_it_and_a_run_can_keep_it_and_now
         {"type": "positive_predictive_value", "prior": 0.005},
     ],
 )
-def test_a_percentage_is_refused_with_the_share_that_may_have_been_meant(
-    question: dict[str, Any], percent: float
-) -> None:
+def test_percentage_is_rejected_with_suggested_share(question: dict[str, Any], percent: float) -> None:
     sent = body(policy=policy({"question": question, "at_most": percent}))
     with pytest.raises(ValidationError) as refused:
         request(sent)
@@ -277,9 +273,9 @@ def test_a_percentage_is_refused_with_the_share_that_may_have_been_meant(
     assert f"Did you mean {percent / 100:.12g}?" in error.detail
 
 
-def test_mu_over_an_empty_range_keeps_no_limit() -> None:
+def test_mu_over_empty_range_meets_no_limit() -> None:
     random = np.random.default_rng(3)
     for _ in range(12):
         stated = {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0 - float(10 ** random.uniform(-16, -9.1))}
-        told = assessed(body(stated, policy=policy({"question": {"type": "gdp_mu"}, "at_most": 5.0})))
+        told = assess(body(stated, policy=policy({"question": {"type": "gdp_mu"}, "at_most": 5.0})))
         assert told.verdict == "violated", stated

@@ -1,4 +1,4 @@
-"""Bounds where a prior counts: the practical attacker, subsampled data, the guarantee, earlier bounds beside ours."""
+"""Bounds that depend on a prior: practical attacker, subsampled data, unlearning guarantee, earlier bounds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def number(question: dict[str, Any], **more: Any) -> EnclosedAnswer:
 # The practical attacker.
 
 
-def test_a_practical_answer_is_conditional_and_has_the_worst_case_beside() -> None:
+def test_practical_answer_is_conditional_and_accompanied_by_worst_case() -> None:
     response = compute({"type": "attack_accuracy", "prior": 0.5}, {"type": "advantage"}, threat_model=PRACTICAL)
     assert response.worst_case is not None
     assert json.loads(response.worst_case.threat_model.model_dump_json())["neighboring_relation"] == "replace_one"
@@ -79,7 +79,7 @@ def test_a_practical_answer_is_conditional_and_has_the_worst_case_beside() -> No
     ],
     ids=json.dumps,
 )
-def test_curves_have_the_same_worst_case_beside(mechanism: dict[str, Any]) -> None:
+def test_curves_are_accompanied_by_same_worst_case(mechanism: dict[str, Any]) -> None:
     beside = compute({"type": "trade_off", "fpr": [0.1]}, mechanism=mechanism, threat_model=PRACTICAL).worst_case
     assert beside is not None
     sent = {"mechanism": mechanism, "threat_models": [PRACTICAL]}
@@ -100,7 +100,7 @@ def test_curves_have_the_same_worst_case_beside(mechanism: dict[str, Any]) -> No
     ],
     ids=lambda question: question["type"],
 )
-def test_what_the_practical_attacker_does_not_answer(question: dict[str, Any]) -> None:
+def test_questions_without_practical_attacker_are_rejected(question: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedCombination) as caught:
         compute({"type": "advantage"}, question, threat_model=PRACTICAL)
     assert caught.value.pointer == "/questions/1"
@@ -108,7 +108,7 @@ def test_what_the_practical_attacker_does_not_answer(question: dict[str, Any]) -
     compute(question)
 
 
-def test_the_practical_attacker_is_no_part_of_a_mixture() -> None:
+def test_practical_attacker_in_mixture_is_rejected() -> None:
     with pytest.raises(ValidationError) as caught:
         request(PPV, threat_model={"type": "mixture", "components": [{"weight": 1.0, "threat_model": PRACTICAL}]})
     [error] = field_errors(caught.value)
@@ -124,7 +124,7 @@ def test_the_practical_attacker_is_no_part_of_a_mixture() -> None:
         ({"epsilon": 1}, "epsilon"),
     ],
 )
-def test_parameters_of_the_practical_attacker(change: dict[str, Any], field: str) -> None:
+def test_bad_parameters_of_practical_attacker_are_rejected(change: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         request(PPV, threat_model=PRACTICAL | change)
     assert [error.pointer for error in field_errors(caught.value)] == [f"/threat_model/{field}"]
@@ -146,7 +146,7 @@ PRIOR_AWARE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("question", PRIOR_AWARE, ids=str)
 @pytest.mark.parametrize("prior", [0.05, 0.1, 0.2, 1.0])
-def test_no_prior_exceeds_the_rate_of_subsampling(question: dict[str, Any], prior: float) -> None:
+def test_prior_is_capped_by_subsampling_rate(question: dict[str, Any], prior: float) -> None:
     [answer] = compute({**question, "prior": prior}, dataset_subsampling={"rate": 0.1}).answers
     [same] = compute({**question, "prior": min(prior, 0.1)}).answers
     assert not isinstance(answer, TradeOffAnswer)
@@ -157,7 +157,7 @@ def test_no_prior_exceeds_the_rate_of_subsampling(question: dict[str, Any], prio
     assert bool(noted) == (prior > 0.1)
 
 
-def test_subsampling_is_repeated_and_assumed() -> None:
+def test_subsampling_is_echoed_and_listed_as_assumption() -> None:
     response = compute(PPV, dataset_subsampling={"T": 0.25})
     written = json.loads(response.json_bytes())
     assert written["dataset_subsampling"] == {"rate": 0.25}
@@ -165,29 +165,29 @@ def test_subsampling_is_repeated_and_assumed() -> None:
     assert "dataset_subsampling" not in json.loads(compute(PPV).json_bytes())
 
 
-def test_answers_at_a_prior_rest_on_independent_inclusion() -> None:
-    """Check that jointly included records break the bounds: 0.881 instead of 0.731 at epsilon 1 for two records."""
+def test_answers_at_prior_assume_independent_inclusion() -> None:
+    """Jointly included records break the bounds: 0.881 instead of 0.731 at epsilon 1 for two records."""
 
-    def said(*questions: dict[str, Any], **more: Any) -> bool:
+    def assumes_independence(*questions: dict[str, Any], **more: Any) -> bool:
         response = compute(*questions, **more)
         return any("together reveal each other" in assumption.text for assumption in response.assumptions)
 
-    assert said(PPV)
-    assert said({"type": "advantage"}, GUARANTEE)
-    assert not said({"type": "advantage"})
-    assert not said(PPV, threat_model=PRACTICAL)
-    assert not said(PPV, dataset_subsampling={"rate": 0.25})
-    assert said(PPV, dataset_subsampling={"rate": 0.75})
+    assert assumes_independence(PPV)
+    assert assumes_independence({"type": "advantage"}, GUARANTEE)
+    assert not assumes_independence({"type": "advantage"})
+    assert not assumes_independence(PPV, threat_model=PRACTICAL)
+    assert not assumes_independence(PPV, dataset_subsampling={"rate": 0.25})
+    assert assumes_independence(PPV, dataset_subsampling={"rate": 0.75})
 
 
-def test_the_largest_rate_keeps_the_promise() -> None:
-    """Check T_max = a/(a + (1 - a) e^eps): an accusation is then exactly as certain as allowed."""
+def test_largest_sampling_rate_attains_the_limit() -> None:
+    """T_max = a/(a + (1 - a) e^eps): an accusation is then exactly as certain as allowed."""
     rate = 0.1 / (0.1 + 0.9 * 2.718281828459045)
     answer = number(PPV | {"prior": 1.0}, dataset_subsampling={"rate": rate})
     assert answer.value == pytest.approx(0.1, rel=1e-14)
 
 
-def test_subsampling_bounds_the_worst_case_and_other_engines_too(engines: FakeEngines) -> None:
+def test_subsampling_applies_to_worst_case_and_all_engines(engines: FakeEngines) -> None:
     response = compute(PPV, threat_model=PRACTICAL, dataset_subsampling={"rate": 0.75})
     assert response.worst_case is not None
     with pytest.raises(UnsupportedCombination):
@@ -206,13 +206,13 @@ def test_subsampling_bounds_the_worst_case_and_other_engines_too(engines: FakeEn
         (0.5, "/dataset_subsampling"),
     ],
 )
-def test_rates_out_of_range(sent: Any, pointer: str) -> None:
+def test_subsampling_rate_out_of_range_is_rejected(sent: Any, pointer: str) -> None:
     with pytest.raises(ValidationError) as caught:
         request(PPV, dataset_subsampling=sent)
     assert [error.pointer for error in field_errors(caught.value)] == [pointer]
 
 
-def test_subsampling_without_a_prior_is_a_mistake() -> None:
+def test_subsampling_without_prior_is_rejected() -> None:
     with pytest.raises(ValidationError) as caught:
         request({"type": "advantage"}, dataset_subsampling={"rate": 0.5})
     assert [error.pointer for error in field_errors(caught.value)] == ["/dataset_subsampling"]
@@ -222,7 +222,7 @@ def test_subsampling_without_a_prior_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize(("confidence", "holds"), [(0.8, "yes"), (0.9, "no")])
-def test_the_guarantee_says_whether_it_holds(confidence: float, holds: str) -> None:
+def test_guarantee_states_whether_it_holds(confidence: float, holds: str) -> None:
     [answer] = compute(GUARANTEE | {"confidence": confidence}).answers
     assert isinstance(answer, GuaranteeAnswer)
     assert answer.holds == holds
@@ -231,7 +231,7 @@ def test_the_guarantee_says_whether_it_holds(confidence: float, holds: str) -> N
     assert answer.value == answer.lower
 
 
-def test_an_approximate_guarantee_is_unknown(engines: FakeEngines) -> None:
+def test_approximate_guarantee_is_unknown(engines: FakeEngines) -> None:
     [answer] = compute(GUARANTEE, mechanism=GAUSSIAN, method="clt").answers
     assert isinstance(answer, GuaranteeAnswer)
     assert (answer.holds, answer.lower, answer.upper) == ("unknown", None, None)
@@ -276,14 +276,14 @@ def test_mechanisms_of_known_epsilon_have_earlier_bounds(engines: FakeEngines, m
     assert set(earlier({"type": "advantage_over_prior", "prior": 0.2}, mechanism=mechanism)) == {"sablayrolles"}
 
 
-def test_stated_delta_leaves_two(engines: FakeEngines) -> None:
+def test_stated_delta_has_only_applicable_earlier_bounds(engines: FakeEngines) -> None:
     stated = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}
     assert set(earlier({"type": "attack_accuracy", "prior": 0.5}, mechanism=stated)) == {"erlingsson"}
     found = earlier({"type": "positive_predictive_value", "prior": 0.5, "fpr": 1e-5}, mechanism=stated)
     assert found == pytest.approx({"jayaraman": 0.78805844238291455493}, rel=1e-12)
 
 
-def test_where_earlier_bounds_say_nothing(engines: FakeEngines) -> None:
+def test_earlier_bounds_are_absent_where_not_applicable(engines: FakeEngines) -> None:
     accuracy = {"type": "attack_accuracy", "prior": 0.5}
     assert earlier(accuracy, mechanism=GAUSSIAN) == {}
     assert earlier({"type": "attack_accuracy", "prior": 0.3}) == {}

@@ -1,4 +1,4 @@
-"""Sweeps over runs in which few steps use the record: what is read together meets what each run is alone."""
+"""Sweeps over runs in which few steps use the record: the batch evaluation meets single runs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ RARE: dict[str, tuple[Spec, Spec]] = {
 
 @pytest.mark.parametrize("case", RARE)
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 6))])
-def test_rare_runs_meet_what_they_are_alone(case: str, seed: int) -> None:
-    """Check a tenth of a step to five steps with the record, for every relation and for groups."""
+def test_batched_rare_runs_meet_single_runs(case: str, seed: int) -> None:
+    """A tenth of a step to five steps with the record, for every relation and for groups."""
     random = np.random.default_rng(seed)
     sampling, threat_model = RARE[case]
     count, place = (2, "/mechanism/steps/0") if case == "a list of rates" else (1, "/mechanism/steps")

@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours: values of another computation, a second engine, what is refused, and why."""
+"""Neighbouring relations: reference values, a second engine, rejected combinations and their reasons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
-def test_rows_of_another_computation_are_inside(row: dict[str, Any]) -> None:
+def test_enclosures_contain_reference_rows(row: dict[str, Any]) -> None:
     answer = answered(request_of(row))["answers"][0]
     slack = row["rel_tol"] * row["value"]
     assert answer["lower"] - slack <= row["value"] <= answer["upper"] + slack
@@ -60,7 +60,7 @@ def test_rows_of_another_computation_are_inside(row: dict[str, Any]) -> None:
 
 
 def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 40) -> Any:
-    """Return delta of two mixtures of (center, weight), by bisection for the threshold in this many digits."""
+    """Return delta of two mixtures of (center, weight), by bisection for the threshold in `digits` digits."""
     with mp.workdps(digits):
 
         def density(humps: list[Any], x: Any) -> Any:
@@ -76,8 +76,8 @@ def profile(absent: list[Any], present: list[Any], epsilon: Any, digits: int = 4
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_one_step_is_that_of_the_definition(seed: int) -> None:
-    """Check random mixtures, groups and replaced records, in both directions."""
+def test_one_step_matches_definition(seed: int) -> None:
+    """Random mixtures, groups and replaced records, in both directions."""
     random = np.random.default_rng([7, seed])
     rate, noise, k = float(random.uniform(0.01, 0.6)), float(random.uniform(0.4, 3)), int(random.integers(2, 6))
     replaced = bool(seed % 2)
@@ -99,7 +99,7 @@ def test_one_step_is_that_of_the_definition(seed: int) -> None:
 
 
 @pytest.mark.parametrize("neighbours", [ONE_REPLACED, Neighbours(records=3)])
-def test_lattices_meet_lines(neighbours: Neighbours) -> None:
+def test_lattices_agree_with_contours(neighbours: Neighbours) -> None:
     mechanism, options = built(dpsgd(1.3, 0.07, 40)), EngineOptions(relative_tolerance=1e-2)
     line = choose.pair(mechanism, "contour", neighbours)
     lattice = choose.pair(mechanism, "discretised", neighbours, options)
@@ -110,7 +110,7 @@ def test_lattices_meet_lines(neighbours: Neighbours) -> None:
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "zero_out", "replace_one"])
 @pytest.mark.parametrize("base", [gaussian, laplace])
-def test_groups_move_noise_so_much_farther(base: Any, relation: NeighboringRelation) -> None:
+def test_groups_multiply_the_sensitivity(base: Any, relation: NeighboringRelation) -> None:
     neighbours, rates = Neighbours(relation, 4), np.array([1e-6, 0.01, 0.4])
     found = choose.pair(built(base(6.0)), "auto", neighbours).add.power(rates)
     same = choose.pair(built(base(6.0 / neighbours.distance)), "auto").add.power(rates)
@@ -120,9 +120,9 @@ def test_groups_move_noise_so_much_farther(base: Any, relation: NeighboringRelat
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("records", [2, 5])
-def test_stated_guarantees_of_groups_hold_what_is_attained(records: int, delta: float) -> None:
-    """Check g(g(...(a))), with g the largest power after one change (Dong, Roth, Su 2022, Theorem 2.14), in the
-    enclosure.
+def test_stated_group_guarantee_encloses_attained_power(records: int, delta: float) -> None:
+    """The enclosure contains g(g(...(a))), with g the largest power after one change (Dong, Roth, Su 2022, Theorem
+    2.14).
     """
     epsilon, rates = 0.7, np.array([1e-3, 0.1, 0.3, 0.6])
     spec = {"type": "approximate_dp", "epsilon": epsilon, "delta": delta}
@@ -136,7 +136,7 @@ def test_stated_guarantees_of_groups_hold_what_is_attained(records: int, delta: 
     assert (power <= found.upper * (1 + 1e-12)).all()
 
 
-def test_scores_that_move_farther_are_a_larger_epsilon() -> None:
+def test_groups_multiply_epsilon_of_exponential_mechanism() -> None:
     one = choose.pair(built({"type": "exponential", "epsilon": 0.5}), "auto", Neighbours(records=3))
     other = choose.pair(built({"type": "exponential", "epsilon": 1.5}))
     assert one.add.epsilon(1e-3) == other.add.epsilon(1e-3)
@@ -144,8 +144,8 @@ def test_scores_that_move_farther_are_a_larger_epsilon() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_little_noise_between_replaced_records(seed: int) -> None:
-    """Check losses that are flatter around 0 than rounding, between distant humps: only their sign is exact."""
+def test_replaced_record_with_little_noise_is_enclosed(seed: int) -> None:
+    """Losses are flatter around 0 than rounding, between distant modes: only their sign is exact."""
     random = np.random.default_rng([11, seed])
     noise, rate = (float(10 ** random.uniform(*ends)) for ends in ((-4, -0.7), (-12, -0.3)))
     curve = choose.pair(built(sampled(rate, gaussian(noise))), "auto", ONE_REPLACED).both
@@ -161,8 +161,8 @@ def test_little_noise_between_replaced_records(seed: int) -> None:
 
 
 @pytest.mark.parametrize("left", [1e-17, 1e-30, 1e-300])
-def test_weights_that_leave_less_than_a_double_sees(left: float) -> None:
-    """Check a step that is shifted except once in 1/left times, against the pair that is always shifted."""
+def test_tiny_weight_of_unshifted_outcome_is_enclosed(left: float) -> None:
+    """A step that is shifted except once in 1/left times, against the pair that is always shifted."""
     spec = {"type": "gaussian_mixture", "noise_multiplier": 2.0, "shifts": [0.0, 1.0], "weights": [left, 1.0]}
     found, shifted = choose.pair(built(spec)), choose.pair(built(gaussian(2.0)))
     for curve in (found.add, found.remove):
@@ -206,20 +206,20 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("spec", "neighbours", "reason"), REFUSED)
-def test_what_is_refused_names_what_is_missing(spec: dict[str, Any], neighbours: Neighbours, reason: str) -> None:
+def test_unsupported_relation_names_supported_ones(spec: dict[str, Any], neighbours: Neighbours, reason: str) -> None:
     with pytest.raises(UnsupportedCombination, match=reason) as refused:
         choose.plan(built(spec), "auto", neighbours)
     assert refused.value.field == "threat_model"
     supported = refused.value.supported
     assert supported
-    # What is named as supported is served.
+    # Every relation named as supported is accepted.
     records = 1 if "one record" in supported else neighbours.records
     named = [relation for relation in RELATIONS if relation in supported]
     for relation in named or ([neighbours.relation] if records < neighbours.records else []):
         choose.plan(built(spec), "auto", Neighbours(cast("NeighboringRelation", relation), records))
 
 
-def test_the_hazard_of_one_record_is_answered_by_records() -> None:
+def test_records_parameter_removes_one_record_hazard() -> None:
     body = {"mechanism": dpsgd(1.0, 0.01, 100), "questions": [{"type": "advantage"}]}
 
     def codes(**model: Any) -> set[str]:
@@ -231,7 +231,7 @@ def test_the_hazard_of_one_record_is_answered_by_records() -> None:
     assert "one_record_is_protected" not in codes(records=2)
 
 
-def test_the_worst_of_several_is_exceeded_by_none() -> None:
+def test_worst_of_several_models_dominates_all() -> None:
     models = [WorstCase(), WorstCase("replace_one"), WorstCase("zero_out", 3)]
     assert worst_of(models) == WorstCase("replace_one", 3)
     assert worst_of(models[:1]) == WorstCase()
@@ -239,8 +239,10 @@ def test_the_worst_of_several_is_exceeded_by_none() -> None:
 
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
-def test_rates_that_no_loss_shows_are_answered(exponent: int, neighbours: Neighbours) -> None:
-    """Check one step: epsilon is 0 if delta exceeds the sampling probability, else the enclosure holds the truth."""
+def test_extreme_sampling_rates_are_enclosed(exponent: int, neighbours: Neighbours) -> None:
+    """Epsilon of one step is 0 if delta exceeds the sampling probability; otherwise the enclosure contains the exact
+    value.
+    """
     rate, noise = 3.7 * 10.0**exponent, 1.2
     curves = choose.pair(built(sampled(rate, gaussian(noise))), "auto", neighbours)
     with mp.workdps(40 - 3 * exponent):

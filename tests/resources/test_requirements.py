@@ -1,4 +1,4 @@
-"""Attestations that a policy requires, the sentence of a verdict, and the exit codes of the command."""
+"""Attestations required by a policy, the sentence of a verdict, and the exit codes of the command."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def request(sent: dict[str, Any]) -> AssessmentsRequest:
     return AssessmentsRequest.model_validate_json(json.dumps(sent))
 
 
-def assessed(sent: dict[str, Any], version: str = ENGINE_VERSION) -> AssessmentsResponse:
+def assess(sent: dict[str, Any], version: str = ENGINE_VERSION) -> AssessmentsResponse:
     asked = request(sent)
     return ASSESSMENTS.response(asked, digest("assessments", version, asked), version)
 
 
-def resting(mechanism: dict[str, Any]) -> list[str]:
-    return [each.code for each in assessed(body(mechanism, {})).assumptions]
+def assumptions_of(mechanism: dict[str, Any]) -> list[str]:
+    return [each.code for each in assess(body(mechanism, {})).assumptions]
 
 
 @pytest.mark.parametrize("mechanism", [GAUSSIAN, TRAINED, {"type": "pure_dp", "epsilon": 1.0}])
-def test_a_missing_attestation_is_a_verdict_of_its_own(mechanism: dict[str, Any]) -> None:
+def test_missing_attestation_gives_its_own_verdict(mechanism: dict[str, Any]) -> None:
     random = np.random.default_rng(6)
-    known = resting(mechanism)
+    known = assumptions_of(mechanism)
     assert known
     for _ in range(25):
         attested = {code: "yes" for code in known if random.uniform() < 0.6}
@@ -59,7 +59,7 @@ def test_a_missing_attestation_is_a_verdict_of_its_own(mechanism: dict[str, Any]
         asked = list(dict.fromkeys([*asked, *random.choice(known, 2).tolist()]))
         requires: Any = "all" if random.uniform() < 0.3 else [{"assumption": code, "holds": "yes"} for code in asked]
         rule = BROKEN if random.uniform() < 0.2 else KEPT
-        told = assessed(body(mechanism, attested, requires, rule))
+        told = assess(body(mechanism, attested, requires, rule))
         counted = known if requires == "all" else [code for code in asked if code in known]
         missing = [code for code in counted if code not in attested]
         assert told.decision is not None
@@ -75,9 +75,9 @@ def test_a_missing_attestation_is_a_verdict_of_its_own(mechanism: dict[str, Any]
         assert exit_code(told) == {"violated": 1, "met_if_attested": 3, "met": 0}[expected_verdict]
 
 
-def test_what_is_attested_not_to_hold_is_refuted_and_void() -> None:
-    for code in resting(TRAINED):
-        told = assessed(body(TRAINED, {code: "no"}, "all"))
+def test_refuted_requirement_voids_the_verdict() -> None:
+    for code in assumptions_of(TRAINED):
+        told = assess(body(TRAINED, {code: "no"}, "all"))
         assert told.decision is not None
         assert {each.assumption: each.status for each in told.decision.requirements}[code] == "refuted"
         assert told.verdict == "void"
@@ -86,25 +86,25 @@ def test_what_is_attested_not_to_hold_is_refuted_and_void() -> None:
         assert "differentially private" not in told.statement.lower()
 
 
-def test_assumptions_about_the_attacker_of_a_rule_count_for_that_rule() -> None:
+def test_attacker_assumptions_count_for_their_rule() -> None:
     glrt = KEPT | {"threat_model": {"type": "glrt", "dimension": 5}}
-    told = assessed(body(GAUSSIAN, {}, "all", glrt, KEPT))
+    told = assess(body(GAUSSIAN, {}, "all", glrt, KEPT))
     assert told.decision is not None
-    about = set(told.decision.missing) - set(resting(GAUSSIAN))
+    about = set(told.decision.missing) - set(assumptions_of(GAUSSIAN))
     assert about
     for code in about:
-        refuted = assessed(body(GAUSSIAN, {code: "no"}, None, glrt, KEPT))
+        refuted = assess(body(GAUSSIAN, {code: "no"}, None, glrt, KEPT))
         assert refuted.decision is not None
         assert [each.verdict for each in refuted.decision.rulings] == ["undecided", "met"]
         assert refuted.verdict == "undecided"
-    alone = assessed(body(GAUSSIAN, {}, [{"assumption": code} for code in about], KEPT))
+    alone = assess(body(GAUSSIAN, {}, [{"assumption": code} for code in about], KEPT))
     assert alone.verdict == "met", "no rule rests on them"
 
 
-def test_without_requirements_the_sentence_names_what_nobody_vouches_for() -> None:
-    known = resting(TRAINED)
+def test_sentence_counts_unattested_assumptions() -> None:
+    known = assumptions_of(TRAINED)
     for number in range(len(known) + 1):
-        told = assessed(body(TRAINED, dict.fromkeys(known[:number], "yes")))
+        told = assess(body(TRAINED, dict.fromkeys(known[:number], "yes")))
         assert told.decision is not None
         left = len(known) - number
         assert told.verdict == "met"
@@ -114,7 +114,7 @@ def test_without_requirements_the_sentence_names_what_nobody_vouches_for() -> No
             assert "unattested" not in told.decision.sentence
 
 
-def test_no_sentence_but_that_of_a_kept_policy_says_that_every_limit_is_kept() -> None:
+def test_only_met_policy_claims_that_every_limit_is_kept() -> None:
     verdicts: tuple[PolicyVerdict, ...] = get_args(get_args(PolicyVerdict)[0])
     for verdict, numbers in itertools.product(verdicts, itertools.product((0, 1, 4), repeat=4)):
         warnings, assumptions, missing, refuted = numbers
@@ -137,7 +137,7 @@ def test_no_sentence_but_that_of_a_kept_policy_says_that_every_limit_is_kept() -
         ({"noise_is_fresh": "no"}, None, KEPT, 1),
     ],
 )
-def test_the_command_ends_with_the_code_of_the_verdict(
+def test_command_exits_with_code_of_verdict(
     tmp_path: Path, attested: dict[str, str], requires: Any, rule: Any, code: int
 ) -> None:
     run = tmp_path / "run.json"
@@ -188,7 +188,7 @@ TOMORROW = (datetime.now(UTC) + timedelta(hours=14, days=1)).date().isoformat()
          "/context/attested/0/when"),
     ],
 )  # fmt: skip
-def test_bad_input_is_refused_where_it_stands(change: dict[str, dict[str, Any]], pointer: str) -> None:
+def test_bad_input_is_rejected_with_pointer(change: dict[str, dict[str, Any]], pointer: str) -> None:
     sent = body(GAUSSIAN, {})
     for part, members in change.items():
         sent[part] |= members
@@ -211,7 +211,7 @@ def test_bad_input_is_refused_where_it_stands(change: dict[str, dict[str, Any]],
         ("subject", {"name": "m", "uri": "not an address"}, "such as https://"),
     ],
 )
-def test_a_text_that_is_refused_comes_with_its_remedy(member: str, sent: object, remedy: str) -> None:
+def test_rejected_text_has_remedy(member: str, sent: object, remedy: str) -> None:
     asked = body(GAUSSIAN, {})
     asked["context"] |= {member: sent}
     with pytest.raises(ValidationError) as refused:
@@ -220,18 +220,18 @@ def test_a_text_that_is_refused_comes_with_its_remedy(member: str, sent: object,
     assert remedy in error.detail
 
 
-def test_a_day_that_has_begun_somewhere_on_earth_is_taken() -> None:
+def test_date_that_has_begun_anywhere_on_earth_is_accepted() -> None:
     sent = body(GAUSSIAN, {})
     sent["context"] |= {"date": (datetime.now(UTC) + timedelta(hours=13, minutes=59)).date().isoformat()}
     assert request(sent).context.date == sent["context"]["date"]
 
 
-def test_subject_and_date_are_echoed_as_they_were_sent_and_enter_digest_and_id() -> None:
+def test_subject_and_date_are_echoed_and_enter_digest_and_id() -> None:
     subject = {"name": "<b>m</b> & \u202fco", "version": "2", "uri": "urn:model:1", "sha256": "0" * 64}
     sent = body(GAUSSIAN, {})
-    plain = assessed(sent)
+    plain = assess(sent)
     sent["context"] |= {"subject": subject, "date": "2026-11-01", "prepared_by": "\u00c5sa"}
-    told = assessed(sent)
+    told = assess(sent)
     assert told.context.model_dump(exclude_none=True)["subject"] == subject
     assert (told.context.date, told.context.prepared_by) == ("2026-11-01", "\u00c5sa")
     assert told.decision is not None
@@ -239,7 +239,7 @@ def test_subject_and_date_are_echoed_as_they_were_sent_and_enter_digest_and_id()
     assert told.decision.id != plain.decision.id
 
 
-def test_equal_questions_are_answered_once_and_a_rule_has_the_verdict_that_it_has_alone() -> None:
+def test_rules_are_independent_and_equal_questions_are_shared() -> None:
     random = np.random.default_rng(4)
     questions: list[dict[str, Any]] = [
         {"type": "epsilon", "delta": 1e-5},
@@ -250,19 +250,19 @@ def test_equal_questions_are_answered_once_and_a_rule_has_the_verdict_that_it_ha
         {"type": "delta", "epsilon": 0.7},
     ]
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
-    main = assessed({"mechanism": run, "context": {"delta": 1e-5}}).threat_models[0].answers
+    main = assess({"mechanism": run, "context": {"delta": 1e-5}}).threat_models[0].answers
     rules = []
     for _ in range(30):
         question = questions[random.integers(len(questions))]
         rules.append({"question": question, "at_most": float(random.uniform(0.51, 0.99))})
-    together = assessed(body(run, {}, None, *rules)).decision
+    together = assess(body(run, {}, None, *rules)).decision
     assert together is not None
     for rule, ruling in zip(rules, together.rulings, strict=True):
         same = [each for each in main if each.question == ruling.rule.question]
         if same:
             assert ruling.answer == same[0]
         if ruling.verdict == "undecided":
-            alone = assessed(body(run, {}, None, rule)).decision
+            alone = assess(body(run, {}, None, rule)).decision
             assert alone is not None
             assert alone.rulings[0].verdict == "undecided"
     assert {each.verdict for each in together.rulings} == {"met", "violated"}
@@ -275,7 +275,7 @@ def test_equal_questions_are_answered_once_and_a_rule_has_the_verdict_that_it_ha
         ({"epsilon_pmp": 5.0}, {"type": "practical", "epsilon_pmp": 0.1}, "epsilon_pmp"),
     ],
 )
-def test_a_rule_does_not_describe_an_attacker_otherwise_than_the_context(
+def test_rule_contradicting_attacker_of_context_is_rejected(
     context: dict[str, Any], threat_model: dict[str, Any], name: str
 ) -> None:
     sent = body(GAUSSIAN, {}, None, KEPT, KEPT | {"threat_model": threat_model})

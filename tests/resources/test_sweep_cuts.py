@@ -1,4 +1,4 @@
-"""However a sweep is cut, every point of it has the same bytes: of a job, of halves of its pieces, of a whole sweep."""
+"""Independence of sweep chunks: every point has the same bytes in a chunk, in half a chunk, and in the whole sweep."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ GAUSSIAN: Spec = {"type": "gaussian", "noise_multiplier": 1.0}
 PHASES = RUN | {"noise_multiplier": [1.0, 2.0], "steps": [300, 400]}
 
 
-def whole(body: Spec) -> list[str]:
+def lines_of_sweep(body: Spec) -> list[str]:
     """Return the JSON line of every point of a sweep in one request."""
     return to_json_lines(swept(body)).splitlines()
 
 
-def cut(body: Spec, cuts: list[int]) -> list[str]:
+def lines_from_chunks(body: Spec, cuts: list[int]) -> list[str]:
     """Return the JSON lines from chunks of a job that end at these indices."""
     long = LongSweepsRequest.model_validate_json(json.dumps(body))
     lines: list[str] = []
     for stop in cuts:
-        batch_evaluation._read_together.cache_clear()  # as in a process of its own
+        batch_evaluation._read_together.cache_clear()  # As in a process of its own.
         piece = CHUNKING.chunk_request(long, len(lines), stop)
         lines += CHUNKING.lines(SWEEPS.body(piece, NAMED, VERSION), len(lines)).decode().splitlines()
     return lines
 
 
 def some_cuts(random: Generator, count: int) -> list[int]:
-    """Return single points, halves, neighbours of block boundaries, and random indices."""
+    """Draw single points, halves, neighbours of block boundaries, and random indices."""
     drawn = {int(each) for each in random.integers(1, count, 3)}
     first = int(random.integers(count))
     beside = {BLOCK_POINTS + int(random.integers(-1, 2)), first + 1, first, count // 2}
@@ -60,7 +60,7 @@ def some_cuts(random: Generator, count: int) -> list[int]:
 
 
 def steps_of_few_runs(random: Generator) -> Spec:
-    """Return a product whose points share noise and rate, in more than one block."""
+    """Draw a product whose points share noise and rate, in more than one block."""
     noises, rates = ([spread(random, *ends) for _ in range(2)] for ends in ((0.7, 5.0), (2e-3, 0.1)))
     return {
         "mechanism": RUN,
@@ -74,17 +74,17 @@ def steps_of_few_runs(random: Generator) -> Spec:
 
 
 def runs_of_all_kinds(random: Generator) -> Spec:
-    """Return runs that differ in everything. Some have problems, and some are not runs of many steps."""
+    """Draw runs that differ in everything. Some have problems, and some have few steps."""
     vary = training_runs(random, 60)
     vary[NOISE]["values"][3], vary[RATE]["values"][7], vary[STEPS]["values"][9] = -1.0, 1.0, 0.5
-    near = {"type": "delta", "epsilon": float(random.uniform(0, 0.1))}  # farther ones of small runs take seconds
+    near = {"type": "delta", "epsilon": float(random.uniform(0, 0.1))}  # More distant ones of small runs take seconds.
     listed = [near, *(each for each in questions(random) if each["type"] not in ("delta", "trade_off"))]
     chosen = [listed[place] for place in random.permutation(len(listed))[:2]]
     return {"mechanism": RUN, "vary": vary, "combine": "zip", "questions": chosen}
 
 
 def any_step(random: Generator) -> Spec:
-    """Return runs that contours do not serve: rare records, little noise, few steps."""
+    """Draw runs that contours do not serve: rare records, little noise, few steps."""
     values = {
         "/mechanism/mechanism/mechanism/noise_multiplier": [spread(random, 0.4, 20.0) for _ in range(12)],
         "/mechanism/mechanism/sample_rate": [spread(random, 1e-4, 0.5) for _ in range(12)],
@@ -101,7 +101,7 @@ def deltas(random: Generator) -> Spec:
 
 
 def small_deltas(random: Generator) -> Spec:
-    """Return deltas of which some are below all doubles: only these have logarithms."""
+    """Draw deltas of which some are below all doubles: only these have logarithms."""
     vary = {"/questions/0/epsilon": {"from": 0.1, "to": 60.0, "count": 20}}
     mechanism = GAUSSIAN | {"noise_multiplier": spread(random, 0.6, 2.0)}
     return {"mechanism": mechanism, "vary": vary, "questions": [{"type": "delta", "epsilon": 1.0}]}
@@ -131,27 +131,27 @@ KINDS = (
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 14))])
 @pytest.mark.parametrize("kind", KINDS)
-def test_cutting_changes_no_byte(kind: Any, seed: int) -> None:
+def test_chunk_boundaries_change_no_byte(kind: Any, seed: int) -> None:
     random = np.random.default_rng(seed)
     body = kind(random)
-    expected = whole(body)
-    assert cut(body, some_cuts(random, len(expected))) == expected
+    expected = lines_of_sweep(body)
+    assert lines_from_chunks(body, some_cuts(random, len(expected))) == expected
 
 
 @pytest.mark.parametrize("kind", [steps_of_few_runs, runs_of_all_kinds])
-def test_a_point_alone_is_read_with_its_block(kind: Any) -> None:
+def test_single_point_is_evaluated_with_its_block(kind: Any) -> None:
     random = np.random.default_rng(5)
     body = kind(random)
-    expected = whole(body)
+    expected = lines_of_sweep(body)
     for place in (0, len(expected) // 2, len(expected) - 1):
         long = LongSweepsRequest.model_validate_json(json.dumps(body))
         lines = CHUNKING.lines(SWEEPS.body(CHUNKING.chunk_request(long, place, place + 1), NAMED, VERSION), place)
         assert lines.decode().splitlines() == [expected[place]]
 
 
-def test_points_of_many_parts_are_not_held_together() -> None:
+def test_points_with_many_parts_are_not_held_in_memory_together() -> None:
     parts = {"type": "composed", "mechanisms": [RUN | {"steps": 10 + number} for number in range(200)]}
     vary = {"/mechanism/mechanisms/0/steps": {"values": [1, 2]}}
     body = {"mechanism": parts, "vary": vary, "questions": [{"type": "advantage"}]}
-    assert block_points(parsed(body)) == BLOCK_PARTS // (1 + 2 * 200)  # each with its phase
+    assert block_points(parsed(body)) == BLOCK_PARTS // (1 + 2 * 200)  # Each with its phase.
     assert block_points(parsed(body | {"mechanism": RUN, "vary": {NOISE: {"values": [1]}}})) == BLOCK_POINTS

@@ -1,4 +1,4 @@
-"""Sweeps say at every point what a request of its own says there, and every form of the answer says the same."""
+"""Sweeps: every point equals a request of its own, and all renderings of the answer agree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EPSILON: Spec = {"type": "epsilon", "delta": 1e-5}
 NOISE = "/mechanism/noise_multiplier"
 
 
-def asked(vary: Spec, **more: Any) -> Spec:
+def sweep_body(vary: Spec, **more: Any) -> Spec:
     return {"mechanism": RUN, "vary": vary, "questions": [EPSILON], **more}
 
 
@@ -57,9 +57,9 @@ def assert_meets(lower: float, upper: float, other: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_runs_read_together_meet_runs_read_alone(seed: int) -> None:
+def test_batched_runs_meet_single_runs(seed: int) -> None:
     random = np.random.default_rng(seed)
-    body = asked(training_runs(random, 6), combine="zip", questions=questions(random))
+    body = sweep_body(training_runs(random, 6), combine="zip", questions=questions(random))
     request, response = parsed(body), swept(body)
     assert response.points == 6
     assert not response.problems
@@ -86,9 +86,9 @@ def test_runs_read_together_meet_runs_read_alone(seed: int) -> None:
         (RUN, "/questions/0/delta"),
     ],
 )
-def test_whatever_is_not_read_together_is_what_it_is_alone(mechanism: Spec, pointer: str) -> None:
+def test_points_without_batching_equal_single_requests(mechanism: Spec, pointer: str) -> None:
     values = [1e-6, 1e-4] if "delta" in pointer else [2, 3]
-    body = asked({pointer: {"values": values}}, mechanism=mechanism)
+    body = sweep_body({pointer: {"values": values}}, mechanism=mechanism)
     request, response = parsed(body), swept(body)
     for point, numbers in enumerate(request.points()):
         [told] = single(request, numbers).answers
@@ -96,14 +96,14 @@ def test_whatever_is_not_read_together_is_what_it_is_alone(mechanism: Spec, poin
         assert_meets(response.answers[0].lower[point] or 0.0, response.answers[0].upper[point] or 0.0, told)
 
 
-def test_what_points_are_does_not_depend_on_spellings_and_orders() -> None:
-    """Check that JSON objects have no order, and that every field has one meaning."""
+def test_points_do_not_depend_on_aliases_and_member_order() -> None:
+    """JSON objects have no order, and aliases name the same field."""
     noise, steps = {"values": [1.0, 2.0]}, {"from": 10, "to": 1000, "count": 3, "spacing": "log"}
-    one = parsed(asked({NOISE: noise, "/mechanism/steps": steps}))
-    other = parsed(asked({"/mechanism/count": steps, "/mechanism/sigma": noise}))
+    one = parsed(sweep_body({NOISE: noise, "/mechanism/steps": steps}))
+    other = parsed(sweep_body({"/mechanism/count": steps, "/mechanism/sigma": noise}))
     assert one == other
     assert list(one.points()) == [(1.0, 10), (1.0, 100), (1.0, 1000), (2.0, 10), (2.0, 100), (2.0, 1000)]
-    zipped = parsed(asked({NOISE: {"values": [1.0, 2.0]}, "/mechanism/steps": {"values": [7, 9]}}, combine="zip"))
+    zipped = parsed(sweep_body({NOISE: {"values": [1.0, 2.0]}, "/mechanism/steps": {"values": [7, 9]}}, combine="zip"))
     assert list(zipped.points()) == [(1.0, 7), (2.0, 9)]
 
 
@@ -117,16 +117,16 @@ def test_what_points_are_does_not_depend_on_spellings_and_orders() -> None:
         ({"from": 1, "to": 100, "count": 4, "spacing": "log"}, True, [1, 5, 22, 100]),
     ],
 )
-def test_ranges_have_both_ends_and_round_numbers(sent: Spec, whole: bool, expected: list[float]) -> None:
+def test_ranges_include_endpoints_and_round_numbers(sent: Spec, whole: bool, expected: list[float]) -> None:
     pointer = "/mechanism/steps" if whole else NOISE
-    [numbers] = parsed(asked({pointer: sent})).vary.values()
+    [numbers] = parsed(sweep_body({pointer: sent})).vary.values()
     found = list(numbers.numbers(whole=whole))
     assert found == expected
     assert all(isinstance(each, int) for each in found) is whole
 
 
-def test_a_point_that_fails_fails_alone() -> None:
-    body = asked(
+def test_failing_point_fails_alone() -> None:
+    body = sweep_body(
         {NOISE: {"values": [1.0, -3.0, 1e-9, 2.0]}, "/mechanism/steps": {"values": [5, 5, 5, 0.5]}}, combine="zip"
     )
     response = swept(body)
@@ -136,7 +136,7 @@ def test_a_point_that_fails_fails_alone() -> None:
     assert [value is None for value in answer.value] == [False, True, True, True]
     for column in (answer.lower, answer.upper, answer.tolerance_met, answer.evidence, answer.tight, answer.method):
         assert [value is None for value in column] == [False, True, True, True]
-    unsupported = swept(asked({"/threat_model/records": {"values": [1, 2]}}, mechanism=EPOCHS))
+    unsupported = swept(sweep_body({"/threat_model/records": {"values": [1, 2]}}, mechanism=EPOCHS))
     assert [(each.point, each.type) for each in unsupported.problems] == [(1, "/problems/unsupported-combination")]
 
 
@@ -150,7 +150,7 @@ EPOCHS: Spec = {
 }
 
 
-def test_problems_are_called_as_elsewhere() -> None:
+def test_problem_kinds_match_http_problems() -> None:
     unsupported = UnsupportedCombination("a", "b", "c", ("d",))
     errors = (OutOfDomain("a", 1, "b"), unsupported, NumericalFailure("a"), DeadlinePassed())
     assert {type(error) for error in errors} == set(KINDS)
@@ -159,9 +159,9 @@ def test_problems_are_called_as_elsewhere() -> None:
         assert KINDS[type(error)] == (kind.type, kind.title)
 
 
-def test_the_worst_case_stands_beside_a_relaxed_attacker() -> None:
+def test_worst_case_accompanies_relaxed_attacker() -> None:
     mechanism = {"type": "noisy_sgd", "dataset_size": 400, "batch_size": 400, "dimension": 650, "steps": 1}
-    body = asked(
+    body = sweep_body(
         {"/mechanism/noise_std": {"values": [1.5, 3.0]}},
         mechanism=mechanism | {"noise_std": 1.0, "max_grad_norm": 1.0},
         threat_model={"type": "membership"},
@@ -175,16 +175,16 @@ def test_the_worst_case_stands_beside_a_relaxed_attacker() -> None:
     assert all((one or 0) <= (other or 0) for one, other in zip(relaxed, worst, strict=True))
 
 
-def test_what_doubles_cannot_say_has_logarithms() -> None:
+def test_numbers_below_doubles_have_logarithms() -> None:
     response = swept(
-        asked({"/questions/0/epsilon": {"values": [1.0, 400.0]}}, questions=[{"type": "delta", "epsilon": 1}])
+        sweep_body({"/questions/0/epsilon": {"values": [1.0, 400.0]}}, questions=[{"type": "delta", "epsilon": 1}])
     )
     [answer] = response.answers
     assert answer.value_log10 is not None
     assert answer.value_log10[0] is None
     assert (answer.value_log10[1] or 0) < -300
     assert answer.label == "delta(epsilon=*)"
-    infinite = swept(asked({NOISE: {"values": [1.0]}}, questions=[{"type": "epsilon", "delta": 0}]))
+    infinite = swept(sweep_body({NOISE: {"values": [1.0]}}, questions=[{"type": "epsilon", "delta": 0}]))
     assert infinite.answers[0].value == (math.inf,)
 
 
@@ -192,10 +192,10 @@ def rows(response: SweepsResponse) -> Iterator[dict[str, str]]:
     yield from csv.DictReader(io.StringIO(to_csv(response)))
 
 
-def test_lines_and_cells_say_what_columns_say() -> None:
+def test_json_lines_and_csv_equal_columns() -> None:
     vary = {NOISE: {"values": [1.0, -1.0]}}
     asked_for = [EPSILON, {"type": "epsilon", "delta": 0}, {"type": "trade_off", "false_positive_rates": [0.01]}]
-    response = swept(asked(vary, questions=asked_for))
+    response = swept(sweep_body(vary, questions=asked_for))
     lines = [json.loads(line) for line in to_json_lines(response).splitlines()]
     cells = list(rows(response))
     assert len(lines) == len(cells) == response.points == 2
@@ -219,83 +219,83 @@ ONE = {"values": [1.0]}
 AT_NOISE = "/vary/~1mechanism~1noise_multiplier"
 PROBABILITIES: Spec = {"type": "reconstruction", "prior_probabilities": [0.5, 0.5]}
 BAD: list[tuple[str, Spec, str]] = [
-    # (what, the request, pointer)
-    ("a billion points", asked({NOISE: {"from": 1, "to": 2, "count": 10**9}}), AT_NOISE + "/count"),
+    # Rows: case, request and pointer.
+    ("a billion points", sweep_body({NOISE: {"from": 1, "to": 2, "count": 10**9}}), AT_NOISE + "/count"),
     (
         "more than are read",
-        asked({NOISE: {"from": 1, "to": 2, "count": 5000}, "/mechanism/steps": {"values": [1, 2, 3]}}),
+        sweep_body({NOISE: {"from": 1, "to": 2, "count": 5000}, "/mechanism/steps": {"values": [1, 2, 3]}}),
         "/vary",
     ),
-    ("backwards", asked({NOISE: {"from": 2, "to": 1, "count": 3}}), AT_NOISE + "/from"),
-    ("backwards, by another name", asked({NOISE: {"min": 2, "max": 1, "count": 3}}), AT_NOISE + "/min"),
-    ("no numbers", asked({NOISE: {"from": 1, "to": 2, "count": 0}}), AT_NOISE + "/count"),
-    ("one number of two", asked({NOISE: {"from": 1, "to": 2, "count": 1}}), AT_NOISE + "/count"),
-    ("an empty list", asked({NOISE: {"values": []}}), AT_NOISE + "/values"),
-    ("logarithms of 0", asked({NOISE: {"from": 0, "to": 2, "count": 3, "spacing": "log"}}), AT_NOISE + "/from"),
-    ("neither way", asked({NOISE: {"from": 1}}), AT_NOISE + "/values"),
-    ("both ways", asked({NOISE: {"values": [1.0], "count": 2}}), AT_NOISE + "/values"),
+    ("backwards", sweep_body({NOISE: {"from": 2, "to": 1, "count": 3}}), AT_NOISE + "/from"),
+    ("backwards, by another name", sweep_body({NOISE: {"min": 2, "max": 1, "count": 3}}), AT_NOISE + "/min"),
+    ("no numbers", sweep_body({NOISE: {"from": 1, "to": 2, "count": 0}}), AT_NOISE + "/count"),
+    ("one number of two", sweep_body({NOISE: {"from": 1, "to": 2, "count": 1}}), AT_NOISE + "/count"),
+    ("an empty list", sweep_body({NOISE: {"values": []}}), AT_NOISE + "/values"),
+    ("logarithms of 0", sweep_body({NOISE: {"from": 0, "to": 2, "count": 3, "spacing": "log"}}), AT_NOISE + "/from"),
+    ("neither way", sweep_body({NOISE: {"from": 1}}), AT_NOISE + "/values"),
+    ("both ways", sweep_body({NOISE: {"values": [1.0], "count": 2}}), AT_NOISE + "/values"),
     (
         "lists of different length",
-        asked({NOISE: {"values": [1.0, 2.0]}, "/mechanism/steps": {"values": [1]}}, combine="zip"),
+        sweep_body({NOISE: {"values": [1.0, 2.0]}, "/mechanism/steps": {"values": [1]}}, combine="zip"),
         "/vary/~1mechanism~1steps",
     ),
-    ("nothing varied", asked({}), "/vary"),
-    ("a pointer to nothing", asked({"/mechanism/sekrit": ONE}), "/vary/~1mechanism~1sekrit"),
-    ("a pointer to text", asked({"/mechanism/type": ONE}), "/vary/~1mechanism~1type"),
-    ("a pointer to a word", asked({"/mechanism/sampling": ONE}), "/vary/~1mechanism~1sampling"),
-    ("a pointer to an object", asked({"/mechanism": ONE}), "/vary/~1mechanism"),
-    ("no pointer", asked({"mechanism": ONE}), "/vary/mechanism"),
-    ("a pointer to an absent number", asked({"/mechanism/epochs": ONE}), "/vary/~1mechanism~1epochs"),
-    ("outside of what varies", asked({"/relative_tolerance": ONE}), "/vary/~1relative_tolerance"),
+    ("nothing varied", sweep_body({}), "/vary"),
+    ("a pointer to nothing", sweep_body({"/mechanism/sekrit": ONE}), "/vary/~1mechanism~1sekrit"),
+    ("a pointer to text", sweep_body({"/mechanism/type": ONE}), "/vary/~1mechanism~1type"),
+    ("a pointer to a word", sweep_body({"/mechanism/sampling": ONE}), "/vary/~1mechanism~1sampling"),
+    ("a pointer to an object", sweep_body({"/mechanism": ONE}), "/vary/~1mechanism"),
+    ("no pointer", sweep_body({"mechanism": ONE}), "/vary/mechanism"),
+    ("a pointer to an absent number", sweep_body({"/mechanism/epochs": ONE}), "/vary/~1mechanism~1epochs"),
+    ("outside of what varies", sweep_body({"/relative_tolerance": ONE}), "/vary/~1relative_tolerance"),
     (
         "the sweep itself",
-        asked({f"/vary/{NOISE.replace('/', '~1')}/count": ONE}),
+        sweep_body({f"/vary/{NOISE.replace('/', '~1')}/count": ONE}),
         "/vary/~1vary~1~01mechanism~01noise_multiplier~1count",
     ),
-    ("the same place twice", asked({NOISE: ONE, "/mechanism/sigma": ONE}), "/vary/~1mechanism~1sigma"),
-    ("an index with a zero", asked({"/questions/00/delta": ONE}), "/vary/~1questions~100~1delta"),
-    ("an index beyond the list", asked({"/questions/1/delta": ONE}), "/vary/~1questions~11~1delta"),
+    ("the same place twice", sweep_body({NOISE: ONE, "/mechanism/sigma": ONE}), "/vary/~1mechanism~1sigma"),
+    ("an index with a zero", sweep_body({"/questions/00/delta": ONE}), "/vary/~1questions~100~1delta"),
+    ("an index beyond the list", sweep_body({"/questions/1/delta": ONE}), "/vary/~1questions~11~1delta"),
     (
         "an escape that is none of ours",
-        asked({"/mechanism/noise~0multiplier": ONE}),
+        sweep_body({"/mechanism/noise~0multiplier": ONE}),
         "/vary/~1mechanism~1noise~00multiplier",
     ),
-    ("text for numbers", asked({NOISE: {"values": ["1"]}}), AT_NOISE + "/values/0"),
-    ("all methods", asked({NOISE: ONE}, method="all"), "/method"),
-    ("an option of another method", asked({NOISE: ONE}, samples=10_000), "/samples"),
+    ("text for numbers", sweep_body({NOISE: {"values": ["1"]}}), AT_NOISE + "/values/0"),
+    ("all methods", sweep_body({NOISE: ONE}, method="all"), "/method"),
+    ("an option of another method", sweep_body({NOISE: ONE}, samples=10_000), "/samples"),
     (
         "too many numbers read",
-        asked({NOISE: {"from": 1, "to": 2, "count": 10_000}}, questions=[EPSILON] * 16),
+        sweep_body({NOISE: {"from": 1, "to": 2, "count": 10_000}}, questions=[EPSILON] * 16),
         "/questions",
     ),
     (
         "a probability of several",
-        asked({"/questions/0/prior_probabilities/0": ONE}, questions=[PROBABILITIES]),
+        sweep_body({"/questions/0/prior_probabilities/0": ONE}, questions=[PROBABILITIES]),
         "/vary/~1questions~10~1prior_probabilities~10",
     ),
 ]
 
 
 @pytest.mark.parametrize(("body", "pointer"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_bad_input_is_told_with_its_place(body: Spec, pointer: str) -> None:
+def test_bad_input_has_pointer(body: Spec, pointer: str) -> None:
     with pytest.raises(ValidationError) as caught:
         parsed(body)
     assert pointer in [error.pointer for error in field_errors(caught.value)]
 
 
-def test_prices_know_many_points_and_look_at_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_many_points_is_extrapolated_from_few(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Request] = []
     whole = SweepsRequest.asked
     monkeypatch.setattr(SweepsRequest, "asked", lambda *sent: looked.append(sent[0]) or whole(*sent))
-    few = SWEEPS.quote(parsed(asked({NOISE: {"from": 1, "to": 2, "count": 10}})))
-    many = SWEEPS.quote(parsed(asked({NOISE: {"from": 1, "to": 2, "count": LARGEST_POINTS}})))
+    few = SWEEPS.quote(parsed(sweep_body({NOISE: {"from": 1, "to": 2, "count": 10}})))
+    many = SWEEPS.quote(parsed(sweep_body({NOISE: {"from": 1, "to": 2, "count": LARGEST_POINTS}})))
     assert not few.inline
     assert not many.inline
-    assert 100 * few.cost < many.cost < 1000 * few.cost  # the first run of few costs more than all others
+    assert 100 * few.cost < many.cost < 1000 * few.cost  # The first run of few costs more than all others.
     assert len(looked) < 100
 
 
-def test_the_examples_are_answered() -> None:
+def test_published_examples_are_answered() -> None:
     for example in SWEEPS_EXAMPLES.values():
         response = swept(example["value"])
         assert not response.problems

@@ -1,4 +1,4 @@
-"""`tight`: whether both ends of an answer rest on one attained pair, on two theorems, or are not proved at all."""
+"""`tight`: whether both bounds rest on one attained pair, on two theorems, or are unproved."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def exponentials(steps: int) -> dict[str, Any]:
     return {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": 0.1}}
 
 
-def answered(computation: Computation[Any, Any], **request: Any) -> dict[str, Any]:
-    """Return the body of an answer."""
+def response_body(computation: Computation[Any, Any], **request: Any) -> dict[str, Any]:
+    """Return the body of a response."""
     asked = computation.request_type.model_validate_json(json.dumps(request))
     return cast("dict[str, Any]", json.loads(computation.body(asked, DIGEST, "2026.01.01")))
 
@@ -63,8 +63,8 @@ def with_evidence(node: Any) -> Iterator[dict[str, Any]]:
             yield from with_evidence(inner)
 
 
-def consistent(body: dict[str, Any]) -> list[bool | None]:
-    """Return all values of `tight` after a check of the fields beside each."""
+def tight_values(body: dict[str, Any]) -> list[bool | None]:
+    """Check the fields beside `tight`, and return all of its values."""
     found: list[bool | None] = []
     for node in with_evidence(body):
         unproved = node["evidence"] is None or node["evidence"] in UNPROVED
@@ -77,11 +77,15 @@ def consistent(body: dict[str, Any]) -> list[bool | None]:
     return found
 
 
-def test_whatever_has_evidence_says_it() -> None:
+def test_every_schema_with_evidence_has_tight() -> None:
     schemas: dict[str, Any] = json.loads(PATH.read_text("utf-8"))["components"]["schemas"]
     sure = {name for name, schema in schemas.items() if "evidence" in schema.get("properties", {})}
     says = {name for name in sure if "tight" in schemas[name]["required"]}
-    assert sure - says == {"CurveComparison", "CurveVerdict", "GdpSummary"}  # verdicts, and what names its answer
+    assert sure - says == {
+        "CurveComparison",
+        "CurveVerdict",
+        "GdpSummary",
+    }  # Verdicts, and the field that names its answer.
     assert len(says) >= 14
 
 
@@ -105,22 +109,24 @@ def test_whatever_has_evidence_says_it() -> None:
         (noisy_sgd(400, 2.5, 1), {"type": "membership", "step_curve": "gaussian"}, None),
     ],
 )
-def test_answers_and_curves(mechanism: dict[str, Any], model: dict[str, Any], tight: bool | None) -> None:
+def test_answers_and_curves_have_expected_tight(
+    mechanism: dict[str, Any], model: dict[str, Any], tight: bool | None
+) -> None:
     asked = {"mechanism": mechanism, "relative_tolerance": 1e-3}
-    body = answered(BOUNDS, **asked, threat_model=model, questions=[DELTA])
-    assert consistent({"answers": body["answers"]}) == [tight]
-    assert body["worst_case"] is None or consistent(body["worst_case"])
-    drawn = answered(CURVES, **asked, threat_models=[model], false_positive_rates=[0.1])
-    assert consistent({"curves": drawn["curves"]})[0] == tight
+    body = response_body(BOUNDS, **asked, threat_model=model, questions=[DELTA])
+    assert tight_values({"answers": body["answers"]}) == [tight]
+    assert body["worst_case"] is None or tight_values(body["worst_case"])
+    drawn = response_body(CURVES, **asked, threat_models=[model], false_positive_rates=[0.1])
+    assert tight_values({"curves": drawn["curves"]})[0] == tight
 
 
-def test_every_method_says_it() -> None:
-    body = answered(
+def test_every_method_has_tight() -> None:
+    body = response_body(
         BOUNDS, mechanism=dpsgd(2.0, 0.1, 100), questions=[DELTA, POINTS], method="all", relative_tolerance=1e-3
     )
-    assert set(consistent(body)) == {True, None}
-    # Earlier bounds reach from guessing to their theorem.
-    beside = answered(
+    assert set(tight_values(body)) == {True, None}
+    # Earlier bounds range from guessing to their theorem.
+    beside = response_body(
         BOUNDS, mechanism={"type": "pure_dp", "epsilon": 1.0}, questions=[{"type": "advantage"}], method="all"
     )
     said = {entry["method"]: entry["tight"] for entry in beside["answers"][0]["methods"]}
@@ -128,36 +134,36 @@ def test_every_method_says_it() -> None:
     assert said["yeom"] is said["erlingsson"] is False
 
 
-def test_audits_are_statistical_and_conversions_closed_forms() -> None:
+def test_audits_and_conversions_have_expected_tight() -> None:
     counts = {"mechanism": RUN, "threat_model": REPLACED, "confidence": 0.95}
     rates = {"true_positives": 180, "members": 1000, "false_positives": 10, "non_members": 1000}
-    assert set(consistent(answered(ATTACK_COUNTS, **rates))) == {None}
-    bound = answered(ATTACK_COUNTS, **rates, **counts)["bound"]
+    assert set(tight_values(response_body(ATTACK_COUNTS, **rates))) == {None}
+    bound = response_body(ATTACK_COUNTS, **rates, **counts)["bound"]
     assert bound["tight"] is None
     assert any(note.startswith("bracket:") for note in bound["notes"])
     conversions = next(iter(MEMBERSHIP_CONVERSIONS_EXAMPLES.values()))["value"]
-    assert set(consistent(answered(MEMBERSHIP_CONVERSIONS, **conversions))) == {True}
-    mu = answered(GDP_GMIP, mu_dp=1.0, dimension=650, batch_size=400, max_grad_norm=500.0)
-    assert set(consistent(mu)) <= {True, None}
+    assert set(tight_values(response_body(MEMBERSHIP_CONVERSIONS, **conversions))) == {True}
+    mu = response_body(GDP_GMIP, mu_dp=1.0, dimension=650, batch_size=400, max_grad_norm=500.0)
+    assert set(tight_values(mu)) <= {True, None}
     assert ATTACK_COUNTS_EXAMPLES
 
 
-def test_parameters_of_practical_privacy_by_what_their_ends_rest_on() -> None:
+def test_practical_privacy_parameters_have_expected_tight() -> None:
     points = {"points": [[0.2], [1.5], [-0.4], [2.5]], "objects": [[1.0], [-1.0]], "clip_radius": 10.0, "epsilon": 8.0}
-    summed = answered(PMP_EXPONENTIAL, **points)
+    summed = response_body(PMP_EXPONENTIAL, **points)
     assert summed["tight"] is True
     assert summed["worst_case"]["tight"] is False
-    assert answered(PMP_EXPONENTIAL, **points, exact=False, samples=1000)["tight"] is None
-    unsummed = answered(PMP_EXPONENTIAL, **points, exact=False, samples=0)
+    assert response_body(PMP_EXPONENTIAL, **points, exact=False, samples=1000)["tight"] is None
+    unsummed = response_body(PMP_EXPONENTIAL, **points, exact=False, samples=0)
     assert unsummed["tight"] is False
     assert any(note.startswith("bracket:") for note in unsummed["notes"])
     table = next(iter(PMP_FINITE_EXAMPLES.values()))["value"]
-    assert consistent(answered(PMP_FINITE, **table)) == [True]
+    assert tight_values(response_body(PMP_FINITE, **table)) == [True]
     noisy = {"points": [[0.0], [0.3], [0.7], [1.1]], "query": "sum", "noise_std": 0.8}
-    two = answered(PMP_GAUSSIAN, **noisy, delta=0.01)
+    two = response_body(PMP_GAUSSIAN, **noisy, delta=0.01)
     assert (two["tight"], two["worst_case"]["tight"]) == (False, True)
     assert any(note.startswith("bracket:") for note in two["notes"])
-    assert answered(PMP_GAUSSIAN, **noisy, delta=0.0)["tight"] is True
+    assert response_body(PMP_GAUSSIAN, **noisy, delta=0.0)["tight"] is True
 
 
 def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPair]]:
@@ -171,15 +177,15 @@ def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPai
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
-def test_no_pair_of_the_catalogue_is_a_bracket_but_composed_ones_of_replaced_batches(
+def test_only_composed_replaced_batches_are_brackets(
     relation: NeighboringRelation,
 ) -> None:
     for name, method, pair in pairs(relation):
         assert (pair.bracket is not None) == (relation == "replace_one" and name == "dpsgd_fixed"), (name, method)
 
 
-def test_what_is_made_of_a_bracket_is_one() -> None:
-    """Check mixtures of mechanisms and of adversaries, compositions, and relaxed models, by every engine."""
+def test_combinations_of_brackets_are_brackets() -> None:
+    """Mixtures of mechanisms and of adversaries, compositions, and relaxed models, by every engine."""
     replaced, added = WorstCase("replace_one"), WorstCase("add_or_remove_one")
     run, mixed = built(RUN), built(mixture((0.5, RUN), (0.5, gaussian(2.0))))
     composed = built({"type": "composed", "mechanisms": [noisy_sgd(4000, 2.5, 1), {"type": "pure_dp", "epsilon": 0.1}]})

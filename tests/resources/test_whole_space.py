@@ -1,4 +1,4 @@
-"""Random requests over everything the contract allows: each is answered with numbers in order, or refused in words."""
+"""Random requests over everything the contract allows: each has ordered numbers, or is rejected in words."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.resources.request_space import COMPOUNDS, ELEMENTS, QUESTIONS, THREAT
 SEEDS = range(6)
 REQUESTS = 25
 DEAREST = 30_000
-"""Microseconds by their price: what is dearer is for longer runs."""
+"""Microseconds of estimated cost. More expensive requests are tested in longer runs."""
 UNPROVED = ("statistical", "asymptotic")
 
 
-def test_everything_of_the_catalogues_is_drawn() -> None:
+def test_every_type_of_the_catalogues_is_drawn() -> None:
     missing = "edit tests/resources/request_space.py"
     assert {*ELEMENTS, *COMPOUNDS} == set(MECHANISMS), missing
     assert set(QUESTIONS) == set(map(type_of, shape_of(QuestionSpec).models)), missing
@@ -34,7 +34,7 @@ def test_everything_of_the_catalogues_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_requests_are_answered_or_refused(seed: int) -> None:
+def test_random_requests_are_answered_or_rejected(seed: int) -> None:
     answered = 0
     for index in range(REQUESTS):
         sent = body(np.random.default_rng([seed, index]))
@@ -56,8 +56,8 @@ def test_requests_are_answered_or_refused(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> None:
-    """Check a rate too small for a weight: steps of two losses remain alone and have no contour."""
+def test_steps_that_round_to_nothing_are_ignored(seed: int) -> None:
+    """The rate is too small for a weight: two-point steps remain alone, and have no contour."""
     random = np.random.default_rng([20261123, seed])
     gone = {"type": "gaussian", "noise_multiplier": 10.0 ** random.uniform(0, 15)}
     parts = [{"type": "poisson_sampled", "sample_rate": 10.0 ** random.uniform(-300, -290), "mechanism": gone}]
@@ -74,8 +74,8 @@ def test_steps_that_round_to_nothing_leave_a_run_of_the_others(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_two_steps_with_losses_beyond_any_table_are_answered(seed: int) -> None:
-    """Check cells whose steering quantity is not a number; their bounds are."""
+def test_two_steps_with_extreme_losses_are_answered(seed: int) -> None:
+    """The steering quantity of cells is not a number; their bounds are."""
     random = np.random.default_rng([20261128, seed])
     shifts = [10.0 ** random.uniform(13, 15), random.uniform(0, 1), random.uniform(1, 10)]
     far = {"type": "gaussian_mixture", "noise_multiplier": 0.9, "shifts": shifts, "weights": [0.1, 0.2, 0.7]}

@@ -1,4 +1,4 @@
-"""Work is counted, not timed: what an allowance is spent on ends with valid answers, whatever is asked."""
+"""Work allowances: work is counted, not timed, and any request ends with valid answers when its allowance is spent."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.resources.request_space import any_request
 
 COMPUTATIONS: Final = {"bounds": bounds.BOUNDS, "curves": curves.CURVES}
 LARGEST_CHARGE: Final = 4e6
-"""No line or lattice is more work than this, so that a request exceeds its allowance by no more, ..."""
+"""Largest work of one contour or lattice, by which a request may exceed its allowance, ..."""
 LEAST_OF_AN_ANSWER: Final = 2e4
-"""... but for what every answer takes for which nothing dear is begun, ..."""
+"""... plus the work of each answer that starts nothing expensive, ..."""
 TO_THE_END: Final = ("saddlepoint", "all")
-"""... and for lists of approximations, which are read to their end: by twice as much."""
+"""... times two for lists of approximations, which are evaluated to their end."""
 
 
 def composed(*mechanisms: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
     return json.loads(computation.body(request, "", ""))["answers"][0]
 
 
-def test_allowances_nest_and_end() -> None:
+def test_allowances_nest_and_are_spent() -> None:
     assert not is_spent()
     with at_most(10) as outer:
         with at_most(100):
@@ -77,14 +77,14 @@ def test_allowances_nest_and_end() -> None:
         assert is_spent()
 
 
-def test_the_last_reading_gets_all_that_is_left() -> None:
+def test_last_evaluation_gets_the_remaining_allowance() -> None:
     with at_most(60.0) as work:
         assert allowance.share(work, 1) == 60.0
         assert allowance.share(work, 3) == 20.0
         assert allowance.share(work, 100) == 10.0
 
 
-def test_parts_share_what_those_before_them_left() -> None:
+def test_parts_share_the_remaining_allowance() -> None:
     with at_most(60.0) as work:
         shares, taken = allowance.WorkBudgetShares(work, 3), list[float]()
         for _ in range(3):
@@ -94,7 +94,7 @@ def test_parts_share_what_those_before_them_left() -> None:
     assert taken == [20.0, 27.5, 50.0]
 
 
-def test_what_is_kept_for_others_is_counted_by_itself() -> None:
+def test_cached_work_is_counted_separately() -> None:
     with at_most(10.0) as work:
         count_work(10.0)
         with count_separately() as inner:
@@ -104,8 +104,8 @@ def test_what_is_kept_for_others_is_counted_by_itself() -> None:
         assert is_spent()
 
 
-def test_a_run_of_exponentials_is_the_same_work_at_hand_or_not() -> None:
-    """Check that cached results count the same work, so that a request has one answer."""
+def test_cached_exponential_run_counts_same_work() -> None:
+    """Cached results count the same work, so that a request has one answer."""
     counted: list[float] = []
     for _ in range(2):
         with at_most(1e9) as work:
@@ -114,7 +114,7 @@ def test_a_run_of_exponentials_is_the_same_work_at_hand_or_not() -> None:
     assert counted[0] == counted[1] > 1e3
 
 
-def test_a_run_of_exponentials_that_is_not_begun_holds() -> None:
+def test_exponential_run_without_work_has_valid_bounds() -> None:
     rates, epsilons = np.array([1e-6, 0.1, 0.9]), np.array([-2.0, -0.1, 0.0, 0.7, 2.5, 9.0])
     full, short = (ExponentialRunTradeOff(((0.5, 4), (1.0, 1)), 1e-3) for _ in range(2))
     known = full.points(rates), full.profile(epsilons), full.epsilon(1e-3)
@@ -129,12 +129,12 @@ def test_a_run_of_exponentials_that_is_not_begun_holds() -> None:
     assert loose[2].lower <= known[2].lower <= known[2].upper <= loose[2].upper
 
 
-def test_mu_that_is_cut_short_keeps_what_was_read() -> None:
-    """Check that more work never widens the enclosure: cells lie within the cells that they divide."""
+def test_interrupted_mu_keeps_evaluated_points() -> None:
+    """More work never widens the enclosure, because cells lie within the cells that they divide."""
     widths: list[float] = []
     for most in (2e3, 4e3, 1e6):
         curve = ExponentialRunTradeOff(((0.5, 4),), 1e-3)
-        curve.profile(np.zeros(1))  # made before
+        curve.profile(np.zeros(1))  # Built before.
         with at_most(most):
             found = gaussian_dp.mu(curve, 1e-9, 1e-9).value
         widths.append(found.upper - found.lower)
@@ -176,7 +176,7 @@ OTHERS: Final[dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("most", [0.0, 2e5])
-def test_resources_that_read_much_have_one_allowance(name: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_resources_share_one_allowance(name: str, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
     computation, module, body = OTHERS[name]
     monkeypatch.setattr(module, "MOST_WORK", most)
     monkeypatch.setattr(resource, "ANSWERS", most)
@@ -188,8 +188,8 @@ def test_resources_that_read_much_have_one_allowance(name: str, most: float, mon
 
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("spent", [0.0, 2e4])
-def test_what_is_cut_short_holds(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check that both bounds for next to no work are true: they meet the narrow ones for all the work."""
+def test_interrupted_answers_are_valid(name: str, spent: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both bounds with almost no work are valid: they meet the narrow bounds with full work."""
     mechanism, question = ASKED[name]
     body = {"mechanism": mechanism, "questions": [question]}
     full = answered(body)
@@ -201,14 +201,14 @@ def test_what_is_cut_short_holds(name: str, spent: float, monkeypatch: pytest.Mo
     assert short == answered(body)
 
 
-def test_an_answer_that_was_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_answer_misses_its_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     mechanism, question = ASKED["mixture"]
     monkeypatch.setattr(bounds, "MOST_WORK", 0.0)
     assert not answered({"mechanism": mechanism, "questions": [question]})["tolerance_met"]
 
 
-def _finds(seed: int, count: int, most: float, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many requests are answered within their work, without a warning or failure."""
+def _count_answered(seed: int, count: int, most: float, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Count the requests that are answered within their work, without a warning or failure."""
     for module in (bounds, curves):
         monkeypatch.setattr(module, "MOST_WORK", most)
     found = 0
@@ -233,10 +233,10 @@ def _finds(seed: int, count: int, most: float, monkeypatch: pytest.MonkeyPatch) 
     return found
 
 
-def test_whatever_is_asked_ends_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _finds(801, 30, 0.0, monkeypatch) > 15
+def test_random_requests_end_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _count_answered(801, 30, 0.0, monkeypatch) > 15
 
 
 @pytest.mark.thorough
-def test_whatever_is_asked_ends_with_a_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _finds(802, 300, 5e5, monkeypatch) > 150
+def test_random_requests_end_with_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _count_answered(802, 300, 5e5, monkeypatch) > 150

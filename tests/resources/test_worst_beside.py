@@ -1,4 +1,4 @@
-"""Nothing that a relaxed adversary is answered exceeds the worst case that stands beside it, whoever is mixed in."""
+"""Answers for a relaxed adversary or a mixture never exceed the accompanying worst case."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REPLACED = {"type": "worst_case", "neighboring_relation": "replace_one"}
 FREE = sorted({*QUESTIONS} - {"gdp_mu", "trade_off"})
 PROFILES = ("delta",)
 AS_SMALL = ("deletion_capacity", "unlearning_guarantee")
-"""Questions whose answers fall where attackers gain."""
+"""Questions whose answers decrease with the power of an attack."""
 noise = spread(0.2, 20.0)
 
 
 def _plain(random: Generator) -> Spec:
-    """Return a mechanism that both relations serve, and several adversaries."""
+    """Draw a mechanism that both relations support, and several adversaries."""
     kind = random.integers(6)
     if kind == 0:
         return {"type": "laplace", "noise_multiplier": noise(random)}
@@ -39,7 +39,7 @@ def _plain(random: Generator) -> Spec:
 
 
 def _batches(random: Generator) -> Spec:
-    """Return runs on all records."""
+    """Draw runs on all records."""
     size = int(random.integers(2, 1000))
     return {
         "type": "noisy_sgd",
@@ -64,7 +64,7 @@ def _adversary(random: Generator, mechanism: Spec) -> Spec:
 
 
 def _drawn(random: Generator) -> tuple[Spec, Spec]:
-    """Return a mechanism with several adversaries, of whom one is rare or none is."""
+    """Draw a mechanism with several adversaries, one of which may be rare."""
     mechanism = (_plain, _batches)[random.integers(2)](random)
     weights = random.dirichlet([0.3] * int(random.integers(2, 4))).clip(1e-9)
     parts = [
@@ -73,8 +73,8 @@ def _drawn(random: Generator) -> tuple[Spec, Spec]:
     return mechanism, {"type": "mixture", "components": parts}
 
 
-def _asked(random: Generator, mixture: Spec) -> Spec:
-    """Return questions. Points of mixtures with chi-square laws take seconds each: their profiles are evaluated."""
+def _question(random: Generator, mixture: Spec) -> Spec:
+    """Draw questions. Points of mixtures with chi-square laws take seconds each, so their profiles are evaluated."""
     cheap = all(part["threat_model"]["type"] == "worst_case" for part in mixture["components"])
     kinds = FREE if cheap else PROFILES
     kind = kinds[random.integers(len(kinds))]
@@ -82,10 +82,10 @@ def _asked(random: Generator, mixture: Spec) -> Spec:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_mixtures_of_adversaries_do_not_exceed_the_worst_case_beside_them(seed: int) -> None:
+def test_mixture_of_adversaries_does_not_exceed_worst_case(seed: int) -> None:
     random = np.random.default_rng([81, seed])
     mechanism, mixture = _drawn(random)
-    asked = [_asked(random, mixture) for _ in range(3)]
+    asked = [_question(random, mixture) for _ in range(3)]
     body = {"mechanism": mechanism, "threat_model": mixture, "questions": asked}
     found = compute_bounds(BOUNDS.request_type.model_validate_json(json.dumps(body)), "digest", "version")
     for question, ours, worst in zip(asked, found["answers"], found["worst_case"]["answers"], strict=True):
@@ -102,12 +102,12 @@ def _end(answer: Spec, side: str) -> float:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
-    """Check a relaxed adversary alone, and with another one whose own worst case is weaker."""
+def test_curve_of_adversaries_does_not_exceed_worst_case(seed: int) -> None:
+    """The relaxed adversary stands alone, or with another whose own worst case is weaker."""
     random = np.random.default_rng([82, seed])
     mechanism, mixture = _drawn(random)
     for part in mixture["components"]:
-        part["threat_model"] = (ADDED, REPLACED)[random.integers(2)]  # others have points that take seconds
+        part["threat_model"] = (ADDED, REPLACED)[random.integers(2)]  # Other questions have points that take seconds.
     several: list[Spec] = [mixture, {"type": "practical", "epsilon_pmp": random.uniform(0.1, 9.0)}]
     if mechanism.get("mechanism", mechanism)["type"] == "gaussian":
         several.append({"type": "glrt", "dimension": 3})
@@ -123,8 +123,8 @@ def test_nor_do_curves_that_are_drawn_beside_it(seed: int) -> None:
         assert (np.array(curve["power"]["lower"]) <= np.array(worst["power"]["upper"])).all(), body
 
 
-def test_where_records_are_sampled_one_by_one_and_in_batches_the_served_worst_case_is_drawn() -> None:
-    """Check that replacing one record has no curves there, and that `bounds` names the other relation, too."""
+def test_supported_worst_case_is_drawn_for_mixed_sampling() -> None:
+    """Replacing one record has no curves there, and `bounds` also names the other relation."""
     batches = {"type": "noisy_sgd", "dataset_size": 10, "batch_size": 10, "dimension": 3, "steps": 2, "noise_std": 0.1}
     sampled = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 3}
     mechanism = {"type": "composed", "mechanisms": [batches | {"max_grad_norm": 1.0}, sampled]}

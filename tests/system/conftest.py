@@ -1,4 +1,4 @@
-"""One service with default settings, for all tests that change nothing of it."""
+"""One service with default settings, for all tests that do not change it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.system.running_server import running_server
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    """Modules that need limits of their own have a fixture of this name."""
+    """Yield a running service. Modules that need other limits define a fixture of this name."""
     with running_server(tmp_path_factory.mktemp("server")) as client:
         yield client

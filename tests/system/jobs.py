@@ -1,4 +1,4 @@
-"""Jobs over real sockets: what tests send, and how they wait for what becomes of it."""
+"""Jobs over real sockets: request bodies, and helpers that wait for results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADVANTAGE = {"type": "advantage"}
 
 
 def sweep(points: int) -> dict[str, Any]:
-    """Closed forms, so that a machine under load has enough to do with many of them."""
+    """Return a sweep of closed forms. Many of them keep a machine under load busy."""
     return {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
         "vary": {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": points}},
@@ -36,8 +36,8 @@ def sweep(points: int) -> dict[str, Any]:
     }
 
 
-def a_job(**fields: Any) -> StoredJob:
-    """Build a job that a store can keep."""
+def new_job(**fields: Any) -> StoredJob:
+    """Build a job that a store accepts."""
     now = time.time()
     usual: dict[str, Any] = {
         "resource": "bounds",
@@ -54,7 +54,7 @@ def a_job(**fields: Any) -> StoredJob:
 
 
 def submit(client: httpx2.Client, resource: str, request: dict[str, Any], **headers: str) -> str:
-    """The path of a job."""
+    """Submit a job, and return its path."""
     answer = client.post("/v1/jobs", json={"resource": resource, "request": request}, headers=headers)
     assert answer.status_code == 202, answer.text
     assert answer.headers["location"] == f"/v1/jobs/{answer.json()['id']}"
@@ -69,7 +69,7 @@ def state_of(client: httpx2.Client, job: str) -> dict[str, Any]:
 
 
 def wait_for(happened: Callable[[], bool], patience: float = TEST_TIMEOUT) -> float:
-    """Seconds until it happened."""
+    """Wait until `happened` returns True, and return the seconds."""
     started = time.monotonic()
     while not happened():
         assert time.monotonic() < started + patience, "it did not happen"
@@ -80,8 +80,9 @@ def wait_for(happened: Callable[[], bool], patience: float = TEST_TIMEOUT) -> fl
 def first_that_computes(
     processes: Callable[[], Iterable[psutil.Process]], seconds: float = 0.3, patience: float = TEST_TIMEOUT
 ) -> psutil.Process:
-    """The first of these processes that has used so much of a processor since now: warm ones that wait use none.
-    `processes`: asked again and again, as they come and go.
+    """Return the first process that has used `seconds` of CPU since now. Idle warm processes use none.
+
+    `processes` is called repeatedly, because processes come and go.
     """
     before: dict[psutil.Process, float] = {}
     found: list[psutil.Process] = []
@@ -99,7 +100,7 @@ def first_that_computes(
 
 
 def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * TEST_TIMEOUT) -> dict[str, Any]:
-    """The job when it has ended, whoever is away in between."""
+    """Wait until the job has ended, whatever is unavailable in between, and return it."""
     found: dict[str, Any] = {}
 
     def ended() -> bool:
@@ -118,7 +119,7 @@ def wait_until_ended(client: httpx2.Client, job: str, patience: float = 10 * TES
 
 
 def assert_every_point_once(client: httpx2.Client, job: str, points: int) -> None:
-    """Line by line, in their order, each with the number that a request of its own gives."""
+    """Check that the stream has one line per point, in order, each with the number of a request of its own."""
     seen: list[int] = []
     with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:
         assert answer.status_code == 200
@@ -136,7 +137,7 @@ def done(client: httpx2.Client, job: str) -> int:
 
 @dataclass
 class Cluster:
-    """Redis with an append-only file, and workers; a service is started beside it (`servers.served`)."""
+    """Redis with an append-only file, and workers. The service is started separately (`running_server`)."""
 
     directory: Path
     redis: ComposedRedis
@@ -147,7 +148,7 @@ class Cluster:
         return {"redis_url": self.redis.url, "seal_key": SEAL_KEY, "jobs_backend": "celery", "worker_niceness": "0"}
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        """Start `privacy-bounds worker` with one process for pieces."""
+        """Start `privacy-bounds worker` with one process for chunks."""
         settings = {**self.settings, "job_workers": "1"}
         environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
         with (self.directory / f"worker{len(self.workers)}.log").open("w") as log:
@@ -156,17 +157,17 @@ class Cluster:
         return self.workers[-1]
 
     def processes(self, worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
-        """Those that compute pieces, and those that start them."""
+        """List the child processes of a worker, including those that compute chunks."""
         return psutil.Process(worker.pid).children(recursive=True)
 
     def all_processes(self) -> list[psutil.Process]:
-        """Those of all workers."""
+        """List the child processes of all workers."""
         return [process for worker in self.workers for process in self.processes(worker)]
 
 
 @contextmanager
 def cluster(directory: Path, workers: int = 2, server: str | None = None) -> Generator[Cluster]:
-    """Everything of a cluster but the service. `server`: the executable of its Redis."""
+    """Yield a cluster without the service. `server` is the executable of its Redis."""
     made = Cluster(directory, ComposedRedis(directory, executable=server or redis_executable()), [])
     made.redis.start()
     try:

@@ -1,4 +1,4 @@
-"""A service in a process of its own, for tests that talk to the real thing."""
+"""A service in a process of its own, for end-to-end tests."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ POST = b"POST /v1/bounds HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r
 
 @contextmanager
 def running_server(directory: Path, *killed: int, command: str = "", **settings: str) -> Generator[httpx2.Client]:
-    """`privacy-bounds serve` in a process of its own, with a client that talks to it.
+    """Run `privacy-bounds serve` in a process of its own, and yield a client.
 
-    `killed`: exit codes that are meant, beside those of SIGTERM. `command`: further arguments.
+    `killed` lists the expected exit codes besides those of SIGTERM. `command` holds further arguments.
     """
     settings = {"data_folder": str(directory / "data"), **settings}
     environment = os.environ | {f"PRIVACY_BOUNDS_{name.upper()}": value for name, value in settings.items()}
@@ -46,7 +46,7 @@ def running_server(directory: Path, *killed: int, command: str = "", **settings:
 def started(
     arguments: list[str], environment: dict[str, str], log: TextIO
 ) -> tuple[subprocess.Popen[bytes], httpx2.Client]:
-    """A service that is live; on another port where somebody was quicker to take the first."""
+    """Start a service and wait until it is live. If another process took the port first, another port is used."""
     while True:
         with closing(reserved_port()) as place:
             port = port_of(place)
@@ -71,12 +71,12 @@ def started(
 
 
 def module_of(environment: Mapping[str, str]) -> str:
-    """Return the module of the program: with TESTED_VERSION that of another version of it (`versioned.py`)."""
+    """Return the module of the program: with TESTED_VERSION, that of another version of it (`versioned.py`)."""
     return "tests.system.versioned" if "TESTED_VERSION" in environment else "service.cli"
 
 
 def is_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> bool:
-    """Whether it answers, as soon as it does; False: it ended."""
+    """Wait until the service answers, and return True, or False if it ended."""
     deadline = time.monotonic() + TEST_TIMEOUT
     while process.poll() is None:
         assert time.monotonic() < deadline
@@ -91,7 +91,7 @@ def is_live(client: httpx2.Client, process: subprocess.Popen[bytes]) -> bool:
 
 
 def is_listening(process: int, port: int) -> bool:
-    """Whether it is this process that listens there, and not one that was given the same port."""
+    """Return whether this process listens on the port, and not another one that was given the same port."""
     try:
         found = psutil.Process(process).net_connections("tcp")
     except psutil.Error:
@@ -100,7 +100,7 @@ def is_listening(process: int, port: int) -> bool:
 
 
 def connect(client: httpx2.Client, address: str = "127.0.0.1", buffer: int | None = None) -> socket.socket:
-    """A connection from an address of the loopback network, which are many clients."""
+    """Open a connection from an address of the loopback network. Different addresses are different clients."""
     connection = socket.socket()
     if buffer is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)

@@ -1,4 +1,4 @@
-"""One thread of another process that goes on no more, as if its disk were busy, or as if it had missed its call."""
+"""A stopped thread of another process, as if its disk were busy or its wake-up were lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WALL = 0x40000000
 
 
 def thread_named(process: int, begin: str) -> int:
-    """A thread of a process, by the begin of its name. Raises LookupError."""
+    """Return a thread of a process whose name starts with `begin`. Raise LookupError if there is none."""
     tasks = Path(f"/proc/{process}/task")
     threads = [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text("utf-8").startswith(begin)]
     if not threads:
@@ -25,8 +25,10 @@ def thread_named(process: int, begin: str) -> int:
 
 @contextmanager
 def stopped_thread(process: int, thread: int) -> Generator[None]:
-    """Stop one thread of a child process; the others go on. In the block the process may be sent a signal that kills
-    it, and ends after the block; or another thread may put another program in its place. Raises OSError, LookupError.
+    """Stop one thread of a child process while the others run.
+
+    Within the block the process may get a signal that kills it, which takes effect after the block; or another thread
+    may replace the program. Raise OSError or LookupError.
     """
     if sys.platform != "linux":
         raise LookupError("threads of other processes are stopped on Linux only")
@@ -44,6 +46,7 @@ def stopped_thread(process: int, thread: int) -> Generator[None]:
     finally:
         try:
             trace(DETACH, thread)
-        except OSError:  # its process was killed: who traces a thread has to take note of its end before that ends
+        except OSError:
+            # The process was killed: the tracer has to notice the end of the thread before the process can end.
             if thread != process:
                 os.waitpid(thread, WALL)

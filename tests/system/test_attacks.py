@@ -1,7 +1,7 @@
-"""Clients that send too much, too little or too slowly, and clients that never read: real sockets, a real server.
+"""Clients that send too much, too little or too slowly, and clients that never read: real sockets and a real server.
 
-In all of it `/livez` answers, memory stays where it was, and whoever is refused is told so by a problem. How soon
-`/livez` answers depends on what else the machine does: `make system` looks at that as well.
+In every test `/livez` answers, memory does not grow, and every rejected client gets a problem. `make system` also
+limits the delay of `/livez`, which depends on other load of the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_CONNECTIONS = Settings().max_connections
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    """One worker, and everything is dear."""
+    """Yield a service with one worker, for which every request is expensive."""
     limits = {"receive_timeout_seconds": "2", "send_timeout_seconds": "2", "log_level": "error"}
     workers = {"worker_count": "1", "time_limit_seconds": str(TEST_TIMEOUT), "queue_wait_limit_seconds": "100000"}
     with running_server(tmp_path_factory.mktemp("server"), **limits, **workers) as client:
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 @contextmanager
 def watched(client: httpx2.Client) -> Generator[None]:
-    """While the block runs, another address asks `/livez` all the time, and memory is looked at."""
+    """Request `/livez` continuously from another address during the block, and watch the memory."""
     waits: list[float] = []
     statuses: set[int | str] = set()
     done = threading.Event()
@@ -84,7 +84,7 @@ def watched(client: httpx2.Client) -> Generator[None]:
 
 
 def answer_to(connection: socket.socket) -> tuple[int, dict[str, Any]]:
-    """Status and problem, read to the end of the connection."""
+    """Read a connection to its end, and return status and problem."""
     received = b""
     with suppress(ConnectionResetError):
         while piece := connection.recv(65536):
@@ -104,7 +104,7 @@ def answer_to(connection: socket.socket) -> tuple[int, dict[str, Any]]:
         (b"\x16\x03\x01 not HTTP", 400, "malformed-http"),
     ],
 )
-def test_heads_without_end(server: httpx2.Client, start: bytes, status: int, kind: str) -> None:
+def test_endless_head_is_rejected(server: httpx2.Client, start: bytes, status: int, kind: str) -> None:
     with watched(server), connect(server) as connection:
         sent, piece = 0, b"x" * 2**20
         with suppress(ConnectionError):
@@ -126,8 +126,11 @@ def _has_answer(connection: socket.socket) -> bool:
         connection.settimeout(TEST_TIMEOUT)
 
 
-def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
-    """Nine hundred from one address: `/livez` of the same address gets in; what is left of them ends by the clock."""
+def test_half_sent_requests_give_way_and_time_out(server: httpx2.Client) -> None:
+    """Nine hundred connections from one address:
+
+    `/livez` from that address is answered, and the remaining ones time out.
+    """
     halves = (b"GET /livez HTTP/1.1\r\nHo", b"", POST % 500_000 + b"{" * 60_000)
     displaced = refusals(server, "too-many-connections")
     with ExitStack() as stack, watched(server):
@@ -140,8 +143,8 @@ def test_half_sent_requests_make_room_and_end(server: httpx2.Client) -> None:
         assert refusals(server, "too-many-connections") > displaced
 
 
-def test_connections_from_everywhere_make_room(server: httpx2.Client) -> None:
-    """More than there may be in all, and fewer than there may be of each address: the newest are served."""
+def test_connections_from_many_addresses_give_way(server: httpx2.Client) -> None:
+    """More connections than allowed in total, and fewer than allowed per address: the newest ones are served."""
     displaced = refusals(server, "too-many-connections")
     with ExitStack() as stack, watched(server):
         connections = [
@@ -154,7 +157,7 @@ def test_connections_from_everywhere_make_room(server: httpx2.Client) -> None:
         assert refusals(server, "too-many-connections") > displaced
 
 
-def test_uploads_that_stall_leave_room_for_others(server: httpx2.Client) -> None:
+def test_stalled_uploads_leave_room_for_others(server: httpx2.Client) -> None:
     head = POST.replace(b"/v1/bounds", b"/v1/audits/glir").replace(b"json", b"x-npz") % 60_000_000
     with ExitStack() as stack, watched(server):
         stalled = [stack.enter_context(connect(server)) for _ in range(8)]
@@ -162,7 +165,7 @@ def test_uploads_that_stall_leave_room_for_others(server: httpx2.Client) -> None
             connection.sendall(head + b"PK")
         given = server.post("/v1/audits/glir", content=b"PK", headers={"Content-Type": "application/x-npz"})
         assert given.status_code == 422, "there was room to look at it"
-        for _ in range(10):  # a byte at a time is not quick enough
+        for _ in range(10):  # One byte at a time is too slow.
             with suppress(ConnectionError):
                 for connection in stalled:
                     connection.sendall(b"x")
@@ -171,14 +174,16 @@ def test_uploads_that_stall_leave_room_for_others(server: httpx2.Client) -> None
             assert answer_to(connection)[0] == 408
 
 
-def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
+def test_clients_that_never_read_are_disconnected(server: httpx2.Client) -> None:
     rates = [round((index + 0.5) / 5_000, 4) for index in range(5_000)]
     body = json.dumps(
         {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "trade_off", "false_positive_rates": rates}]}
     )
     size = len(server.post("/v1/bounds", content=body, headers={"Content-Type": "application/json"}).content)
     assert size > 500_000
-    requests = 6 * (POST % len(body) + body.encode())  # few bytes to send, and more to answer than the kernel keeps
+    requests = 6 * (
+        POST % len(body) + body.encode()
+    )  # Few bytes to send, and a response larger than the kernel buffers.
     left = refusals(server, "response-not-taken")
     with ExitStack() as stack, watched(server):
         readers = [stack.enter_context(connect(server, buffer=4096)) for _ in range(READERS)]
@@ -191,13 +196,15 @@ def test_readers_that_never_read_are_left(server: httpx2.Client) -> None:
 def refusals(client: httpx2.Client, reason: str) -> int:
     metrics = httpx2.get(
         client.base_url.join("/metrics"), timeout=TEST_TIMEOUT
-    )  # on a connection that was not displaced
+    )  # On a connection that was not displaced.
     counted = re.search(rf'server_refusals_total\{{reason="{reason}"\}} (\d+)', metrics.text)
     return int(counted[1]) if counted else 0
 
 
-def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> None:
-    """A computation of many seconds, at a deadline of one second, and half a body: problems, and it is over."""
+def test_shutdown_ends_within_its_deadline(tmp_path: Path) -> None:
+    """A computation of many seconds with a shutdown deadline of one second, and half a body: both get problems, and
+    the service ends.
+    """
     body = json.dumps(LONG).encode()
     with (
         running_server(
@@ -208,16 +215,17 @@ def test_the_end_comes_before_the_containers_patience_does(tmp_path: Path) -> No
     ):
         half_sent.sendall(POST % 1000 + b"{")
         computed.sendall(POST % len(body) + body)
-        first_that_computes(lambda: workers_of(client))  # what was sent before is read by then
+        first_that_computes(lambda: workers_of(client))  # All earlier data have been read by then.
         psutil.Process(client.process_id).send_signal(signal.SIGTERM)  # type: ignore[attr-defined]
         for connection in (half_sent, computed):
             status, problem = answer_to(connection)
             assert (status, problem["type"]) == (503, "/problems/shutting-down")
 
 
-def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
-    """Eighty connections from one address, which pretends to be many, with work of tenths of a second each; while the
-    worker stands still, so that all of them wait. Another address asks for one thing.
+def test_flood_leaves_polite_client_its_turn(server: httpx2.Client) -> None:
+    """Eighty connections from one address, which claims to be many, send work of tenths of a second each.
+
+    The worker is stopped, so that all of them wait. Another address sends one request.
     """
 
     def work(number: int, questions: int = 18, digits: int = 50) -> bytes:
@@ -233,7 +241,7 @@ def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
         with stopped(worker.pid):
             for number, connection in enumerate(flood):
                 connection.sendall(work(number))
-            wait_for(lambda: 503 in _statuses(flood))  # the queue is full
+            wait_for(lambda: 503 in _statuses(flood))  # The queue is full.
             polite = stack.enter_context(connect(server, "127.0.0.2"))
             polite.sendall(work(100, questions=1, digits=20))
         assert polite.recv(100).startswith(b"HTTP/1.1 200")
@@ -243,6 +251,6 @@ def test_a_flood_leaves_a_polite_client_its_turn(server: httpx2.Client) -> None:
 
 
 def _statuses(connections: list[socket.socket]) -> list[int]:
-    """Statuses of those that have an answer by now."""
+    """Return the statuses of the connections that have a response by now."""
     readable = select.select(connections, [], [], 0)[0]
     return [int(connection.recv(12, socket.MSG_PEEK)[9:]) for connection in readable]

@@ -1,4 +1,4 @@
-"""Jobs of a cluster while anything in it is killed: real Redis with its file, real workers, real signals."""
+"""Jobs of a cluster while any part is killed: real Redis with its file, real workers, real signals."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tests.system.jobs import (
     ADVANTAGE,
     SEAL_KEY,
     Cluster,
-    a_job,
     assert_every_point_once,
     cluster,
     done,
     first_that_computes,
+    new_job,
     state_of,
     submit,
     sweep,
@@ -48,13 +48,13 @@ from tests.system.test_processes import is_gone
 SERVICE = {"worker_count": "1", "log_level": "warning"}
 SEED = 20268
 POINTS = 40_000
-"""Seconds of work: a job that has ended when something is killed shows nothing."""
+"""The work takes seconds: a job that ends before the kill would show nothing."""
 AGAIN_WITHIN = float(os.environ.get("JOB_AGAIN_SECONDS", "inf"))
 FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 
 
-def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
-    """And a worker that is killed in the middle takes nothing with it."""
+def test_sweep_completes_on_cluster(tmp_path: Path) -> None:
+    """A worker killed in the middle loses nothing."""
     points = 2_000
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         assert client.get("/v1/limits").json()["jobs"]["backend"] == "celery"
@@ -71,14 +71,14 @@ def test_a_sweep_goes_through_a_cluster(tmp_path: Path) -> None:
         assert other.status_code == 422
 
 
-def test_a_decision_that_a_cluster_made_is_found_and_logged(tmp_path: Path) -> None:
+def test_decision_made_by_cluster_is_found_and_logged(tmp_path: Path) -> None:
     gate = {"name": "gate", "rules": [{"question": ADVANTAGE, "at_most": 0.9}]}
     subject = {"name": "next-word model", "version": "2.1.0"}
     body = {"mechanism": {"type": "gdp", "mu": 0.5}, "context": {"delta": 1e-5, "subject": subject}, "policy": gate}
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         found = wait_until_ended(client, submit(client, "assessments", body))
         place = f"/v1/decisions/{found['digest']}"
-        wait_for(lambda: client.get(place).status_code == 200)  # an answer of Redis may be too late for one request
+        wait_for(lambda: client.get(place).status_code == 200)  # An answer of Redis may be too late for one request.
         told = client.get(place).json()
         assert (told["result"], told["subject"]) == (found["digest"], subject)
         answer = client.post("/v1/assessments", json=body)
@@ -91,7 +91,7 @@ def test_a_decision_that_a_cluster_made_is_found_and_logged(tmp_path: Path) -> N
 
 def a_worker_child(made: Cluster, client: httpx2.Client) -> None:
     for process in made.processes(made.workers[0]):
-        with suppress(psutil.NoSuchProcess):  # it is there only while it is needed
+        with suppress(psutil.NoSuchProcess):  # It exists only while it is needed.
             process.kill()
 
 
@@ -116,7 +116,7 @@ KILLS = (a_worker_child, a_whole_worker, redis_with_a_restart, redis_in_order)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
-def test_what_is_killed_loses_nothing(
+def test_killed_parts_lose_nothing(
     tmp_path: Path, each_server: str, kill: Callable[[Cluster, httpx2.Client], None]
 ) -> None:
     with cluster(tmp_path, server=each_server) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
@@ -131,8 +131,8 @@ def test_what_is_killed_loses_nothing(
 
 
 @pytest.mark.thorough
-def test_a_killed_service_is_not_missed(tmp_path: Path) -> None:
-    """The workers go on without it, and whoever comes next tells of the job."""
+def test_workers_continue_without_killed_service(tmp_path: Path) -> None:
+    """A service started later knows the job."""
     with cluster(tmp_path) as made:
         with running_server(tmp_path, -SIGKILL, **SERVICE, **made.settings) as client:
             job = submit(client, "sweeps", sweep(POINTS))
@@ -144,8 +144,8 @@ def test_a_killed_service_is_not_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Path) -> None:
-    """One long computation, whose worker is killed: another takes it up."""
+def test_chunk_of_lost_worker_restarts_within_half_a_minute(tmp_path: Path) -> None:
+    """The worker of one long computation is killed, and another worker takes over."""
     with cluster(tmp_path) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "2 workers of the cluster" in client.get("/readyz?verbose").text)
         submit(client, "bounds", LONG)
@@ -162,7 +162,7 @@ def test_what_a_lost_worker_had_is_begun_again_within_half_a_minute(tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
+def test_cancelled_job_frees_its_worker(tmp_path: Path) -> None:
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "bounds", LONG)
         process = first_that_computes(lambda: made.processes(made.workers[0]))
@@ -187,7 +187,7 @@ def test_small_jobs_pass_large_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None:
+def test_without_redis_only_jobs_are_rejected(tmp_path: Path) -> None:
     quick = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
     with cluster(tmp_path, workers=0) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "bounds", quick)
@@ -202,7 +202,7 @@ def test_without_redis_jobs_are_refused_and_nothing_else(tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
+def test_garbage_in_queue_ends_no_worker(tmp_path: Path) -> None:
     source = random.Random(SEED)
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
@@ -219,8 +219,8 @@ def test_garbage_in_the_queue_ends_no_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
-    """Workers that have work, and workers that start, wait until there is room."""
+def test_full_redis_ends_no_worker(tmp_path: Path) -> None:
+    """Busy workers and starting workers wait until Redis has space."""
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(5_000))
         wait_for(lambda: done(client, job) > 0)
@@ -229,7 +229,7 @@ def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
             late = made.start_worker()
             log = tmp_path / "worker1.log"
             wait_for(lambda: "maxmemory" in log.read_text("utf-8"))
-            time.sleep(12.0)  # longer than a message waits for its acknowledgement
+            time.sleep(12.0)  # Longer than a message waits for its acknowledgement.
             assert [made.workers[0].poll(), late.poll()] == [None, None]
             database.config_set("maxmemory", 0)
         assert wait_until_ended(client, job)["state"] == "succeeded"
@@ -237,8 +237,8 @@ def test_a_redis_without_room_ends_no_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None:
-    """As one that holds the interpreter does: its claim is renewed from outside."""
+def test_stopped_computation_keeps_its_claim(tmp_path: Path) -> None:
+    """A computation may hold the interpreter lock, so its claim is renewed by another process."""
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         submit(client, "bounds", LONG)
         process = first_that_computes(made.all_processes)
@@ -249,8 +249,8 @@ def test_a_computation_that_stands_still_keeps_its_claim(tmp_path: Path) -> None
 
 
 @pytest.mark.thorough
-def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
-    """Its consumer asks for nothing any more, as happened after losses of Redis; everything else of it goes on."""
+def test_worker_with_stalled_consumer_restarts_itself(tmp_path: Path) -> None:
+    """The consumer sends no requests, as happened after losses of Redis; everything else of the worker runs."""
     points = 2_000
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         wait_for(lambda: "1 workers of the cluster" in client.get("/readyz?verbose").text)
@@ -265,19 +265,22 @@ def test_a_worker_that_hears_nothing_begins_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("promised", ["accepted", "cancelled"])
-def test_what_was_promised_is_kept_while_the_disk_is_slow(tmp_path: Path, promised: str) -> None:
-    """Redis answers up to two seconds before it writes while its disk is busy: nobody is told before it has."""
+def test_accepted_jobs_survive_slow_disk(tmp_path: Path, promised: str) -> None:
+    """With a busy disk, Redis answers up to two seconds before it writes.
+
+    Clients get no confirmation before it has written.
+    """
     with (
         cluster(tmp_path, workers=0) as made,
         closing(RedisStore(made.redis.url, EntryAuthenticator([SEAL_KEY]))) as store,
     ):
-        before = store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
+        before = store.add(new_job(), b"{}", None, b"", Quota(10, 2**20), 1)
         assert made.redis.process is not None
         server = made.redis.process.pid
         with stopped_thread(server, thread_named(server, "bio_aof")):
             wait_for(lambda: has_put_off_writing(made.redis))
             job = (
-                store.add(a_job(), b"{}", None, b"", Quota(10, 2**20), 1)
+                store.add(new_job(), b"{}", None, b"", Quota(10, 2**20), 1)
                 if promised == "accepted"
                 else store.cancel(before.id)
             )
@@ -294,7 +297,7 @@ def has_put_off_writing(server: RedisServer) -> bool:
 
 
 @pytest.mark.thorough
-def test_who_writes_to_redis_cannot_say_what_was_not_computed(tmp_path: Path) -> None:
+def test_writer_to_redis_cannot_forge_results(tmp_path: Path) -> None:
     with cluster(tmp_path, workers=1) as made, running_server(tmp_path, **SERVICE, **made.settings) as client:
         job = submit(client, "sweeps", sweep(10))
         wait_until_ended(client, job)

@@ -1,4 +1,4 @@
-"""Two versions of a cluster in the middle of jobs: upgrades and rollbacks, one worker after the other."""
+"""Two versions of a cluster during jobs: upgrades and rollbacks, one worker after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVICE = {"worker_count": "1", "log_level": "warning"}
 
 @contextmanager
 def version(name: str) -> Generator[None]:
-    """What is started in the block is of this engine version."""
+    """Start everything in the block with this engine version."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TESTED_VERSION", name)
         yield
@@ -41,7 +41,7 @@ def served_by(directory: Path, made: Cluster, name: str) -> Generator[httpx2.Cli
 
 
 def lines_of(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
-    """The points of all lines in their order, and the versions that saved them."""
+    """Return the points of all lines in order, and the versions that saved them."""
     with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:
         assert answer.status_code == 200
         rows = [json.loads(line) for line in answer.iter_lines()]
@@ -50,8 +50,8 @@ def lines_of(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
 
 
 @pytest.mark.thorough
-def test_no_job_mixes_versions_through_upgrades_and_rollbacks(tmp_path: Path) -> None:
-    """Every job is done by the version that accepted it, or begun anew once by the one that took its place."""
+def test_upgrades_and_rollbacks_never_mix_versions_in_a_job(tmp_path: Path) -> None:
+    """Every job is completed by the version that accepted it, or restarted once by its successor."""
     source = random.Random(SEED)
     with (
         cluster(tmp_path, workers=0) as made,

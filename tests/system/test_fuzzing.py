@@ -1,4 +1,4 @@
-"""Schemathesis against a live server: what the document promises is what happens, in a fixed number of requests."""
+"""Schemathesis against a live server: the published document holds, in a fixed number of requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.mark.parametrize("examples", [3, thorough(12)])
-def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examples: int) -> None:
-    # Dear requests are refused, so that time goes to many requests rather than to a few computations.
+def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int) -> None:
+    # Expensive requests are rejected, so that the time goes to many requests instead of a few computations.
     with running_server(
         tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(TEST_TIMEOUT)
     ) as client:
@@ -24,15 +24,16 @@ def test_the_live_service_keeps_what_its_document_promises(tmp_path: Path, examp
             str(Path(sys.executable).parent / "schemathesis"),
             "run",
             str(client.base_url.join("/openapi.json")),
-            # The other phases build every combination of nested alternatives before the first request: minutes for the
-            # mechanisms of this document. With --max-time they end as a success that tested nothing.
+            # The other phases build every combination of nested alternatives before the first request, which takes
+            # minutes for the mechanisms of this document. With --max-time they end as a success that tested nothing.
             "--phases=fuzzing",
             "--checks=all",
-            # What fits the schema may still be refused: rules across fields, combinations without a theorem, costs.
+            # A body that fits the schema may still be rejected: rules across fields, combinations without a theorem,
+            # costs.
             "--exclude-checks=positive_data_acceptance",
             f"--max-examples={examples}",
             f"--request-timeout={TEST_TIMEOUT:g}",
-            f"--max-response-time={TEST_TIMEOUT:g}",  # else ten seconds, for which a request may prefer to wait
+            f"--max-response-time={TEST_TIMEOUT:g}",  # Otherwise ten seconds, for which a request may prefer to wait.
             "--seed=1",
             "--workers=1",
             "--no-color",

@@ -1,4 +1,4 @@
-"""Ground truths that services share through a real Redis: computed once, and never believed when they are not whole."""
+"""Ground truths that services share through a real Redis: computed once, and rejected when altered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.timeouts import TEST_TIMEOUT
 Services = tuple[httpx2.Client, httpx2.Client]
 DELTAS = [1e-2, 1e-5, 1e-7, 1e-9]
 DIGITS_OF_EPSILON = b"1.8282366665"
-"""Digits of epsilon(1e-5), by contour inversion on two contours in 80-bit arithmetic."""
+"""Digits of epsilon(1e-5), by inversion on two contours in 80-bit arithmetic."""
 COMPUTATIONS = "privacy_bounds_computation_duration_seconds_count"
 BAD_ENTRIES = "privacy_bounds_redis_bad_entries_total"
 
@@ -37,7 +37,7 @@ def ground_truth(digits: int, deltas: list[float]) -> dict[str, Any]:
 
 @contextmanager
 def two_services(url: str, directory: Path) -> Generator[Services]:
-    """Two services that share a Redis."""
+    """Yield two services that share a Redis."""
     settings = {
         "redis_url": url,
         "seal_key": SEAL_KEY,
@@ -65,13 +65,13 @@ def ask(client: httpx2.Client, request: dict[str, Any]) -> httpx2.Response:
 
 
 def counted(client: httpx2.Client, metric: str) -> float:
-    """Sum of all samples of a metric."""
+    """Return the sum of all samples of a metric."""
     lines = client.get("/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric))
 
 
 def wait_for(store: redis.Redis, pattern: str) -> bytes:
-    """The key of such a pattern, as soon as there is one."""
+    """Wait for a key that matches the pattern, and return it."""
     deadline = time.monotonic() + TEST_TIMEOUT
     while True:
         key = next(store.scan_iter(pattern), None)
@@ -81,8 +81,8 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
         time.sleep(0.01)
 
 
-def test_two_services_compute_a_ground_truth_once(redis_url: str, services: Services) -> None:
-    """One that takes a fortieth of the time for which the other waits."""
+def test_two_services_compute_ground_truth_once(redis_url: str, services: Services) -> None:
+    """The computation takes a fortieth of the time for which the other service waits."""
     before = sum(counted(client, COMPUTATIONS) for client in services)
     with ThreadPoolExecutor() as threads:
         answers = list(threads.map(ask, services, [ground_truth(50, DELTAS[:2])] * 2))
@@ -95,8 +95,8 @@ def test_two_services_compute_a_ground_truth_once(redis_url: str, services: Serv
     assert sum(counted(client, COMPUTATIONS) for client in services) == before + 1
 
 
-def test_a_redis_killed_in_the_middle_costs_nobody_the_answer(own_redis: RedisServer, tmp_path: Path) -> None:
-    """Both the service that computes and the one that waits for its result answer, and the same."""
+def test_redis_killed_during_computation_costs_no_answer(own_redis: RedisServer, tmp_path: Path) -> None:
+    """The computing service and the waiting service both answer, with the same bytes."""
     with two_services(own_redis.url, tmp_path) as services, ThreadPoolExecutor() as threads:
         answers: list[Future[httpx2.Response]] = [
             threads.submit(ask, client, ground_truth(50, DELTAS)) for client in services
@@ -124,10 +124,10 @@ ALTERATIONS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ALTERATIONS)
-def test_a_stored_ground_truth_that_was_altered_is_computed_again(
-    redis_url: str, services: Services, name: str
-) -> None:
-    request = ground_truth(30 + list(ALTERATIONS).index(name), [1e-5])  # of its own: services remember
+def test_altered_ground_truth_is_recomputed(redis_url: str, services: Services, name: str) -> None:
+    request = ground_truth(
+        30 + list(ALTERATIONS).index(name), [1e-5]
+    )  # A key of its own, because services cache results.
     one, two = services
     bad_entries = counted(two, BAD_ENTRIES)
     truth = ask(one, request).content

@@ -1,4 +1,6 @@
-"""Jobs of one instance while its workers, itself and its disk fail: real processes, real signals, a real full disk."""
+"""Jobs of one instance while its workers, the service itself and its disk fail: real processes, signals and a full
+disk.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,17 @@ FREE_WITHIN = float(os.environ.get("JOB_FREE_SECONDS", "inf"))
 SETTINGS = {"worker_niceness": "0", "worker_count": "1", "job_workers": "1", "log_level": "warning"}
 POINTS = 6_000
 MORE_POINTS = 60_000
-"""Seconds of work: a job that has ended when something is killed shows nothing."""
+"""The work takes seconds: a job that ends before the kill would show nothing."""
 QUICK = {"mechanism": {"type": "gaussian", "noise_multiplier": 3.0}, "questions": [ADVANTAGE]}
 
 
 def job_worker(client: httpx2.Client) -> psutil.Process:
-    """The process that computes pieces."""
+    """Return the process that computes chunks."""
     service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
     return first_that_computes(lambda: [worker for child in service.children() for worker in child.children()])
 
 
-def test_a_killed_service_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_killed_service_resumes_its_jobs(tmp_path: Path) -> None:
     """Whatever was being computed or written at that moment, every point has one result in the end."""
     with running_server(tmp_path, -SIGKILL, **SETTINGS) as client:
         job = submit(client, "sweeps", sweep(MORE_POINTS))
@@ -74,7 +76,7 @@ def test_killed_workers_are_replaced_and_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
+def test_cancelled_job_frees_its_worker(tmp_path: Path) -> None:
     with running_server(tmp_path, **SETTINGS) as client:
         job = submit(client, "bounds", LONG)
         wait_for(lambda: state_of(client, job)["state"] == "running")
@@ -90,7 +92,7 @@ def test_a_cancelled_job_leaves_its_worker_free(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of four megabytes."""
+    """Yield a file system of four megabytes."""
     place = tmp_path / "small"
     place.mkdir()
     mounted = subprocess.run(
@@ -103,8 +105,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path, small_disk: Path) -> None:
-    """What was accepted waits, and is all there once there is room."""
+def test_full_disk_rejects_only_jobs(tmp_path: Path, small_disk: Path) -> None:
+    """Accepted jobs wait, and are complete once there is space."""
     with running_server(tmp_path, **SETTINGS, data_folder=str(small_disk)) as client:
         job = submit(client, "sweeps", sweep(POINTS))
         wait_for(lambda: done(client, job) > 0)
@@ -129,8 +131,8 @@ def test_a_full_disk_refuses_jobs_and_nothing_else(tmp_path: Path, small_disk: P
         assert_every_point_once(client, job, POINTS)
 
 
-def test_a_folder_that_cannot_be_written_at_first(tmp_path: Path, small_disk: Path) -> None:
-    """The service starts without it, says what is wrong, and takes jobs as soon as it can."""
+def test_unwritable_folder_disables_jobs_until_repaired(tmp_path: Path, small_disk: Path) -> None:
+    """The service starts without it, reports the fault, and accepts jobs as soon as it can."""
 
     def check_of_jobs(client: httpx2.Client) -> dict[str, str]:
         [check] = [each for each in client.get("/readyz?verbose").json()["checks"] if each["name"] == "jobs"]
@@ -149,8 +151,8 @@ def test_a_folder_that_cannot_be_written_at_first(tmp_path: Path, small_disk: Pa
 
 
 @pytest.mark.thorough
-def test_who_follows_a_job_and_does_not_read_is_let_go(tmp_path: Path) -> None:
-    """Nothing leaks: the connections are closed, their places are free, and the service is no larger."""
+def test_follower_that_does_not_read_is_disconnected(tmp_path: Path) -> None:
+    """The connections are closed, their slots are free, and the service has not grown."""
     settings = {**SETTINGS, "send_timeout_seconds": "1"}
     points = 30_000
     with running_server(tmp_path, **settings) as client:
@@ -198,8 +200,8 @@ def test_events_come_at_least_every_two_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_closed_forms_beside_a_large_job(tmp_path: Path) -> None:
-    """Who waits for an answer does not wait for pieces: at default settings, over many pieces of a million points."""
+def test_closed_forms_stay_fast_beside_a_large_job(tmp_path: Path) -> None:
+    """Interactive requests do not wait for chunks, at default settings, over many chunks of a million points."""
     samples = SAMPLES if SAMPLES < 400 else 5_000
     rank = int(0.99 * samples)
     with running_server(tmp_path) as client, connect(client) as mine:

@@ -1,6 +1,6 @@
-"""The largest that the limits on requests allow is answered by a worker with the memory that the compose file gives it.
+"""The largest allowed requests are answered by a worker with the memory of the compose file.
 
-`make system` asks for more, which takes longer.
+`make system` tests larger ones, which take longer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 
 def archive(dimension: int, queries: int, **background: tuple[int, ...]) -> bytes:
-    """An archive of single precision: as doubles its arrays take twice as much."""
+    """Return an archive in single precision: as doubles its arrays take twice as much."""
     source = np.random.default_rng(SEED)
     shapes = {"mean_gradient": (dimension,), "query_gradients": (queries, dimension), **background}
     arrays = {f"steps.0.{name}": source.random(shape, dtype=np.float32) for name, shape in shapes.items()}
@@ -58,7 +58,7 @@ ARCHIVES: list[tuple[int, int, dict[str, tuple[int, ...]]]] = [
 
 
 @pytest.mark.parametrize(("dimension", "queries", "background"), ARCHIVES)
-def test_long_archives(
+def test_largest_archives_fit_into_worker_memory(
     server: httpx2.Client, dimension: int, queries: int, background: dict[str, tuple[int, ...]]
 ) -> None:
     body = archive(dimension, queries, **background)
@@ -92,6 +92,8 @@ if IS_THOROUGH:
 
 
 @pytest.mark.parametrize(("route", "request_"), REQUESTS)
-def test_much_that_is_drawn(server: httpx2.Client, route: str, request_: dict[str, Any]) -> None:
+def test_largest_simulations_fit_into_worker_memory(
+    server: httpx2.Client, route: str, request_: dict[str, Any]
+) -> None:
     answer = server.post(route, json=request_)
     assert answer.status_code == 200, answer.text

@@ -1,4 +1,7 @@
-"""Closed forms beside bombs, abandoned work and a crowd: real sockets. How long they wait is for `make system`."""
+"""Closed forms beside expensive requests, abandoned work and many clients, over real sockets.
+
+`make system` limits how long they wait.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ def ask(path: str, body: dict[str, Any]) -> bytes:
     return POST.replace(b"/v1/bounds", path.encode()) % len(sent) + sent
 
 
-def bomb(number: int) -> bytes:
-    """A request of nearly the largest price."""
+def expensive_request(number: int) -> bytes:
+    """Return a request with nearly the largest cost."""
     questions = [{"type": "delta", "epsilon": 1 + n / 30 + number / 1e4} for n in range(18)]
     return ask("/v1/bounds", {"mechanism": DPSGD, "questions": questions, "method": "ground_truth", "digits": 50})
 
@@ -39,7 +42,7 @@ def closed_form(number: float) -> bytes:
 
 
 def mixed(number: int) -> bytes:
-    """What clients ask for, and what is no request at all."""
+    """Return a typical request, or an invalid one."""
     several = [{"type": "epsilon", "delta": 1e-6 * (1 + number)}, {"type": "reconstruction", "baseline_success": 0.01}]
     laplace = {"type": "laplace", "scale": 1 + number / 100}
     grid = {"count": 1_000, "smallest": 1e-9, "largest": 0.5, "spacing": "log"}
@@ -55,7 +58,7 @@ def mixed(number: int) -> bytes:
 
 
 def waits(connection: socket.socket, first: int, samples: int = SAMPLES) -> list[float]:
-    """Seconds until each of many closed forms is answered, one after another; sorted."""
+    """Return the sorted seconds of many sequential closed forms."""
     found: list[float] = []
     for number in range(first, first + samples):
         sent = closed_form(number)
@@ -67,7 +70,7 @@ def waits(connection: socket.socket, first: int, samples: int = SAMPLES) -> list
 
 
 def status_of(connection: socket.socket) -> int:
-    """Status of the next response, which is read to its end."""
+    """Read the next response to its end, and return its status."""
     received = b""
     while b"\r\n\r\n" not in received:
         piece = connection.recv(2**16)
@@ -81,17 +84,17 @@ def status_of(connection: socket.socket) -> int:
     return int(head.split()[1])
 
 
-def test_closed_forms_beside_everything_else(server: httpx2.Client) -> None:
+def test_closed_forms_stay_fast_under_mixed_load(server: httpx2.Client) -> None:
     with ExitStack() as stack:
         mine = stack.enter_context(connect(server))
         waits(mine, 0)
         alone = waits(mine, SAMPLES)
         bombs = [stack.enter_context(connect(server, "127.0.0.2")) for _ in range(BOMBS)]
         for number, connection in enumerate(bombs):
-            connection.sendall(bomb(number))
+            connection.sendall(expensive_request(number))
         for number in range(ABANDONED):
             with connect(server, "127.0.0.3") as connection:
-                connection.sendall(bomb(BOMBS + number))
+                connection.sendall(expensive_request(BOMBS + number))
         crowd = [stack.enter_context(connect(server, f"127.0.1.{1 + number % 9}")) for number in range(MIXED)]
         for number, connection in enumerate(crowd):
             connection.sendall(mixed(number))

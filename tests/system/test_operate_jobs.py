@@ -1,4 +1,4 @@
-"""`privacy-bounds operate jobs`: jobs on their storage, while the service runs, stands still, and is down."""
+"""`privacy-bounds operate jobs`: operations on the job storage while the service runs, hangs, or is down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.jobs.local.store import SqliteStore
 from tests.conftest import stopped
 from tests.jobs.test_diagnosis import QUOTA
 from tests.slow_requests import LONG
-from tests.system.jobs import a_job, cluster, submit, sweep, wait_for, wait_until_ended
+from tests.system.jobs import cluster, new_job, submit, sweep, wait_for, wait_until_ended
 from tests.system.running_server import running_server
 from tests.system.test_operator_port import operator
 
@@ -51,7 +51,7 @@ class Operator:
 
 
 @pytest.mark.thorough
-def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down(
+def test_operator_lists_and_ends_jobs_of_running_hanging_and_stopped_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, folder = tmp_path / "operator.sock", tmp_path / "data"
@@ -89,13 +89,13 @@ def test_an_operator_sees_and_ends_jobs_of_a_service_that_runs_hangs_and_is_down
     assert command.says("list", "--ended") == "There are no such jobs.\n"
 
 
-def test_what_is_not_there_is_one_sentence(
+def test_missing_job_or_folder_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     with closing(SqliteStore(folder)) as store:
-        store.add(a_job(), b"{}", None, b"", QUOTA, 1)
+        store.add(new_job(), b"{}", None, b"", QUOTA, 1)
     command = Operator(capsys, monkeypatch, folder)
     assert command.complains("show", "nothing") == "privacy-bounds: no job has the id nothing.\n"
     assert "--cursor: Must be the `next`" in command.complains("list", "--ended", "--cursor", "x")
@@ -112,7 +112,7 @@ def test_what_is_not_there_is_one_sentence(
 
 
 @pytest.mark.thorough
-def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
+def test_cluster_worker_serves_metrics_and_operator_sees_its_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "worker.sock"
@@ -142,7 +142,7 @@ def test_a_worker_of_a_cluster_tells_its_metrics_and_operators_see_its_jobs(
 
 
 @pytest.mark.parametrize("words", [["show"], ["cancel"], ["list", "x"], ["jump"], ["list", "--limit", "0"]], ids=str)
-def test_words_that_are_wrong_are_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_exit_with_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["operate", "jobs"], ["jobs"]) if words in (["list", "x"], ["cancel"]) else (["operate", "jobs"],):
         with pytest.raises(SystemExit) as caught:
             main([*command, *words])
@@ -150,14 +150,14 @@ def test_words_that_are_wrong_are_told(words: list[str], capsys: pytest.CaptureF
         assert "privacy-bounds" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_the_reason_that_is_told(
+def test_full_disk_is_named_as_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "small"
     command = Operator(capsys, monkeypatch, place)
     with mounted(place, "size=1m"):
         with closing(SqliteStore(place)) as store:
-            job = store.add(replace(a_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", QUOTA, 1)
+            job = store.add(replace(new_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", QUOTA, 1)
             filler = place / "filler"
             with filler.open("wb", buffering=0) as file, suppress(OSError):
                 while file.write(bytes(4096)):
@@ -167,7 +167,7 @@ def test_a_full_disk_is_the_reason_that_is_told(
         assert "The job waits for a worker" in command.says("show", job.id)
 
 
-def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> None:
+def test_read_only_data_folder_is_reported(tmp_path: Path) -> None:
     place = tmp_path / "data"
     with mounted(place, "size=8m,ro"), running_server(tmp_path, log_level="warning") as client:
 
@@ -190,7 +190,7 @@ def test_a_data_folder_that_is_read_only_at_start_is_told(tmp_path: Path) -> Non
 
 @contextmanager
 def mounted(place: Path, options: str) -> Generator[None]:
-    """A file system of its own in the block."""
+    """Provide a mounted file system during the block."""
     place.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
     if done.returncode:
@@ -201,7 +201,7 @@ def mounted(place: Path, options: str) -> Generator[None]:
         subprocess.run(["umount", place], check=True)
 
 
-def test_the_list_of_jobs_is_ones_own(tmp_path: Path) -> None:
+def test_list_of_jobs_has_only_own_jobs(tmp_path: Path) -> None:
     with running_server(tmp_path, trusted_proxies="127.0.0.1", log_level="warning") as client:
 
         def listed(address: str, **parameters: str) -> httpx2.Response:

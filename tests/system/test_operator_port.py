@@ -1,4 +1,4 @@
-"""`PRIVACY_BOUNDS_OPERATOR_BIND`: what operators see has a port or socket of its own."""
+"""`PRIVACY_BOUNDS_OPERATOR_BIND`: a separate port or socket for operators."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ QUICK = {"mechanism": {"type": "gdp", "mu": 1.0}, "questions": [{"type": "advant
 
 @contextmanager
 def operator(path: Path) -> Generator[httpx2.Client]:
-    """A client of the socket of operators."""
+    """Yield a client of the operator socket."""
     transport = httpx2.HTTPTransport(uds=str(path))
     with httpx2.Client(transport=transport, base_url="http://operator", timeout=TEST_TIMEOUT) as client:
         yield client
 
 
-def test_operators_have_a_socket_and_the_public_port_says_less(tmp_path: Path) -> None:
+def test_operator_socket_has_details_that_public_port_omits(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
     with running_server(tmp_path, operator_bind=f"unix:{path}", log_level="warning") as client:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -52,7 +52,7 @@ def test_operators_have_a_socket_and_the_public_port_says_less(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_several_processes_have_one_port_of_operators(tmp_path: Path) -> None:
+def test_several_processes_share_one_operator_port(tmp_path: Path) -> None:
     with closing(reserved_port()) as place:
         port = port_of(place)
         bind = f"127.0.0.1:{port}"
@@ -79,7 +79,7 @@ def serve(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", [(), ("--workers", "2"), ("--share-port",)])
-def test_a_port_of_operators_in_use_is_one_sentence(command: tuple[str, ...]) -> None:
+def test_operator_port_in_use_is_one_sentence(command: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         ended = serve("--port", "0", *command, operator_bind=bind)
@@ -88,7 +88,7 @@ def test_a_port_of_operators_in_use_is_one_sentence(command: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("bind", ["9100", "host:", "host:0", "host:70000", "::1:9100", "unix:", "unix:" + "x" * 108])
-def test_a_bind_that_is_none_is_one_sentence(bind: str) -> None:
+def test_invalid_bind_is_one_sentence(bind: str) -> None:
     ended = serve(operator_bind=bind)
     assert ended.returncode == PROBLEM_EXIT_CODE
     assert ended.stderr.startswith("privacy-bounds: PRIVACY_BOUNDS_OPERATOR_BIND is not accepted: ")
@@ -109,14 +109,14 @@ def test_a_bind_that_is_none_is_one_sentence(bind: str) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_served_is_no_traceback(arguments: tuple[str, ...], code: int) -> None:
+def test_service_that_cannot_start_prints_no_traceback(arguments: tuple[str, ...], code: int) -> None:
     ended = serve(*arguments)
     assert ended.returncode == code
     assert "Traceback" not in ended.stderr
     assert ended.stderr.splitlines()[-1].startswith("privacy-bounds")
 
 
-def test_a_service_that_drains_is_unready_and_answers(tmp_path: Path) -> None:
+def test_draining_service_is_unready_and_answers(tmp_path: Path) -> None:
     with running_server(tmp_path, drain_seconds="4", log_level="warning") as client:
         assert client.get("/readyz").status_code == 200
         began = time.monotonic()

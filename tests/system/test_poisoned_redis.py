@@ -1,4 +1,4 @@
-"""Who can write to Redis makes the service compute again, and say nothing that it did not compute: on every route."""
+"""A writer to Redis can cause recomputation but no forged result, on every route."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Forger = Callable[[random.Random, Entries, bytes], bytes]
 
 
 def renumbered(entry: bytes) -> bytes:
-    """With another last digit in its body."""
+    """Replace the last replaceable digit of the body."""
     place = max(entry.rfind(digit) for digit in (b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8"))
     return entry[:place] + b"9" + entry[place + 1 :]
 
@@ -58,7 +58,7 @@ FORGERS: dict[str, Forger] = {
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[TestClient]:
-    """A service that keeps nothing in its own memory, and everything in Redis."""
+    """Yield a service with no memory cache, and everything in Redis."""
     settings = Settings.model_validate(
         {
             "redis_url": redis_url,
@@ -77,10 +77,10 @@ def client(redis_url: str) -> Iterator[TestClient]:
 
 
 def requests(client: TestClient) -> list[tuple[str, Any]]:
-    """The shortest example of every route that a worker computes, and a ground truth."""
+    """Return the shortest example of every route that a worker computes, and a ground truth."""
     release = {"type": "gaussian", "noise_multiplier": 2.0}
     truth = {"mechanism": release, "questions": [{"type": "delta", "epsilon": 1.0}], "method": "ground_truth"}
-    audit = {"simulate": {"dimension": 4, "queries": 20}, "batch_size": 8}  # shorter than its examples
+    audit = {"simulate": {"dimension": 4, "queries": 20}, "batch_size": 8}  # Shorter than its examples.
     found: list[tuple[str, Any]] = [("/v1/bounds", truth), ("/v1/audits/glir", audit)]
     computed = {each.path for each in resources()} - {"/v1/audits/glir"}
     for path, operations in client.get("/openapi.json").json()["paths"].items():
@@ -92,13 +92,13 @@ def requests(client: TestClient) -> list[tuple[str, Any]]:
 
 
 def is_inline(path: str, body: Any) -> bool:
-    """Whether the event loop computes it, which asks Redis for nothing."""
+    """Return whether the event loop computes the request, which does not use Redis."""
     [computation] = [each for each in resources() if each.path == path]
     return computation.quote(parse_request(computation.request_type, json.dumps(body).encode())).inline
 
 
 def entries_of(store: redis.Redis, count: int) -> Entries:
-    """All entries, as soon as there are so many."""
+    """Wait for `count` entries, and return all of them."""
     deadline = time.monotonic() + TEST_TIMEOUT
     while True:
         keys = [key for key in store.scan_iter("privacy_bounds:*") if b":lease:" not in key]
@@ -110,7 +110,7 @@ def entries_of(store: redis.Redis, count: int) -> Entries:
         time.sleep(0.01)
 
 
-def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None:
+def test_poisoned_entries_are_never_served(client: TestClient, redis_url: str) -> None:
     source = random.Random(SEED)
     asked = requests(client)
     assert len({path for path, _ in asked}) > 8
@@ -121,7 +121,7 @@ def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None
     truths = answers()
     assert [answer.status_code for answer in truths] == [200] * len(asked), [answer.text for answer in truths]
     with redis.Redis.from_url(redis_url) as store:
-        count = len(asked) + 1  # a ground truth has an entry for its digits, too
+        count = len(asked) + 1  # A ground truth has an additional entry for its digits.
         entries = entries_of(store, count)
         assert {answer.headers["cache-status"] for answer in answers()} == {HIT}, "whole entries are served"
         for name, forge in FORGERS.items():
@@ -132,7 +132,7 @@ def test_no_poisoned_entry_is_served(client: TestClient, redis_url: str) -> None
                 assert answer.headers["cache-status"] != HIT, name
                 assert answer.content == truth.content, name
             deadline = time.monotonic() + TEST_TIMEOUT
-            while entries_of(store, count) != entries:  # what was computed again is stored again
+            while entries_of(store, count) != entries:  # Recomputed results are stored again.
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
         for key, entry in entries.items():

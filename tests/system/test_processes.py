@@ -1,6 +1,6 @@
-"""Workers end with what they work for, whatever ends it: real processes, real signals.
+"""Workers end with their client or their service, for any reason: real processes and real signals.
 
-Each test waits for facts, on a machine of any speed; how soon workers end is looked at by `make system` only.
+Tests wait for events, on a machine of any speed. Only `make system` limits how soon workers end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEAD_WITHIN = float(os.environ.get("WORKER_DEAD_SECONDS", "inf"))
 
 
 def wait_until(happened: Callable[[], bool]) -> float:
-    """Seconds until it happened."""
+    """Wait until `happened` returns True, and return the seconds."""
     started = time.monotonic()
     while not happened():
         assert time.monotonic() < started + TEST_TIMEOUT
@@ -38,7 +38,7 @@ def wait_until(happened: Callable[[], bool]) -> float:
 
 
 def workers_of(client: httpx2.Client) -> list[psutil.Process]:
-    """Worker processes, without the reserve."""
+    """List the worker processes without the reserve."""
     processes = processes_below(client)
     return [process for process in processes if process.nice() == max(each.nice() for each in processes)]
 
@@ -54,7 +54,7 @@ def processor_seconds(worker: psutil.Process) -> float:
 
 
 def wait_until_one_computes(client: httpx2.Client, workers: list[psutil.Process], sent: bytes) -> socket.socket:
-    """Sends on a connection of its own: of warm workers, only one that has work uses time of a processor."""
+    """Send on a new connection, and wait until a worker uses CPU. Among warm workers, only busy ones do."""
     before = [processor_seconds(worker) for worker in workers]
     connection = connect(client)
     connection.sendall(sent)
@@ -65,7 +65,7 @@ def wait_until_one_computes(client: httpx2.Client, workers: list[psutil.Process]
 
 
 def is_gone(process: psutil.Process) -> bool:
-    """Whether it runs no more; who reaps it is not our matter."""
+    """Return whether the process has ended, reaped or not."""
     try:
         return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
@@ -74,7 +74,7 @@ def is_gone(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
-    """A service with one worker, for everything."""
+    """Yield a service with one worker."""
     settings = {"max_cost": MORE_THAN_ITS_PRICE, "worker_count": "1"}
     with running_server(tmp_path_factory.mktemp("server"), **settings) as client:
         yield client
@@ -83,8 +83,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 @pytest.mark.parametrize(
     "behind", [b"", REQUEST, REQUEST[:-1]], ids=["alone", "request behind", "half a request behind"]
 )
-def test_a_worker_is_free_when_its_client_has_gone(client: httpx2.Client, behind: bytes) -> None:
-    """Also where the client sent more than is read before there is an answer."""
+def test_worker_is_free_after_its_client_disconnects(client: httpx2.Client, behind: bytes) -> None:
+    """This also holds if the client sent more than the service reads before it answers."""
     abandoned = abandoned_by(client)
     short = {
         "mechanism": DPSGD,
@@ -108,7 +108,7 @@ def abandoned_by(client: httpx2.Client) -> float:
     return float(counted[1])
 
 
-def test_workers_end_with_a_service_that_is_killed(tmp_path: Path) -> None:
+def test_workers_end_with_killed_service(tmp_path: Path) -> None:
     with running_server(tmp_path, -SIGKILL, max_cost=MORE_THAN_ITS_PRICE, worker_count="2") as client:
         wait_until(lambda: "2 of 2 worker processes are warm" in client.get("/readyz?verbose").text)
         workers = workers_of(client)

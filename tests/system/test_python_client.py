@@ -1,8 +1,9 @@
-"""The Python client and a real server: the same values as without one."""
+"""The Python client with a real server: the same values as without a server."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,13 +13,13 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from privacy_bounds import AsyncClient, Client, Local, Number, Refused, Unreachable
+from privacy_bounds import AsyncClient, Client, Curves, Local, Number, Refused, Unreachable
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
 
 
-def test_a_service_and_this_process_say_the_same(server: httpx2.Client) -> None:
+def test_server_and_local_client_give_same_answers(server: httpx2.Client) -> None:
     client, local = Client(str(server.base_url), headers={"X-Request-ID": "notebook"}), Local()
     assert client.epsilon(RUN, delta=1e-5) == local.epsilon(RUN, delta=1e-5)
     assert client.power(RUN, [1e-3, 0.1]) == local.power(RUN, [1e-3, 0.1])
@@ -33,22 +34,37 @@ def test_a_service_and_this_process_say_the_same(server: httpx2.Client) -> None:
     assert asyncio.run(awaited()) == local.advantage(RUN)
 
 
-def test_a_service_and_this_process_refuse_the_same(server: httpx2.Client) -> None:
+def test_server_and_local_client_reject_alike(server: httpx2.Client) -> None:
     problems = []
     for asking in (Client(str(server.base_url)), Local()):
         with pytest.raises(Refused) as caught:
             asking.epsilon(RUN | {"steps": 0}, delta=1e-5)
-        problems.append(caught.value.problem.model_copy(update={"request_id": ""}))
+        with pytest.raises(Refused, match="text/markdown") as unknown:
+            asking.report(RUN, CONTEXT, form="text/nothing")
+        errors = (caught.value, unknown.value)
+        problems.append([error.problem.model_copy(update={"request_id": ""}) for error in errors])
     assert problems[0] == problems[1]
 
 
+def test_a_service_and_this_process_draw_the_same(server: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+
+    async def awaited() -> Curves:
+        async with AsyncClient(str(server.base_url)) as asking:
+            return await asking.curves(RUN, [1e-3, 0.1])
+
+    with Client(str(server.base_url)) as client:
+        pictures = [asking.curves(RUN, [1e-3, 0.1]).plot() for asking in (client, Local())]
+    assert pictures[0] == pictures[1] == asyncio.run(awaited()).plot()
+
+
 @contextmanager
-def somebody_else() -> Generator[str]:
-    """A server that is not this service."""
+def foreign_server() -> Generator[str]:
+    """Yield the address of a server that is not this service."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))  # what is not read, resets the connection
+            self.rfile.read(int(self.headers["Content-Length"]))  # Unread data would reset the connection.
             self.send_error(502)
 
         @override
@@ -66,6 +82,6 @@ def somebody_else() -> Generator[str]:
         thread.join()
 
 
-def test_somebody_else_answers() -> None:
-    with somebody_else() as address, pytest.raises(Unreachable, match="502"):
+def test_foreign_server_raises_unreachable() -> None:
+    with foreign_server() as address, pytest.raises(Unreachable, match="502"):
         Client(address).epsilon(RUN, delta=1e-5)

@@ -1,4 +1,4 @@
-"""The Redis of the compose file: one user, who can do what the service does, on its own keys, and nothing else."""
+"""The Redis of the compose file: one user with access to the commands and keys of the service, and to nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.jobs.repository import Quota
 from service.jobs.results_codec import compress
 from tests.conftest import REDIS_PASSWORD, ComposedRedis
 from tests.execution.fakes import FAKE, make_metrics, make_shared
-from tests.system.jobs import SEAL_KEY, a_job
+from tests.system.jobs import SEAL_KEY, new_job
 from tests.timeouts import TEST_TIMEOUT
 
 QUOTA = Quota(10, 2**20)
@@ -36,7 +36,7 @@ def composed(tmp_path: Path) -> Iterator[ComposedRedis]:
     server.stop()
 
 
-async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
+async def test_service_user_can_run_all_its_commands(composed: ComposedRedis) -> None:
     metrics = make_metrics()
     link = RedisCircuitBreaker(composed.url, TEST_TIMEOUT, metrics)
     await link.start()
@@ -53,23 +53,21 @@ async def test_the_service_can_do_what_it_does(composed: ComposedRedis) -> None:
     await link.stop()
 
 
-def test_jobs_are_kept_and_known_to_be_written(composed: ComposedRedis) -> None:
+def test_jobs_are_stored_with_confirmation(composed: ComposedRedis) -> None:
     with closing(RedisStore(composed.url, EntryAuthenticator([SEAL_KEY]))) as store:
-        job = store.add(a_job(), b"{}", None, b"", QUOTA, 1)
+        job = store.add(new_job(), b"{}", None, b"", QUOTA, 1)
         assert store.get(job.id) == job
         assert store.cancel(job.id).state == "cancelled"
 
 
 @pytest.mark.parametrize("end", [ComposedRedis.stop, ComposedRedis.kill], ids=["in order", "SIGKILL"])
-def test_what_a_script_wrote_is_there_after_a_restart(
-    tmp_path: Path, each_server: str, end: Callable[[ComposedRedis], None]
-) -> None:
-    """A server replays what scripts did as its default user, who must be allowed to do that."""
+def test_script_writes_survive_restart(tmp_path: Path, each_server: str, end: Callable[[ComposedRedis], None]) -> None:
+    """A server replays the writes of scripts as its default user, who must have permission."""
     server = ComposedRedis(tmp_path, executable=each_server)
     server.start()
     try:
         with closing(RedisStore(server.url, EntryAuthenticator([SEAL_KEY]))) as store:
-            job = store.add(a_job(), b"{}", None, b"", QUOTA, 1)
+            job = store.add(new_job(), b"{}", None, b"", QUOTA, 1)
             claim = store.claim(job.engine_version, "worker", TEST_TIMEOUT)
             assert claim is not None
             end(server)
@@ -77,7 +75,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
             time.sleep(PROBE_SECONDS)
             found = store.get(job.id)
             assert (found.digest, found.generation) == (job.digest, job.generation)
-            # What was claimed may have been forgotten with the last second, which nobody was promised.
+            # The claim may be lost with the last second of writes, for which no confirmation was given.
             held = claim if found.state == "running" else store.claim(job.engine_version, "worker", TEST_TIMEOUT)
             assert held is not None
             assert store.save(held, compress(b"{}\n"), 1).state == "succeeded"
@@ -85,7 +83,7 @@ def test_what_a_script_wrote_is_there_after_a_restart(
         server.stop()
 
 
-def test_nobody_else_and_nothing_else(composed: ComposedRedis) -> None:
+def test_other_users_and_commands_are_denied(composed: ComposedRedis) -> None:
     once = partial(redis.Redis, port=composed.port, retry=Retry(NoBackoff(), 0))
     for user, password in ((None, None), ("default", ""), ("privacy_bounds", "privacy-bounds")):
         with once(username=user, password=password) as client, pytest.raises(redis.RedisError):

@@ -1,4 +1,4 @@
-"""The real thing: a server process, bytes over a socket, real signals, the command line beside it."""
+"""End to end: a server process, bytes over a socket, real signals, and the command line."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_http_and_command_line_give_the_same_bytes(
     assert again.headers["cache-status"].startswith("privacy-bounds; hit")
 
 
-def test_the_answer_of_the_readme(server: httpx2.Client) -> None:
+def test_readme_example_matches_reference(server: httpx2.Client) -> None:
     """C1: gamma(1e-3) = 4.06844788114255e-3 +- 2e-17 and epsilon(1e-5) = 1.8282366665 +- 2e-10 (reference)."""
     gamma, epsilon = server.post("/v1/bounds", json=DPSGD).json()["answers"]
     assert gamma["lower"] <= 4.06844788114255e-3 + 2e-17
@@ -67,7 +67,7 @@ def test_the_answer_of_the_readme(server: httpx2.Client) -> None:
     assert gamma["evidence"] == epsilon["evidence"] == "certified"
 
 
-def test_a_refused_request_on_the_command_line() -> None:
+def test_command_line_prints_problem_of_rejected_request() -> None:
     refused = command("bounds", "-", send=b'{"mechanism": {"type": "gdp", "mu": -1}, "questions": []}')
     assert (refused.returncode, refused.stdout) == (2, b"")
     problem = json.loads(refused.stderr)
@@ -77,7 +77,7 @@ def test_a_refused_request_on_the_command_line() -> None:
     assert (malformed.returncode, json.loads(malformed.stderr)["status"]) == (2, 400)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_command_line_reports_missing_file(tmp_path: Path) -> None:
     missing = command("bounds", str(tmp_path / "nothing.json"))
     assert missing.returncode == 2
     assert b"nothing.json" in missing.stderr
@@ -118,7 +118,7 @@ def test_every_wrong_setting_is_one_sentence(wrong: dict[str, tuple[str, str]]) 
     assert all(sentence[-1] in ".?" and "sekrit" not in sentence.lower() for sentence in sentences)
 
 
-def test_the_command_line_answers_without_a_web_framework() -> None:
+def test_command_line_answers_without_web_framework() -> None:
     script = (
         "import sys, service.command.main\n"
         "assert service.command.main.main(['bounds', '-']) == 0\n"
@@ -135,8 +135,8 @@ def test_the_command_line_answers_without_a_web_framework() -> None:
     assert (run.returncode, run.stderr) == (0, b"")
 
 
-def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
-    """Everything is dear here. A real SIGKILL costs one request at most; the next one is answered."""
+def test_killed_worker_costs_at_most_one_request(tmp_path: Path) -> None:
+    """Every request is expensive here. A real SIGKILL costs at most one request, and the next one is answered."""
     with running_server(tmp_path, worker_count="1") as client:
         assert client.get("/readyz").status_code == 200
         [worker] = workers_of(client)
@@ -149,8 +149,8 @@ def test_dear_work_runs_in_a_process_that_may_die(tmp_path: Path) -> None:
         assert again.json()["answers"] == first.json()["answers"]
 
 
-def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> None:
-    """The limit is looked at every tenth of a second: what is fast may have been answered by then."""
+def test_request_beyond_time_limit_gets_problem_and_service_continues(tmp_path: Path) -> None:
+    """The limit is checked every tenth of a second, so a fast request may be answered by then."""
     with running_server(tmp_path, worker_count="1", time_limit_seconds="0.01", max_cost=MORE_THAN_ITS_PRICE) as client:
         late = client.post("/v1/bounds", json=LONG)
         assert (late.status_code, late.json()["type"]) == (504, "/problems/out-of-time")
@@ -158,7 +158,7 @@ def test_a_time_limit_is_a_problem_and_the_service_goes_on(tmp_path: Path) -> No
         assert client.get("/readyz").status_code == 200
 
 
-def test_a_sweep_sends_the_points_that_were_answered_in_time(tmp_path: Path) -> None:
+def test_sweep_beyond_time_limit_sends_finished_points(tmp_path: Path) -> None:
     runs = {"type": "dpsgd", "noise_multiplier": 0.6, "sample_rate": 0.01, "steps": 12}
     vary = {"/mechanism/noise_multiplier": {"from": 0.6, "to": 0.9, "count": 4_000}}
     body = {"mechanism": runs, "vary": vary, "questions": [{"type": "epsilon", "delta": 1e-5}]}
@@ -177,14 +177,14 @@ def test_a_sweep_sends_the_points_that_were_answered_in_time(tmp_path: Path) -> 
         assert client.get(f"/v1/results/{found.json()['digest']}").status_code == 404
 
 
-def test_too_dear_is_refused_with_the_estimate_and_the_limit(server: httpx2.Client) -> None:
+def test_request_beyond_budget_is_rejected_with_estimate_and_limit(server: httpx2.Client) -> None:
     dear = {"mechanism": DPSGD["mechanism"], "methods": ["ground_truth"], "grid": {"count": 10_000}}
     refused = server.post("/v1/curves", json=dear)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/compute-budget-exceeded")
     assert refused.json()["estimated_cost"] > refused.json()["limit"] == server.get("/v1/limits").json()["cost"]
 
 
-def test_results_are_shared_through_redis_and_survive_its_death(own_redis: RedisServer, tmp_path: Path) -> None:
+def test_results_are_shared_through_redis_and_survive_its_loss(own_redis: RedisServer, tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     shared = {"redis_url": own_redis.url, "seal_key": SEAL_KEY, "redis_cost_floor": "0", "redis_timeout_seconds": "20"}
@@ -218,7 +218,7 @@ def test_results_are_shared_through_redis_and_survive_its_death(own_redis: Redis
     assert "ConnectionError" in changes[1]["cause"]
 
 
-def test_the_log_is_json_with_one_event_a_request(tmp_path: Path) -> None:
+def test_log_is_json_with_one_event_per_request(tmp_path: Path) -> None:
     with running_server(tmp_path) as client:
         client.post("/v1/bounds", json=GAUSSIAN, headers={"X-Request-ID": "in-the-log"})
         with socket.create_connection((client.base_url.host, client.base_url.port)) as connection:

@@ -1,4 +1,4 @@
-"""`privacy-bounds serve --workers N`: several processes behind one port, who tell the same of all of them."""
+"""`privacy-bounds serve --workers N`: several processes behind one port give the same answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEAR = {
 
 
 def counted(url: httpx2.URL, route: str) -> float:
-    """Requests to a route, as whichever process answers counts them; over a connection of its own."""
+    """Return the requests to a route, as counted by whichever process answers on a new connection."""
     text = httpx2.get(url.join("/metrics")).text
     found = re.findall(rf'http_requests_total{{method="POST",route="{route}",status="200"}} ([\d.]+)', text)
     return sum(map(float, found))
@@ -52,8 +52,8 @@ def test_processes_share_a_port_counts_results_and_jobs(tmp_path: Path, redis_ur
 
 
 @pytest.mark.thorough
-def test_processes_without_redis_and_without_a_folder_find_results_and_jobs(tmp_path: Path) -> None:
-    """Whichever process answers; the temporary folder of all goes with their supervisor."""
+def test_processes_share_results_and_jobs_without_redis_and_folder(tmp_path: Path) -> None:
+    """Whichever process answers. The common temporary folder is removed with the supervisor."""
     temporary, state = tmp_path / "temporary", tmp_path / "no folder"
     temporary.mkdir()
     state.touch()
@@ -80,7 +80,7 @@ def test_processes_without_redis_and_without_a_folder_find_results_and_jobs(tmp_
 
 
 def ready(supervisor: psutil.Process) -> bool:
-    """Whether both processes have a warm worker, which is there before they listen."""
+    """Return whether both processes have a warm worker, which exists before they listen."""
     return [bool(child.children(recursive=True)) for child in serving(supervisor)] == [True, True]
 
 
@@ -89,7 +89,7 @@ def serving(supervisor: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.mark.thorough
-def test_processes_end_with_who_looks_after_them(tmp_path: Path) -> None:
+def test_processes_end_with_their_supervisor(tmp_path: Path) -> None:
     with running_server(tmp_path, -SIGKILL, command="--workers 2", log_level="warning") as client:
         supervisor = psutil.Process(client.process_id)  # type: ignore[attr-defined]
         children = supervisor.children(recursive=True)

@@ -1,6 +1,7 @@
-"""One client that takes all it can get, and one that asks for one thing at a time: the second is never refused.
+"""A greedy client and a polite client with one request at a time: the polite client is never rejected.
 
-The clients are two addresses of the loopback network. `make system` also looks at how much longer the polite one waits.
+The clients are two addresses of the loopback network. `make system` also limits how much longer the polite client
+waits.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ JSON, ARCHIVE, HTML, EVENTS = "application/json", "application/x-npz", "text/htm
 BODY_BYTES, UPLOAD_BYTES = 2**20, 2**22
 JOBS_AT_ONCE = 40
 PAUSE_SECONDS = 0.002
-"""Between two requests of the attack, which is on shares and not on the processor."""
+"""Seconds between two requests of the attack, which targets fair shares and not the CPU."""
 
 numbers = itertools.count(1)
-"""No request is a second one of its kind: nothing comes from a cache."""
+"""No request repeats another, so that nothing comes from a cache."""
 
 
 def post(path: str, body: bytes, media_type: str = JSON, accept: str = "*/*", *, close: bool = True) -> bytes:
@@ -47,13 +48,13 @@ def post(path: str, body: bytes, media_type: str = JSON, accept: str = "*/*", *,
 
 
 def bounds(number: int) -> bytes:
-    """A worker computes it, in a few milliseconds."""
+    """Return a request that a worker computes in a few milliseconds."""
     mechanism = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6 / number}
     return json.dumps({"mechanism": mechanism, "questions": [{"type": "epsilon", "delta": 1e-5}]}).encode()
 
 
 def expensive(number: int) -> bytes:
-    """Tenths of a second of a worker."""
+    """Return a request that takes tenths of a second of a worker."""
     asked = [{"type": "delta", "epsilon": 1 + n / 300 + number / 1e6} for n in range(18)]
     return json.dumps({"mechanism": DPSGD, "questions": asked, "method": "ground_truth", "digits": 50}).encode()
 
@@ -71,7 +72,7 @@ def job(number: int) -> bytes:
 
 @dataclass
 class Case:
-    """What the hostile client sends on each of so many connections, again and again; what the polite one asks."""
+    """The requests of the hostile client on each of its connections, and the request of the polite client."""
 
     connections: int
     hostile: Callable[[int], bytes]
@@ -79,9 +80,9 @@ class Case:
     status: int = 200
     rounds: int = ROUNDS
     follows: bool = False
-    """Whether what the hostile client is answered is never read."""
+    """Whether the hostile client never reads its responses."""
     polite_ends: bytes = b""
-    """What ends an answer that does not end by itself."""
+    """Marker that ends an endless response."""
 
 
 CASES = {
@@ -135,7 +136,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 @contextmanager
 def unending(client: httpx2.Client) -> Generator[str]:
-    """A job that runs for as long as the block, at no cost: its worker stands still."""
+    """Submit a job that runs as long as the block without CPU: its worker is stopped."""
     place = submit(client, "sweeps", sweep(1_000_000))
     process = psutil.Process(client.process_id)  # type: ignore[attr-defined]
     with stopped(first_that_computes(lambda: process.children(recursive=True)).pid):
@@ -144,7 +145,7 @@ def unending(client: httpx2.Client) -> Generator[str]:
 
 
 def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
-    """Keeps so many connections busy; those that are answered or closed are opened and sent again."""
+    """Keep the connections busy. Answered or closed ones are opened and used again."""
     case, held = CASES[name], list[socket.socket]()
     while True:
         while len(held) < case.connections:
@@ -167,7 +168,7 @@ def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
 
 @contextmanager
 def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
-    """A process that attacks while the block runs."""
+    """Run an attacking process during the block."""
     context = multiprocessing.get_context("spawn")
     ready = context.Event()
     arguments = (client.base_url.host, client.base_url.port, name, job, ready)
@@ -182,7 +183,7 @@ def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
 
 
 def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
-    """Seconds for each answer to the polite client, none of which is a refusal."""
+    """Return the seconds of each answer to the polite client, none of which is a rejection."""
     found: list[float] = []
     for _ in range(case.rounds):
         request = case.polite(next(numbers)).replace(b"{job}", job.encode())
@@ -201,7 +202,7 @@ def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_polite_client_is_never_refused(server: httpx2.Client, name: str) -> None:
+def test_polite_client_is_never_rejected(server: httpx2.Client, name: str) -> None:
     case = CASES[name]
     rank = int(0.99 * case.rounds)
     with unending(server) if name in ("followers", "jobs") else nullcontext("") as job:

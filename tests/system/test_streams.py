@@ -1,4 +1,4 @@
-"""Responses that take long: read steadily they are complete, never read they end, and they end when the server does."""
+"""Long responses: complete if read steadily, ended if never read, and ended on shutdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
 
 @pytest.fixture
 def job(server: httpx2.Client) -> Iterator[str]:
-    """A job that does not end by itself."""
+    """Yield a job that does not end by itself."""
     place = submit(server, "sweeps", sweep(1_000_000))
     yield place
     server.delete(place)
@@ -67,8 +67,8 @@ def rest(connection: socket.socket) -> bytes:
     return received
 
 
-def test_what_is_read_steadily_is_complete(server: httpx2.Client) -> None:
-    """For several times as long as nothing at all may be read; the kernel holds less than half of it."""
+def test_steadily_read_response_is_complete(server: httpx2.Client) -> None:
+    """Reading takes several times the send timeout; the kernel buffers less than half of the response."""
     size = len(server.get("/openapi.json").content)
     whole = PIPELINED * size
     with connect(server, buffer=65_536) as reader:
@@ -83,7 +83,7 @@ def test_what_is_read_steadily_is_complete(server: httpx2.Client) -> None:
     assert received.count(b"HTTP/1.1 200 OK") == PIPELINED
 
 
-def test_who_takes_next_to_nothing_is_left(server: httpx2.Client) -> None:
+def test_reader_that_takes_almost_nothing_is_disconnected(server: httpx2.Client) -> None:
     left = refusals(server, "response-not-taken")
     with connect(server, buffer=4_096) as reader:
         reader.sendall(PIPELINED * DOCUMENT)
@@ -96,8 +96,8 @@ def test_who_takes_next_to_nothing_is_left(server: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize("form", [EVENTS, LINES])
-def test_a_stream_that_is_never_read_ends(server: httpx2.Client, job: str, form: str) -> None:
-    """Also of small events, which the kernel would keep for hours."""
+def test_unread_stream_is_ended(server: httpx2.Client, job: str, form: str) -> None:
+    """Includes small events, which the kernel would buffer for hours."""
     left = refusals(server, "response-not-taken")
     with followed(server, job, form, buffer=2_048):
         wait_for(lambda: refusals(server, "response-not-taken") > left)
@@ -116,8 +116,11 @@ def test_followers_of_one_client_leave_room_for_others(server: httpx2.Client, jo
             assert each.recv(65_536)
 
 
-def test_streams_end_with_the_server(tmp_path: Path) -> None:
-    """At once, and not at the deadline: events end as they should, lines are cut, so that nobody takes them for all."""
+def test_streams_end_on_shutdown(tmp_path: Path) -> None:
+    """Streams end at once, not at the deadline.
+
+    Events end properly; lines are cut, so that they are not mistaken for complete.
+    """
     with running_server(
         tmp_path, shutdown_timeout_seconds=str(int(TEST_TIMEOUT)), job_workers="1", log_level="warning"
     ) as client:

@@ -1,4 +1,4 @@
-"""The process that looks after those of `serve --workers N`: who ends early, by whatever, is started more slowly."""
+"""The supervisor of `serve --workers N`: processes that end early are restarted with growing delays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def handlers() -> Iterator[None]:
 
 
 def run(script: str, count: int = 1) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code of the supervisor of processes that run a script, and what it logged."""
+    """Return the exit code of a supervisor of processes that run a script, and its log events."""
     log = io.BytesIO()
     command = [sys.executable, "-S", "-c", script]
     code = Supervisor(count, command, stop_seconds=TEST_TIMEOUT, logger=make_logger("warning", log)).run()
@@ -41,7 +41,7 @@ def run(script: str, count: int = 1) -> tuple[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("script", "code", "named"), [(KILLED, 137, "SIGKILL"), (REFUSED, 7, None)])
-def test_a_process_that_never_starts_ends_the_service(script: str, code: int, named: str | None) -> None:
+def test_process_that_never_starts_ends_the_service(script: str, code: int, named: str | None) -> None:
     stop = threading.Timer(TEST_TIMEOUT, os.kill, (os.getpid(), signal.SIGTERM))
     stop.start()
     ended, events = run(script)
@@ -53,8 +53,8 @@ def test_a_process_that_never_starts_ends_the_service(script: str, code: int, na
     assert [event["next_start_seconds"] for event in events] == [0.5, 1.0, 2.0]
 
 
-def test_starts_are_put_off_more_and_more_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first process lives long enough to count as started, and all others are killed at once."""
+def test_restart_delay_grows_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process lives long enough to count as started. All others are killed at once."""
     monkeypatch.setattr(supervisor, "SHORTEST_LIFE_SECONDS", 1.5)
     monkeypatch.setattr(supervisor, "FIRST_BACKOFF_SECONDS", 0.05)
     monkeypatch.setattr(supervisor, "LONGEST_BACKOFF_SECONDS", 0.2)

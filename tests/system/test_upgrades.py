@@ -1,4 +1,4 @@
-"""Services of two versions on one data folder, in turn and side by side, in the middle of jobs."""
+"""Services of two versions on one data folder, in turn and side by side, during jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if os.environ.get("TEST_ENGINE_VERSION"):
         return results_codec.compress(made.replace(b'{"point"', b'{"by":"%b","point"' % engine_version.encode()))
     results_codec.ChunkTask.body = body
 """
-"""A service of another version, whose lines say who made them. Read by every process when it starts."""
+"""Patch that makes a service another version whose lines name it. Every process reads it at start."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
-    """The points of a job in their order, and the versions of its lines."""
+    """Return the points of a job in order, and the versions of its lines."""
     points: list[int] = []
     versions: set[str] = set()
     with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:
@@ -54,8 +54,10 @@ def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.thorough)])
-def test_rolling_upgrades_and_rollbacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
-    """The other version comes, both compute, the first one goes or is killed: and again the other way round."""
+def test_rolling_upgrades_and_rollbacks_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    """The other version starts, both compute, and the first one stops or is killed; then the roles change."""
     data = tmp_path / "data"
 
     def serving(number: int) -> AbstractContextManager[httpx2.Client]:

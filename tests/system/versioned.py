@@ -1,4 +1,4 @@
-"""`privacy-bounds` as another version of itself: of the engine version TESTED_VERSION, which its lines name."""
+"""`privacy-bounds` as another version of itself: with the engine version TESTED_VERSION, which its lines name."""
 
 from __future__ import annotations
 

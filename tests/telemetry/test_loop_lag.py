@@ -1,4 +1,4 @@
-"""A loop that does not come back in time is seen in the metrics."""
+"""Metric of event loop lag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.execution.fakes import counted, make_metrics
 from tests.timeouts import TEST_TIMEOUT
 
 
-async def test_a_blocked_loop_is_seen() -> None:
+async def test_blocked_loop_is_measured() -> None:
     metrics = make_metrics()
     watching = asyncio.create_task(measure_loop_lag(metrics))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Counts of several processes in one folder: none is lost when a process ends, and the folder does not grow."""
+"""Counters of several processes in one folder: kept when a process ends, in a bounded number of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sys.stdin.read()
 
 
 def processes(folder: Path, *requests: int) -> list[subprocess.Popen[bytes]]:
-    """Processes that have counted so many requests, and wait."""
+    """Start processes that have counted the given numbers of requests, and wait."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", COUNT.format(requests=count)],
@@ -64,7 +64,7 @@ def assert_counts(folder: Path, requests: int) -> str:
     return text
 
 
-def test_counts_outlive_their_process_and_files_do_not(tmp_path: Path) -> None:
+def test_counts_outlive_their_process_and_files_are_removed(tmp_path: Path) -> None:
     first = processes(tmp_path, 1, 2)
     assert number(assert_counts(tmp_path, 3), "queue_depth") == 10
     end(first[:1])
@@ -80,7 +80,7 @@ def test_counts_outlive_their_process_and_files_do_not(tmp_path: Path) -> None:
     assert len(sizes) == 1
 
 
-def test_a_process_that_stands_still_while_it_adds_up_holds_up_nobody(tmp_path: Path) -> None:
+def test_stopped_process_with_lock_blocks_no_other(tmp_path: Path) -> None:
     end(processes(tmp_path, 1))
     with (tmp_path / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Where a process listens: one sentence for what cannot be, and nothing left behind."""
+"""Listening sockets: one sentence for each failure, and no file left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import port_of, reserved_port
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """A connection to a Unix socket."""
+    """An HTTP connection to a Unix socket."""
 
     def __init__(self, path: Path) -> None:
         super().__init__("operator", timeout=5)
@@ -38,7 +38,7 @@ def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
 
 
-def test_a_unix_socket_is_for_its_owner_and_goes_with_its_server(tmp_path: Path) -> None:
+def test_unix_socket_is_private_and_removed_with_its_server(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
     with serve_metrics(path, lambda: b"a_metric 1\n"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -48,7 +48,7 @@ def test_a_unix_socket_is_for_its_owner_and_goes_with_its_server(tmp_path: Path)
     assert not path.exists()
 
 
-def test_metrics_are_served_at_a_port(tmp_path: Path) -> None:
+def test_metrics_are_served_on_a_port(tmp_path: Path) -> None:
     del tmp_path
     with closing(reserved_port()) as place:
         port = port_of(place)
@@ -58,7 +58,7 @@ def test_metrics_are_served_at_a_port(tmp_path: Path) -> None:
         pass
 
 
-def test_a_stale_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:
+def test_only_stale_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(path))
@@ -73,7 +73,7 @@ def test_a_stale_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> Non
     assert file.read_text() == "kept"
 
 
-def test_a_socket_of_a_successor_stays(tmp_path: Path) -> None:
+def test_socket_of_successor_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "operator.sock"
     with socket.socket(socket.AF_UNIX) as successor:
         with listen(path):
@@ -94,14 +94,14 @@ def test_a_socket_of_a_successor_stays(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_an_address_that_is_none_is_one_sentence(address: Any) -> None:
+def test_invalid_address_is_one_sentence(address: Any) -> None:
     with pytest.raises(CannotListen) as caught:
         listen(address).__enter__()
     assert str(caught.value).startswith("cannot listen on ")
     assert "\n" not in str(caught.value)
 
 
-def test_a_host_is_checked_before_anything_starts() -> None:
+def test_host_is_checked_before_anything_starts() -> None:
     ensure_host_resolves("127.0.0.1", 8000)
     ensure_host_resolves("localhost", 0)
     for host in ("no.such.host.invalid", "a..b"):
@@ -109,7 +109,7 @@ def test_a_host_is_checked_before_anything_starts() -> None:
             ensure_host_resolves(host, 8000)
 
 
-def test_a_port_in_use_is_one_sentence() -> None:
+def test_port_in_use_is_one_sentence() -> None:
     with listen(("127.0.0.1", 0)) as first:
         port = first.getsockname()[1]
         with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):

@@ -38,7 +38,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
 
 
 def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
-    """Return the catalogue entry of a resource."""
+    """Return a resource as an entry of the catalogue."""
     return CatalogueResource(
         operation=computation.operation,
         path=computation.path,

@@ -20,7 +20,7 @@ TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "defa
 
 @router.get("/")
 async def explorer(request: Request) -> Response:
-    """Return the explorer page."""
+    """Return the explorer, an HTML page on which requests are made with a form."""
     page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 

@@ -77,7 +77,7 @@ def title_of(kind: str) -> str:
 
 
 def statuses_of(kind: str) -> list[str]:
-    """Return the statuses that a type of problem may have."""
+    """Return the HTTP statuses that a type of problem may have."""
     return sorted({str(each.status) for each in ALL_PROBLEMS if each.type == kind}) or ["4xx"]
 
 

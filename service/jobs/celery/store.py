@@ -190,7 +190,10 @@ class RedisStore(RedisOverview):
         return bool(self._run(scripts.RENEW, *_claim_arguments(claim), claim.tries, seconds))
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk, and return the job."""
+        """Save the results of a claimed chunk (range of points), and return its job.
+
+        Later chunks may have `size` points.
+        """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
         numbers = chunk.start, chunk.points, failure_count(lines), size

@@ -75,7 +75,7 @@ class LocalScheduler:
         return Condition(works=True, sentence=f"jobs are computed {here}")
 
     async def run(self) -> None:
-        """Compute jobs and run the housekeeping until the task is cancelled."""
+        """Compute jobs and run the periodic maintenance until the task is cancelled."""
         computing: list[asyncio.Task[None]] = []
         pause = SHORTEST_PAUSE_SECONDS
         try:

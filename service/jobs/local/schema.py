@@ -53,7 +53,7 @@ which is empty for a requeued chunk.
 
 
 def job_from_row(row: Sequence[Any]) -> StoredJob:
-    """Return the job in a row with the columns NAMES."""
+    """Return the job in a database row with the columns NAMES."""
     return StoredJob(**dict(zip(COLUMNS, row, strict=True)))
 
 

@@ -67,7 +67,7 @@ class Region:
     false_positive_rate: Rate
 
     def reversed(self) -> Region:
-        """Return the region of the attack with the opposite decisions."""
+        """Return the region of rates of the attack that makes the opposite decisions."""
         return Region(
             true_positive_rate=self.true_positive_rate.reversed(),
             false_positive_rate=self.false_positive_rate.reversed(),

@@ -179,9 +179,9 @@ def check_range(name: str, whitened: FloatArray, largest: float) -> None:
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:
     """Return the test statistic S of every query, small for members, and ln of its p-value; both of shape (q,).
 
-    x is the whitened release, g the whitened query, v0 the variance of x under H0 and n the batch size. S = |x - n v0
-    g|^2/v0 has the law chi2'_d(N K) with N = n^2 v0 under H0. Without noise N = n, and S = n (m - theta)' Sigma^-1 (m -
-    theta).
+    x is the whitened release m, g the whitened query theta, v0 the variance of x under H0 and n the batch size. S = |x
+    - n v0 g|^2/v0 has the law chi2'_d(N K) with N = n^2 v0 under H0. Without noise N = n, and S = n (m - theta)'
+    Sigma^-1 (m - theta).
     """
     residual = x - n * v0 * g
     statistic = np.einsum("qd,qd->q", residual, residual) / v0

@@ -100,7 +100,10 @@ class Crossing:
             following = self._next()
 
     def _record(self, number: float, found: Evaluation | None) -> None:
-        """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
+        """Record an evaluation of the condition at a number.
+
+        An undecided number within the bracket (interval around the crossing) counts as one without the condition.
+        """
         if found is None and self.inside is not None and self.outside is not None:
             found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
@@ -173,7 +176,7 @@ class Crossing:
         return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
-        """Return a number between both sides of the bracket."""
+        """Return the next number to evaluate between both sides of the bracket, an interval around the crossing."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)
@@ -192,7 +195,7 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether the last two evaluations reduced neither the bracket nor the smallest height sufficiently."""
+        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height."""
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False

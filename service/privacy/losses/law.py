@@ -290,12 +290,12 @@ class ComposedLoss:
 
     @property
     def smallest(self) -> float:
-        """Essential infimum of the finite losses of the run, nats."""
+        """Smallest finite privacy loss of the run (essential infimum), nats."""
         return math.fsum(count * law.smallest for law, count in self.parts)
 
     @property
     def largest(self) -> float:
-        """Essential supremum of the finite losses of the run, nats."""
+        """Largest finite privacy loss of the run (essential supremum), nats."""
         return math.fsum(count * law.largest for law, count in self.parts)
 
     def cumulants(self, hypothesis: Hypothesis) -> FloatArray:

@@ -96,7 +96,7 @@ def _caveats(
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms of the tree, parts before the whole, and whether each has parts."""
+    """Return all mechanisms inside a mechanism and itself, inner ones first, and whether each has inner ones."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
@@ -185,7 +185,7 @@ class SampledGaussianPart(StepPart):
 
     @property
     def rate_rest(self) -> float:
-        """Difference of the exact sampling rate and its double."""
+        """Exact sampling rate minus the double next to it."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
@@ -295,7 +295,7 @@ class GaussianMixturePart(StepPart):
     def mean_shift(self) -> float:
         """Mean of the shift in units of the noise, doubled for a mirrored mixture.
 
-        The mean approximates the deviation of a weak loss.
+        It approximates the standard deviation of the privacy loss if that is small.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
@@ -307,7 +307,7 @@ class GaussianMixturePart(StepPart):
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two smallest shifts."""
+        """Noise over the distance between the two smallest shifts of the mixture."""
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
 
     @property
@@ -373,7 +373,7 @@ class AbstractStep(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> Steps:
-        """Return the step itself, once."""
+        """Return this step with the count 1."""
         return ((self, 1),)
 
     @abstractmethod
@@ -436,9 +436,10 @@ class AbstractStep(AbstractMechanism):
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return (attained steps, a dominating step, sentence with both theorems) if the step is known from two sides.
+        """Return steps on both sides of a step that is not known exactly, or None if it is.
 
-        Other steps return None.
+        The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
+        the sentence that names both theorems.
         """
         return None
 
@@ -495,9 +496,9 @@ class ResolvedStep(AbstractStep):
 
 
 class DescribedStep(AbstractStep):
-    """Step as a request describes it, whose pair of laws `under` returns.
+    """Step as a request describes it, before the neighbouring relation is known.
 
-    Its own curves are those of one added record.
+    The method `under` returns the step with its pair of laws. The curves of this step are those of one added record.
     """
 
     __slots__ = ()

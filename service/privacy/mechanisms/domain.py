@@ -92,5 +92,5 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
 
 @cache
 def _absent(kind: type[Any]) -> frozenset[str]:
-    """Return the names of the optional fields."""
+    """Return the names of the optional fields of a mechanism class."""
     return frozenset(field.name for field in fields(kind) if field.default is None)

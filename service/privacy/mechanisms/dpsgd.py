@@ -172,7 +172,7 @@ class DpSgd(AbstractMechanism):
 
     @property
     def _length(self) -> int:
-        """Number of phases of the schedule."""
+        """Number of phases of the training schedule."""
         columns = (self.noise_multiplier, self.sample_rate, self.steps)
         return max((len(column) for column in columns if isinstance(column, tuple)), default=1)
 

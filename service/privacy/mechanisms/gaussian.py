@@ -31,7 +31,7 @@ class Gaussian(AbstractStep):
     Notes
     -----
     One pair of data sets attains the curve in every step and in both directions. The records move every query by their
-    whole sensitivity in one direction (replaced: u by -u; zeroed: u), and everything else adds nothing.
+    whole sensitivity along one unit vector u (replaced: from u to -u; zeroed: u), and everything else adds nothing.
     """
 
     type: ClassVar[str] = "gaussian"

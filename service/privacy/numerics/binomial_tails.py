@@ -66,7 +66,7 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether the table contains all of first..last."""
+        """Return whether the table contains all numbers of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 

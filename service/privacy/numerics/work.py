@@ -143,7 +143,7 @@ def count_separately() -> Generator[Work]:
 
 
 def count_work(microseconds: float) -> None:
-    """Add `microseconds` to the counted work."""
+    """Add `microseconds` of CPU time to the counted work of the request."""
     work = _COUNTED.get()
     if work is not None:
         work.done += microseconds
@@ -207,7 +207,7 @@ def is_spent(needed: float = 0.0) -> bool:
 
 
 def begin_evaluation() -> None:
-    """Forget whether earlier searches ended because the allowed work was spent."""
+    """Forget whether earlier searches of the request ended because its allowed work was spent."""
     work = _COUNTED.get()
     if work is not None:
         work.cut_short = False

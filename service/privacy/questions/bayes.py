@@ -55,7 +55,7 @@ class Odds(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Lower or upper bound of a probability, with its natural logarithm."""
+    """One bound of a probability, lower or upper, with its natural logarithm."""
 
     value: float
     log: float

@@ -77,7 +77,7 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Search one part of the curve, and update `best` and `settled`."""
+        """Search one part of the curve for a larger mu, and update `best` and `settled`."""
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
@@ -121,9 +121,9 @@ def _split(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """Return an upper bound of mu over each cell between neighbouring points of a row.
+    """Return an upper bound of mu over each cell, the interval between neighbouring points of a row.
 
-    Along a row the rates and q rise, while u and the slope fall.
+    Along a row the rates and q = Phi^-1(power) rise, while u = -Phi^-1(alpha) and the slope fall.
     """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]
@@ -147,7 +147,7 @@ def _cell_bounds(read: _Read) -> FloatArray:
 
 
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest square on [low, high]."""
+    """Return the smallest and the largest value of x^2 for x in [low, high]."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2

@@ -154,7 +154,7 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Upper bounds of ln delta(eps) that are recorded, by rising eps."""
+        """Recorded upper bounds of ln delta(eps), by rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))
@@ -173,9 +173,9 @@ class JointBounds:
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return the nearest upper bounds of the profile left of index `side`, for chords.
+        """Return recorded upper bounds of delta(eps) next to the left of index `side`, as left ends of chords.
 
-        With x = e^eps, the point (x = 0, delta = 1) counts.
+        With x = e^eps, the point (x = 0, delta = 1) counts, too.
         """
         at, ends = self._highest
         first = max(side - NEAREST + 1, 0)

@@ -169,7 +169,7 @@ class Membership(RelaxedThreatModel):
         return plan_of(run, susceptibility, self.step_curve, self.composition, options, method)
 
     def _mixed(self, run: MembershipRun, shares: dict[float, Fraction], options: EngineOptions, method: str) -> Plan:
-        options = options.for_parts(len(shares))
+        options = options.for_components(len(shares))
         priced = self._against(run, max(shares), options, method)  # one plan for all of up to a thousand shares
         if len(shares) == 1:
             return priced

@@ -74,7 +74,7 @@ class MembershipRun:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step uses only a part of the data set."""
+        """Whether a step uses a random part of the data set instead of all records."""
         return self.mechanism.batch_size < self.mechanism.dataset_size
 
     @property
@@ -112,7 +112,7 @@ def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, 
 
 
 def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
-    """Return the methods that a request may name for this curve."""
+    """Return the names of composition methods that a request may choose for this curve."""
     return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 

@@ -89,7 +89,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def own_plan(self, mechanism: AbstractMechanism, method: str, options: EngineOptions, worst: Plan | None) -> Plan:
-        options = options.for_parts(len(self.components))
+        options = options.for_components(len(self.components))
         plans = [model.plan(mechanism, method, options) for model in self._models]
         if len(plans) == 1:
             return plans[0]

@@ -80,8 +80,8 @@ def worst_of(models: Iterable[WorstCase]) -> WorstCase:
     """Return a worst case that no model exceeds at any rate, if its curves are known.
 
     The result has the relation under which a record moves a release farthest, and the most records. An empty record is
-    a special replacement of a record. An added record has the pair of a record that replaces an empty one, or a weaker
-    pair.
+    a special replacement of a record. An added record has the worst case of a record that replaces an empty one, or a
+    weaker one.
     """
     listed = list(models)
     return WorstCase(

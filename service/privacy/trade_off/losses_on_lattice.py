@@ -105,7 +105,7 @@ class TwoLaws:
         return TwoLaws(absent, present, self.relative + rounding, self.extra, self.missing)
 
     def plus(self, other: TwoLaws) -> TwoLaws:
-        """Return the laws of the sum of two independent statistics."""
+        """Return the laws of the sum of two independent statistics under both hypotheses."""
         terms = min(len(self.absent), len(other.absent)) + 4
         return TwoLaws(
             np.convolve(self.absent, other.absent),

@@ -26,7 +26,7 @@ class AbstractSelfInverse(AbstractTradeOff):
     @final
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus the largest log-likelihood ratio."""
+        """Smallest log-likelihood ratio: minus the largest one, because the curve is its own inverse."""
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 

@@ -68,7 +68,7 @@ def sweep(response: SweepsResponse, place: int, subtitle: Sequence[str]) -> Spec
 
 
 def _rows(response: SweepsResponse, answer: SweptAnswer, along: str, names: Sequence[str]) -> list[Spec]:
-    """Return the points with a finite answer, sorted by series."""
+    """Return the points of a sweep with a finite answer as rows of data, sorted by series."""
     rows: list[Spec] = [
         {"series": name, "x": x, "value": value, "lower": lower, "upper": upper}
         for name, x, value, lower, upper in zip(
@@ -150,7 +150,7 @@ def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
 
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
-    """Return the name of the series of each point."""
+    """Return the name of the series to which each point of the sweep belongs."""
     columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
     return [
         ", ".join(f"{name} {format_exact(column[place])}" for name, column in columns) or ONLY

@@ -93,7 +93,7 @@ def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, As
 
 
 def _evidence(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the result as the evidence for all claims about limits."""
+    """Return the assessment as the evidence for all claims about limits."""
     date = response.context.date
     return {
         "bom-ref": RESULT,

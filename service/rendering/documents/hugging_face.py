@@ -58,7 +58,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def _assessment(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the facts for which the Hub has no field."""
+    """Return the facts of an assessment for which the Hugging Face Hub has no field."""
     context, decided, summary = response.context, response.decision, response.summary
     found: dict[str, Any] = {"run": _Quoted(summary.title)}
     if summary.sentence:

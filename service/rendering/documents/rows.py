@@ -106,7 +106,7 @@ def remarks(answers: tuple[Answer, ...]) -> Iterator[str]:
 
 
 def _name(answer: Answer) -> tuple[str, str]:
-    """Return the title and the key of a number."""
+    """Return the title and the key of the number of an answer."""
     match answer.question:
         case EpsilonQuestion(delta=delta):
             return AT_DELTA.get(delta, f"Epsilon at delta {format_exact(delta)}"), "epsilon"

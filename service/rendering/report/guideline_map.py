@@ -53,7 +53,7 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
 
 
 def _without_numbers(guideline: Guideline) -> Guideline:
-    """Return a guideline whose clauses about numbers have no answer."""
+    """Return a guideline whose clauses about numbers have no answer in the report."""
     clauses = (
         each._replace(place="", answer=NOT_PROVED) if each.requirement in OF_NUMBERS else each
         for each in guideline.clauses

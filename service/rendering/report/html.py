@@ -172,7 +172,7 @@ def _evidence(attacked: AssessedThreatModel) -> str:
 
 
 def _spans(text: str) -> Markup:
-    """Mark up code spans of a text of the service."""
+    """Return HTML of a text in which code spans (between backquotes) are marked up."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
@@ -212,7 +212,7 @@ def _one_point(response: AssessmentsResponse) -> str | None:
 
 
 def report_title(response: AssessmentsResponse) -> str:
-    """Return the subject with its version, or the run in words."""
+    """Return the name and version of the assessed subject, or the training run in words."""
     subject = response.context.subject
     if subject is None:
         return response.summary.title

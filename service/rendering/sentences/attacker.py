@@ -1,4 +1,4 @@
-"""Descriptions of attackers, to follow "against" in a sentence."""
+"""Descriptions of attackers in words, to follow "against" in a sentence."""
 
 from __future__ import annotations
 

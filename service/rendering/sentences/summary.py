@@ -47,7 +47,7 @@ class RunFacts(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any number is a valid bound."""
+        """Whether any number about the run is a valid bound."""
         return not refuted(self.assumptions) and all(each["effect"] != "no_bound" for each in self.hazards)
 
     @property
@@ -62,7 +62,7 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Whether a hazard is present."""
+        """Whether the hazard with this code is present."""
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property

@@ -61,7 +61,7 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 
 
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of a mechanism, followed by an item."""
+    """Return the title of an inner mechanism, followed by an item such as "repeated 10 times"."""
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE

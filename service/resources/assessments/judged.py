@@ -55,17 +55,17 @@ class AssessedRun:
 
     @staticmethod
     def of(request: AssessmentsRequest) -> AssessedRun:
-        """Return the run that a request describes."""
+        """Return the training run that the request for an assessment describes."""
         return AssessedRun(request.mechanism, request.context, request.threat_model)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Data set sizes in context and mechanism."""
+        """Sizes of the data set that context and mechanism state."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Batch sizes in context and mechanism."""
+        """Sizes of batches that context and mechanism state."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property
@@ -117,7 +117,7 @@ class RunWithHazards:
 
     @property
     def text(self) -> str | None:
-        """Sentence about the changes, or None without changes."""
+        """Sentence about the changes that hazards made to the run, or None without changes."""
         if not self.changes:
             return None
         return f"All numbers are for the run {', '.join(each.text for each in self.changes)}."
@@ -128,7 +128,7 @@ class RunWithHazards:
 
 
 def judged(run: AssessedRun) -> RunWithHazards:
-    """Return the run with the changes of all present hazards."""
+    """Return the run with the changes of all hazards that are present."""
     found, failed, mechanism = list[Change](), list[HazardCode](), run.mechanism
     for change in changes(run):
         made = made_by(change, mechanism)

@@ -36,7 +36,7 @@ class Rules:
 
     @property
     def assumptions(self) -> Iterator[Assumption]:
-        """Assumptions about the attackers of the rules."""
+        """Assumptions about the attackers of the policy rules."""
         for rule in self._rules:
             yield from self._about_attacker(rule)
 

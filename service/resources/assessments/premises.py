@@ -40,7 +40,7 @@ that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return the consequence if an assumption does not hold."""
+    """Return a sentence with the consequence if an assumption does not hold."""
     return IF_NOT.get(code, RELAXED)
 
 

@@ -37,5 +37,5 @@ def _requirement(code: AssumptionCode, found: AssessedAssumption | None, is_atte
 
 
 def missing_of(requirements: Sequence[Requirement]) -> list[AssumptionCode]:
-    """Return the required assumptions without a valid attestation."""
+    """Return the assumptions whose required attestation is missing or invalid."""
     return [each.assumption for each in requirements if each.status in NOT_KEPT]

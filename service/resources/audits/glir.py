@@ -102,7 +102,7 @@ def _column(values: FloatArray) -> tuple[float, ...] | None:
 
 
 def _generator(request: GlirParameters, step: int) -> np.random.Generator:
-    """Return the random generator of one step."""
+    """Return the random generator of one training step, from the seed of the request."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([request.seed, step])))
 
 

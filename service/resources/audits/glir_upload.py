@@ -50,7 +50,7 @@ class GlirUpload(GlirParameters):
         return self
 
     def arrays(self) -> UploadedArrays:
-        """Return a reader of the arrays."""
+        """Return a reader of the uploaded arrays."""
         return UploadedArrays(ArrayArchive(self._body, LARGEST_ARRAY_BYTES))
 
 

@@ -46,7 +46,7 @@ OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 
 
 def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
-    """Simulate both adversaries with one set of random numbers."""
+    """Simulate the GLRT adversary and the optimal one with one set of random numbers."""
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
     lengths, projections = simulated_scores(request.trials, request.dimension, signal, generator)

@@ -72,7 +72,7 @@ class Directions:
 
 
 def directions(request: CalibrationsRequest) -> Directions:
-    """Return the direction of every target by the theorems of `service.privacy.calibration`."""
+    """Return in which direction each target of a calibration is met, by theorems about monotonicity."""
     place = request.place
     laws = list(_laws(request, place))
     of_question = "question" in place.steps[:3]

@@ -131,7 +131,7 @@ class Evaluator:
 
     @property
     def most_work(self) -> float:
-        """Counted work of all evaluations together."""
+        """Counted work that all evaluations together may use, in microseconds of CPU time."""
         return MOST_WORK
 
     def at(self, number: float) -> PointEvaluation | None:

@@ -37,7 +37,7 @@ NO_CERTAIN_EPSILON: Final = (
 def compute_membership_conversions(
     request: MembershipConversionsRequest, digest: str, engine_version: str
 ) -> MembershipConversionsResponse:
-    """Return the answers to all conversions."""
+    """Return the answers to all conversions of a request."""
     return MembershipConversionsResponse(
         digest=digest, engine_version=engine_version, answers=tuple(map(_answer, request.conversions))
     )

@@ -26,7 +26,7 @@ def max_chunk_points(request: LongSweepsRequest) -> int:
 
 
 def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
-    """Return the points `start` to `stop - 1` and the others of their blocks as a zipped sweep."""
+    """Return the points `start` to `stop - 1` of a sweep as a sweep of its own, with the rest of their blocks."""
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
     size = block_points(request)

@@ -36,7 +36,7 @@ class Quantity(NamedTuple):
     reads: str | None = None
 
     def of(self, answer: ResponseFields) -> Mapping[str, Any]:
-        """Return this number from the answer to its question."""
+        """Return the number of this column from the answer to its question."""
         return answer if self.point is None else answer["points"][self.point][self.reads]
 
 

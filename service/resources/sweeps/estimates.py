@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from api_schemas.sweeps import SweepsRequest
-from service.privacy.composition.inversion.run_law import MOST_KINDS, RunLaw
+from service.privacy.composition.inversion.run_law import MOST_PARTS, RunLaw
 from service.privacy.composition.planning.choose import steps_of
 from service.privacy.composition.planning.contour_inversion import CONTOUR
 from service.privacy.composition.planning.parts import contour_parts
@@ -68,7 +68,7 @@ def _share(quote: Quote) -> float:
     if not isinstance(resolved.threat_model, WorstCase) or isinstance(resolved.mechanism, Mixture):
         return 1.0
     parts = contour_parts(steps_of(resolved.mechanism, resolved.threat_model.neighbours))
-    if parts is None or len(parts) > MOST_KINDS:
+    if parts is None or len(parts) > MOST_PARTS:
         return 1.0
     run = described_run(parts)
     if RunLaw.of(run.gaussian_mu_squared, run.summands).unit is None:

@@ -26,7 +26,7 @@ QUESTION: Final = Recipe(
         Place(
             "api_schemas/questions.py",
             ((LAST_OF_BOTH, "    | RehearsedQuestion\n"), (LAST_NUMBER, "    | RehearsedQuestion\n")),
-            f"{ASKED}:test_every_number_has_its_reading",
+            f"{ASKED}:test_every_number_question_has_a_reading",
         ),
         Place(
             "api_schemas/answers.py",
@@ -35,7 +35,7 @@ QUESTION: Final = Recipe(
                 ('            "advantage",\n', '            "rehearsed_question",\n'),
                 ("            | AdvantageQuestion\n", "            | RehearsedQuestion\n"),
             ),
-            f"{ASKED}:test_every_question_has_its_answer",
+            f"{ASKED}:test_every_question_has_an_answer_type",
             ("rehearsed_question",),
         ),
         Place(
@@ -47,7 +47,7 @@ QUESTION: Final = Recipe(
                     "    RehearsedQuestion: lambda curve, _: membership.advantage(curve),\n",
                 ),
             ),
-            f"{ASKED}:test_every_number_has_its_reading",
+            f"{ASKED}:test_every_number_question_has_a_reading",
         ),
         Place(
             "service/resources/estimates.py",
@@ -58,13 +58,13 @@ QUESTION: Final = Recipe(
                     "        case RehearsedQuestion():\n            return 1.0\n",
                 ),
             ),
-            f"{ASKED}:test_every_question_has_its_cost",
+            f"{ASKED}:test_every_question_has_a_cost",
             ("rehearsed_question",),
         ),
         Place(
             "api_schemas/claims.py",
             (('    "advantage": Range(),', '    "rehearsed_question": Range(),\n'),),
-            f"{ASKED}:test_every_question_has_its_range",
+            f"{ASKED}:test_every_question_has_a_range",
         ),
         Place(
             "docs/guide/requests.md",
@@ -74,7 +74,7 @@ QUESTION: Final = Recipe(
                     '| How much in a rehearsal? | `{"type": "rehearsed_question"}` |\n',
                 ),
             ),
-            f"{PAGES}:test_the_tables_name_every_question_and_mechanism",
+            f"{PAGES}:test_tables_of_questions_and_mechanisms_are_complete",
         ),
         Place(
             "tests/resources/request_space.py",
@@ -103,17 +103,17 @@ ENGINE: Final = Recipe(
         Place(
             "service/privacy/composition/planning/engines.py",
             (('"""Engines by their names on the wire', 'ENGINES["rehearsed"] = ENGINES["clt"]\n'),),
-            f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
+            f"{OPTIONS}:test_schemas_and_core_have_same_methods_evidence_and_verdicts",
         ),
         Place(
             "api_schemas/choices.py",
             (("\n]\nEngineName", ', "rehearsed"'),),
-            f"{OPTIONS}:test_both_sides_know_the_same_methods_evidence_and_verdicts",
+            f"{OPTIONS}:test_schemas_and_core_have_same_methods_evidence_and_verdicts",
         ),
         Place(
             "docs/guide/answers.md",
             (("`edgeworth` (with `order`)", "`rehearsed`, "),),
-            f"{PAGES}:test_every_engine_is_named",
+            f"{PAGES}:test_guide_names_every_engine",
         ),
     ),
 )
@@ -124,12 +124,12 @@ RESOURCE: Final = Recipe(
         Place(
             "service/resources/catalogue.py",
             (('        "imports":', '        "rehearsal": "rehearsal:REHEARSAL",\n'),),
-            f"{RESOURCES}:test_the_catalogue_names_every_resource",
+            f"{RESOURCES}:test_catalogue_lists_every_resource",
         ),
         Place(
             "docs/guide/reference.md",
             (("| `POST /v1/imports` |", "| `POST /v1/rehearsal` | rehearses |\n"),),
-            f"{RESOURCES}:test_the_guide_lists_every_resource",
+            f"{RESOURCES}:test_guide_lists_every_resource",
             ("rehearsal",),
         ),
     ),

@@ -40,8 +40,8 @@ SAMPLERS: Final = "tests.contract.test_samplers_match"
 OPTIONS: Final = "tests.contract.test_options"
 RESOURCES: Final = "tests.contract.test_resources"
 PAGES: Final = "tests.contract.test_pages"
-DRAWN: Final = "tests.resources.test_whole_space:test_everything_of_the_catalogues_is_drawn"
-MEANINGS: Final = "tests.rendering.test_meanings:test_every_question_and_attacker_is_above"
+DRAWN: Final = "tests.resources.test_whole_space:test_every_type_of_the_catalogues_is_drawn"
+MEANINGS: Final = "tests.rendering.test_meanings:test_every_question_and_attacker_is_covered"
 
 MECHANISM: Final = Recipe(
     "mechanism",
@@ -52,7 +52,7 @@ MECHANISM: Final = Recipe(
                 ("\nMECHANISMS: Final", "from service.privacy.mechanisms.rehearsed import Rehearsed\n"),
                 ("            Mixture,\n", "            Rehearsed,\n"),
             ),
-            f"{MATCH}:test_both_sides_know_the_same_types",
+            f"{MATCH}:test_schemas_and_core_have_same_types",
         ),
         Place(
             "api_schemas/mechanisms.py",
@@ -64,24 +64,24 @@ MECHANISM: Final = Recipe(
                 ),
                 ("    | PureDpMechanism\n", "    | RehearsedMechanism\n"),
             ),
-            f"{MATCH}:test_both_sides_know_the_same_types",
+            f"{MATCH}:test_schemas_and_core_have_same_types",
         ),
         Place(
             "tests/privacy/cases.py",
             (('    Case("pure_dp_0"', '    Case("rehearsed", {"type": "rehearsed", "mu": 1.0}),\n'),),
-            f"{MATCH}:test_mechanisms_say_what_answers_rest_on",
+            f"{MATCH}:test_mechanism_states_its_assumptions",
             ("rehearsed",),
         ),
         Place(
             "service/privacy/calibration/monotone.py",
             (('    ("pure_dp", "epsilon")', '    ("rehearsed", "mu"): STATED,\n'),),
-            "tests.resources.test_calibration_directions:test_every_number_of_a_mechanism_has_a_theorem_or_none",
+            "tests.resources.test_calibration_directions:test_every_number_of_mechanism_has_theorem_or_is_exempt",
             (("rehearsed", "mu"),),
         ),
         Place(
             "docs/guide/requests.md",
             (("| the same release many times", '| a rehearsal | `{"type": "rehearsed", "mu": 0.5}` |\n'),),
-            f"{PAGES}:test_the_tables_name_every_question_and_mechanism",
+            f"{PAGES}:test_tables_of_questions_and_mechanisms_are_complete",
         ),
         Place(
             "tests/resources/request_space.py",
@@ -115,7 +115,7 @@ SAMPLER: Final = Recipe(
         Place(
             "service/privacy/mechanisms/dpsgd_caveats.py",
             (('"fixed_without_replacement", "fixed_with_replacement", "shuffled"]', '"rehearsed_batches", '),),
-            f"{SAMPLERS}:test_both_sides_know_the_same_samplers",
+            f"{SAMPLERS}:test_schemas_and_core_have_same_samplers",
         ),
         Place(
             "service/privacy/mechanisms/dpsgd_caveats.py",
@@ -125,7 +125,7 @@ SAMPLER: Final = Recipe(
                     '    "rehearsed_batches": SamplerCaveats((), _TRAPS),\n',
                 ),
             ),
-            f"{SAMPLERS}:test_every_sampler_says_what_answers_rest_on",
+            f"{SAMPLERS}:test_every_sampler_states_its_assumptions",
         ),
         Place(
             "service/privacy/mechanisms/dpsgd.py",
@@ -135,13 +135,13 @@ SAMPLER: Final = Recipe(
                     '            case "rehearsed_batches":\n                return _sampled(noise, rate)\n',
                 ),
             ),
-            f"{SAMPLERS}:test_every_sampler_has_its_steps",
+            f"{SAMPLERS}:test_every_sampler_has_elementary_steps",
             ("rehearsed_batches",),
         ),
         Place(
             "api_schemas/training_runs.py",
             (('"fixed_without_replacement", "fixed_with_replacement", "shuffled"]', '"rehearsed_batches", '),),
-            f"{SAMPLERS}:test_both_sides_know_the_same_samplers",
+            f"{SAMPLERS}:test_schemas_and_core_have_same_samplers",
         ),
         Place(
             "service/rendering/sentences/title.py",
@@ -152,18 +152,18 @@ SAMPLER: Final = Recipe(
         Place(
             "docs/guide/samplers.md",
             (("| `fixed_without_replacement` | 480", "| `rehearsed_batches` | any | any | 1 |\n"),),
-            f"{SAMPLERS}:test_the_guide_names_every_sampler",
+            f"{SAMPLERS}:test_guide_names_every_sampler",
         ),
         Place(
             "service/web/explorer/index.html",
             (('          <option value="noisy_sgd">', '          <option value="rehearsed_batches">Any</option>\n'),),
-            f"{SAMPLERS}:test_the_page_offers_every_sampler",
+            f"{SAMPLERS}:test_explorer_page_offers_every_sampler",
             ("index.html",),
         ),
         Place(
             "service/web/explorer/form.js",
             (('  noisy_sgd: "Every step', '  rehearsed_batches: "Any.",\n'),),
-            f"{SAMPLERS}:test_the_page_offers_every_sampler",
+            f"{SAMPLERS}:test_explorer_page_offers_every_sampler",
             ("form.js",),
         ),
     ),
@@ -178,7 +178,7 @@ THREAT_MODEL: Final = Recipe(
                 ("\nTHREAT_MODELS: Final", "from service.privacy.threat_models.rehearsed import Rehearsed\n"),
                 ("Practical, AdversaryMixture)", "Rehearsed, "),
             ),
-            f"{MATCH}:test_both_sides_know_the_same_threat_models",
+            f"{MATCH}:test_schemas_and_core_have_same_threat_models",
         ),
         Place(
             "api_schemas/threat_models.py",
@@ -190,7 +190,7 @@ THREAT_MODEL: Final = Recipe(
                 ),
                 ("PracticalThreatModel | MixtureThreatModel,", "RehearsedThreatModel | "),
             ),
-            f"{MATCH}:test_both_sides_know_the_same_threat_models",
+            f"{MATCH}:test_schemas_and_core_have_same_threat_models",
         ),
         Place(
             "tests/privacy/relaxed_cases.py",
@@ -208,7 +208,7 @@ THREAT_MODEL: Final = Recipe(
         Place(
             "docs/guide/requests.md",
             (('`{"type": "membership"}` is', '`{"type": "rehearsed_attacker"}` is an attacker.\n\n'),),
-            f"{PAGES}:test_the_section_of_attackers_names_every_one",
+            f"{PAGES}:test_section_of_attackers_is_complete",
         ),
         Place(
             "tests/resources/request_space.py",

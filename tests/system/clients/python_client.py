@@ -1,5 +1,5 @@
 # pyright: strict
-"""What a program makes of the generated Python client: typed strictly, and run against a live server."""
+"""A program that uses the generated Python client: strictly typed, and run against a live server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POWER = 1.82984684056566e-2
 
 
 def ask(client: Client) -> None:
-    """One question of each kind of answer, narrowed by class and by `type_`."""
+    """Send one question of each kind of answer, and narrow the answers by class and by `type_`."""
     asked = BoundsRequest(
         mechanism=RepeatedMechanism(
             type_="repeated", steps=100, mechanism=GaussianMechanism(type_="gaussian", noise_multiplier=10.0)
@@ -71,11 +71,11 @@ def ask(client: Client) -> None:
     assert isinstance(mu.value, float)
     assert abs(mu.value - 1) < 1e-6
     assert isinstance(gamma, ProbabilityAnswer)
-    assert gamma.value <= 1  # a number: no word to think of
+    assert gamma.value <= 1  # A number: no alternative type is possible.
 
 
-def is_refused(client: Client) -> None:
-    """A request that is not valid comes back as a problem of a known kind."""
+def check_rejection(client: Client) -> None:
+    """Check that an invalid request returns a problem of a known kind."""
     refused = bounds.sync(
         client=client,
         body=BoundsRequest(
@@ -88,7 +88,7 @@ def is_refused(client: Client) -> None:
 
 
 def send(client: Client, archive: str) -> None:
-    """An archive of arrays is a body like any other."""
+    """Send an archive of arrays as a body."""
     with open(archive, "rb") as payload:  # noqa: PTH123
         found = pmp_gaussian.sync(client=client, body=File(payload=payload))
     assert isinstance(found, PmpGaussianResponse), found
@@ -96,10 +96,10 @@ def send(client: Client, archive: str) -> None:
 
 
 def main(address: str, archive: str) -> None:
-    """Every call of this program."""
+    """Make every call of this program."""
     with Client(base_url=address) as client:
         ask(client)
-        is_refused(client)
+        check_rejection(client)
         send(client, archive)
         listed = catalogue.sync(client=client)
     assert isinstance(listed, CatalogueResponse)

@@ -118,7 +118,7 @@ def sampled(engine: Engine) -> Engine:
     """Return a sampling engine: the dominating pair above, and a shift of epsilon/2 in every step below."""
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
-        options = options.for_parts(2)
+        options = options.for_components(2)
         above = engine(steps, options)
         halves = merged(
             (step if step.adaptive_range is None else PureDp(epsilon=0.5 * step.adaptive_range), count)

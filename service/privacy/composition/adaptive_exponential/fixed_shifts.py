@@ -70,11 +70,11 @@ class FixedShifts(AbstractTradeOff):
         least: AbstractTradeOff | None,
         options: EngineOptions,
         *,
-        mirrored: bool = False,
+        reflected: bool = False,
     ) -> None:
         """Store the steps and the guide; `least` is another attained curve, which is its own inverse."""
         self._groups, self._others, self._least = groups, others, least
-        self._guide, self._options, self._mirrored = guide, options, mirrored
+        self._guide, self._options, self._reflected = guide, options, reflected
         self._curves: dict[int, AbstractTradeOff] = {}
 
     @property
@@ -101,21 +101,21 @@ class FixedShifts(AbstractTradeOff):
             self._guide.reversed(),
             self._least,
             self._options,
-            mirrored=not self._mirrored,
+            reflected=not self._reflected,
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
         """Return the curve for shifts of `share`/SHARES of every epsilon."""
         if share not in self._curves:
             part = share / SHARES
-            chosen = SHARES - share if self._mirrored else share
+            chosen = SHARES - share if self._reflected else share
             steps = tuple(
                 (TwoOutcomes(epsilon * chosen / SHARES, epsilon * (SHARES - chosen) / SHARES), count)
                 for epsilon, count in self._groups
                 if epsilon * min(part, 1 - part) > SMALLEST_EPSILON and epsilon < LARGEST_EPSILON
             )
             pair = discretised_pair((*steps, *self._others), self._options)
-            self._curves[share] = pair.remove if self._mirrored else pair.add
+            self._curves[share] = pair.remove if self._reflected else pair.add
         return self._curves[share]
 
     @cached_property

@@ -75,17 +75,17 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
         return GroupGrid(largest / cells, (cells,), (cells,))
     ratios = np.array([share for share, _ in shares])
     choices = np.arange(cells, max(cells // 2, FEWEST_CELLS) - 1, -1, dtype=np.float64)
-    places: FloatArray = choices[:, None] * ratios
-    off = np.abs(places - np.round(places)) / places
+    multiples: FloatArray = choices[:, None] * ratios
+    off = np.abs(multiples - np.round(multiples)) / multiples
     off = np.where(off < 8 * UNIT_ROUNDOFF, 0.0, off)
-    chosen = int(np.argmin((off * (np.round(places) >= 1) + 1.0 * (places < 1)).max(axis=1)))
-    if off[chosen].max() > WORST_ROUNDING or places[chosen].min() < 1:
+    chosen = int(np.argmin((off * (np.round(multiples) >= 1) + 1.0 * (multiples < 1)).max(axis=1)))
+    if off[chosen].max() > WORST_ROUNDING or multiples[chosen].min() < 1:
         return None
-    rows = [(float(place), float(error)) for place, error in zip(places[chosen], off[chosen], strict=True)]
+    rows = [(float(multiple), float(error)) for multiple, error in zip(multiples[chosen], off[chosen], strict=True)]
     return GroupGrid(
         largest / int(choices[chosen]),
-        tuple(math.ceil(place) if error else round(place) for place, error in rows),
-        tuple(math.floor(place) if error else round(place) for place, error in rows),
+        tuple(math.ceil(multiple) if error else round(multiple) for multiple, error in rows),
+        tuple(math.floor(multiple) if error else round(multiple) for multiple, error in rows),
     )
 
 
@@ -133,15 +133,17 @@ def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
     )
 
 
-def _nodes_below_end(groups: Groups, grid: GroupGrid, reach: int | None = None) -> tuple[FloatArray, FloatArray]:
+def _nodes_below_end(
+    groups: Groups, grid: GroupGrid, cells_from_end: int | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the nodes below the range of the closed form, and bounds of delta and 1 - delta there.
 
-    `reach` limits the nodes to so many cells from the largest loss.
+    `cells_from_end` limits the nodes to so many cells from the largest loss.
     """
     counts = [count for _, count in groups]
-    high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), reach)
+    high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), cells_from_end)
     each = tuple(n for n, count in zip(grid.below, counts, strict=True) for _ in range(count))
-    low = _padded(fixed_order(grid.spacing, each, reach), len(high.profile))
+    low = _padded(fixed_order(grid.spacing, each, cells_from_end), len(high.profile))
     nodes = (high.first + np.arange(len(high.profile), dtype=np.float64)) * grid.spacing
     largest, least = math.fsum(epsilon * count for epsilon, count in groups), min(epsilon for epsilon, _ in groups)
     kept = nodes < largest - least * (1 + 1e-9)
@@ -167,8 +169,8 @@ def _refined(
     # 1 - delta increases with x.
     seam = int(np.searchsorted(values[3], SURE))
     start = float(nodes[max(seam - 1, 0)])
-    reach = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
-    finer, found = _nodes_below_end(groups, GroupGrid(spacing, (cells,), (cells,)), reach)
+    cells_from_end = math.ceil((epsilon * count - start) / spacing) if seam > 0 else cells * count
+    finer, found = _nodes_below_end(groups, GroupGrid(spacing, (cells,), (cells,)), cells_from_end)
     outside = nodes < finer[0] * (1 - 1e-9)
     return np.concatenate([nodes[outside], finer]), np.concatenate([values[:, outside], found], axis=1), spacing
 

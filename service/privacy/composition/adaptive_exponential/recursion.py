@@ -103,42 +103,42 @@ class Side:
         """Return the values without any step: delta = 0 from x = 0 on."""
         return NodeValues(np.zeros(1), np.ones(1))
 
-    def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...], reach: int) -> NodeValues:
+    def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...], cells_from_end: int) -> NodeValues:
         """Add a step of range eta = multiple * h to the values.
 
         `ranges` are the ranges of all steps including the new one, in multiples of h. The result covers nodes up to
-        `reach` cells from the largest loss, for which `before` needs the same reach.
+        `cells_from_end` cells from the largest loss, for which `before` needs as many.
         """
         end = before.last + multiple
-        first = max(end - reach, 0)
+        first = max(end - cells_from_end, 0)
         # The closed form holds from this node on.
         known = max(end - min(ranges), first)
         return _with_closed_form(self, _after_step(self, before, multiple, range(first, known)), end, ranges)
 
 
-def fixed_order(spacing: float, ranges: tuple[int, ...], reach: int | None = None) -> NodeValues:
+def fixed_order(spacing: float, ranges: tuple[int, ...], cells_from_end: int | None = None) -> NodeValues:
     """Compute lower bounds for steps of these ranges (multiples of the spacing, > 0), in this order.
 
-    The recursion goes back in time, from the last step. Small ranges first is the most revealing known order. `reach`
-    limits the cells from the largest loss; None means all cells.
+    The recursion goes back in time, from the last step. Small ranges first is the most revealing known order.
+    `cells_from_end` limits the cells from the largest loss; None means all cells.
     """
     side = Side(spacing, -1)
     values, taken = side.start(), tuple[int, ...]()
     for multiple in reversed(ranges):
         taken = (*taken, multiple)
-        values = side.step(values, multiple, taken, sum(ranges) if reach is None else reach)
+        values = side.step(values, multiple, taken, sum(ranges) if cells_from_end is None else cells_from_end)
     return values
 
 
-def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], reach: int | None = None) -> NodeValues:
+def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], cells_from_end: int | None = None) -> NodeValues:
     """Compute upper bounds for (range, count) pairs in any order, even an order chosen during the run.
 
-    There is a table for each combination of remaining steps of each kind. `reach` is that of `fixed_order`.
+    There is a table for each combination of remaining steps of each kind. `cells_from_end` is that of `fixed_order`.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}
     totals = [count for _, count in ranges]
-    wanted = sum(multiple * count for multiple, count in ranges) if reach is None else reach
+    wanted = sum(multiple * count for multiple, count in ranges) if cells_from_end is None else cells_from_end
     for state in np.ndindex(*(count + 1 for count in totals)):
         left = tuple(int(count) for count in state)
         if sum(left) == 0:

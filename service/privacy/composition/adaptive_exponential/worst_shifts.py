@@ -127,11 +127,11 @@ def _optimal_ranges(
     if not above:
         left, right = np.minimum(best[:-1], best[1:]) - 1, np.maximum(best[:-1], best[1:]) + 1
         return edges[np.maximum(left, 0)], edges[np.minimum(right, len(edges) - 1)], known[:, :-1].copy()
-    reach = _cell_bounds(heads, tails, table, shifts)
+    upper = _cell_bounds(heads, tails, table, shifts)
     nearer = np.expm1(-shifts.spacing * np.arange(ROWS, -1, -1)) / math.expm1(-shifts.spacing * ROWS)
     chord = known[:, :1] * nearer + known[:, -1:] * (1 - nearer)
     gap = (chord - known).max(axis=1) + MARGIN * np.abs(known).max(axis=1)
-    open_cells = (reach[:, :-1] > known[:, 0] - gap) | (reach[:, 1:] > known[:, -1] - gap)
+    open_cells = (upper[:, :-1] > known[:, 0] - gap) | (upper[:, 1:] > known[:, -1] - gap)
     first, last = open_cells.argmax(axis=0), len(edges) - 1 - np.flip(open_cells, axis=0).argmax(axis=0)
     return edges[first], edges[last], known[:, :-1].copy()
 

@@ -134,15 +134,15 @@ class EqualResponses(AbstractExactSum):
         inside = slice(first - table.first, last - table.first + 1)
         mass, beyond = table.log_mass[inside], table.beyond[inside]
         tails = mass + np.log1p(beyond)
-        place = np.searchsorted(-tails, -log_rate, side="right") - 1
-        place = np.clip(place, 0, last - first)
-        error = table.mass_error[inside][place] + SLACK * (1 + np.abs(log_rate))
-        share, past = np.exp(log_rate - mass[place]), beyond[place]
-        past_error = table.beyond_error[inside][place]
+        index = np.searchsorted(-tails, -log_rate, side="right") - 1
+        index = np.clip(index, 0, last - first)
+        error = table.mass_error[inside][index] + SLACK * (1 + np.abs(log_rate))
+        share, past = np.exp(log_rate - mass[index]), beyond[index]
+        past_error = table.beyond_error[inside][index]
         # Above K = N the only error is the rounding of a share that underflows. Elsewhere tails may underflow too.
-        tiny = np.where(first + place < self._steps, 1e-320, 4 * SMALLEST)
+        tiny = np.where(first + index < self._steps, 1e-320, 4 * SMALLEST)
         return _Segments(
-            (first + place).astype(np.int64),
+            (first + index).astype(np.int64),
             share * (1 - error) - past * (1 + past_error) - tiny,
             share * (1 + error) - past * (1 - past_error) + tiny,
         )
@@ -160,9 +160,9 @@ class EqualResponses(AbstractExactSum):
         """Return bounds of ln P(K = k)."""
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
-        for which, read, places in ((direct, law, k), (~direct, mirror, self._steps - k)):
+        for which, read, indices in ((direct, law, k), (~direct, mirror, self._steps - k)):
             if which.any():
-                rows = read.at(places[which])
+                rows = read.at(indices[which])
                 low[which], high[which] = rows.log_mass - rows.mass_error, rows.log_mass + rows.mass_error
         return LogBounds(low, high)
 
@@ -227,12 +227,12 @@ class EqualResponses(AbstractExactSum):
 
         Values of j that are close together share a sum.
         """
-        places, inverse = np.unique(j, return_inverse=True)
-        gained, error = np.empty(len(places)), np.empty(len(places))
-        apart = np.flatnonzero(np.diff(places) > 64 + 9 * self._laws[0].deviation) + 1
-        for group in np.split(np.arange(len(places)), apart):
-            first, last = int(places[group[0]]), int(places[group[-1]])
-            gained[group], error[group] = (row[places[group] - first] for row in self._gains(first, last))
+        indices, inverse = np.unique(j, return_inverse=True)
+        gained, error = np.empty(len(indices)), np.empty(len(indices))
+        apart = np.flatnonzero(np.diff(indices) > 64 + 9 * self._laws[0].deviation) + 1
+        for group in np.split(np.arange(len(indices)), apart):
+            first, last = int(indices[group[0]]), int(indices[group[-1]])
+            gained[group], error[group] = (row[indices[group] - first] for row in self._gains(first, last))
         inverse = inverse.reshape(-1)
         return gained[inverse], error[inverse]
 
@@ -306,15 +306,15 @@ class EqualResponses(AbstractExactSum):
         table = self._laws[1].table(first, last)
         inside = slice(first - table.first, last - table.first + 1)
         log_vertices = table.log_mass[inside] + log(gained)
-        place = int(np.clip(np.searchsorted(-log_vertices, -log_delta, side="left"), 0, last - first))
-        share, gain = math.exp(log_delta - float(table.log_mass[inside][place])), float(gained[place])
+        index = int(np.clip(np.searchsorted(-log_vertices, -log_delta, side="left"), 0, last - first))
+        share, gain = math.exp(log_delta - float(table.log_mass[inside][index])), float(gained[index])
         # Left of l_j, 1 - e^(e - l_j) is a quotient of sums.
-        tail = max(1 + float(table.beyond[inside][place]) - gain, 1.0)
+        tail = max(1 + float(table.beyond[inside][index]) - gain, 1.0)
         w = min(max((share - gain) / tail, 0.0), 1.0)
-        if place == 0 and w > -math.expm1(-2 * self._step) and first > self._steps // 2 + 1:
+        if index == 0 and w > -math.expm1(-2 * self._step) and first > self._steps // 2 + 1:
             return None
-        loss = float(self._loss(np.array([first + place]))[0])
-        relative = float(error[place] + table.mass_error[inside][place]) + SLACK * (2 + abs(log_delta))
+        loss = float(self._loss(np.array([first + index]))[0])
+        relative = float(error[index] + table.mass_error[inside][index]) + SLACK * (2 + abs(log_delta))
         root = max(loss + math.log1p(-w) if w < 1 else 0.0, loss - 2 * self._step)
         uncertainty = relative * (share + gain) / tail / max(1 - w, 1e-300) + 8 * UNIT_ROUNDOFF * (loss + root)
         return max(root, 0.0), uncertainty

@@ -105,18 +105,18 @@ class ComposedLaplace(AbstractExactSum):
             ]
         )
 
-    def _threshold(self, place: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
+    def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
         """Return the test at a threshold, or at its mirror image for rates above 1/2."""
-        mirror = place.mirrored(self._steps)
-        tails, mirrored = self._sums.tails(place), self._sums.tails(mirror)
-        power, error = (tails[1], mirrored[0]) if low else (mirrored[1], tails[0])
+        mirror = at.reflected(self._steps)
+        tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
+        power, error = (tails[1], reflected[0]) if low else (reflected[1], tails[0])
         rate = tails[0] if low else tails[1]
         rounding = _SLACK * (1 + np.abs(log_rate))
         excess_low, excess_high = np.expm1(rate.lower - log_rate), np.expm1(rate.upper - log_rate)
         if not low:
             excess_low, excess_high = -excess_high, -excess_low
         slack_low, slack_high = (rounding * (1 + np.abs(side)) for side in (excess_low, excess_high))
-        c = self._sums.threshold(place if low else mirror)
+        c = self._sums.threshold(at if low else mirror)
         return _Threshold(c, power, error, excess_low - slack_low, excess_high + slack_high)
 
     def _read(self, right: _Threshold, left: _Threshold, log_rate: FloatArray) -> FloatArray:
@@ -161,14 +161,14 @@ class ComposedLaplace(AbstractExactSum):
             ends = opened[cells] - log_target[inner], closed[cells + 1] - log_target[inner]
 
             def tail(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-                value, slope = self._sums.tail_and_slope(self._place(cells, share), hypothesis)
+                value, slope = self._sums.tail_and_slope(self._lattice_threshold(cells, share), hypothesis)
                 return value - log_target[inner], slope
 
             share[inner], slope[inner] = falling_roots(tail, *ends, self._sums.error)
         spread = self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
         return cell, share, np.where(jumps, 0.0, spread)
 
-    def _place(self, cell: IndexArray, share: FloatArray) -> LatticeThreshold:
+    def _lattice_threshold(self, cell: IndexArray, share: FloatArray) -> LatticeThreshold:
         return LatticeThreshold.of(cell, share, self._steps, closed=False)
 
     @override
@@ -185,7 +185,7 @@ class ComposedLaplace(AbstractExactSum):
     def _at(self, v: FloatArray) -> LatticeThreshold:
         """Return a threshold at v or slightly below v."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
-        return self._place(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
+        return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
     @override
     def _epsilon_of_less(self, delta: float) -> Enclosure:
@@ -196,8 +196,8 @@ class ComposedLaplace(AbstractExactSum):
         left, right = 0.0, most
         for margin in _MARGINS:
             step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
-            place = self._place(np.repeat(cell, 2), share + step)
-            read, c = self._sums.profile(place), self._sums.threshold(place)
+            at = self._lattice_threshold(np.repeat(cell, 2), share + step)
+            read, c = self._sums.profile(at), self._sums.threshold(at)
             c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
             if read.lower[0] >= log_delta + slack:
                 left = max(left, float(c[0]))
@@ -214,7 +214,7 @@ class ComposedLaplace(AbstractExactSum):
         ends = vertices[cell] - log_delta, vertices[cell + 1] - log_delta
 
         def profile(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-            value, slope = self._sums.profile_and_slope(self._place(cell, share))
+            value, slope = self._sums.profile_and_slope(self._lattice_threshold(cell, share))
             return value - log_delta, slope
 
         share, slope = falling_roots(profile, *ends, self._sums.error)

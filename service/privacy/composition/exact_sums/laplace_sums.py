@@ -63,7 +63,7 @@ class LatticeThreshold:
         share = np.where((cell < 0) | (cell >= steps), 0.0, share)
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
-    def mirrored(self, steps: int) -> LatticeThreshold:
+    def reflected(self, steps: int) -> LatticeThreshold:
         """Return N - v, exactly, with open and closed tails swapped."""
         inner = self.share > 0
         return LatticeThreshold(
@@ -180,72 +180,70 @@ class LaplaceSums:
         cells = np.arange(self.steps + 1)
         return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
 
-    def tails(self, place: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
+    def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v), under H0 and under H1."""
-        rest = self._rest(place)
-        shift = np.zeros_like(place.share)
-        growths = -self._centre(place), shift + 0.5 * self.steps * self.loss
+        rest = self._rest(at)
+        shift = np.zeros_like(at.share)
+        growths = -self._centre(at), shift + 0.5 * self.steps * self.loss
         first, second = (
-            self._ends(
-                self._tail(place, rest, which), shift, self._underflow(growths[which]), self._omitted(place, which)
-            )
+            self._ends(self._tail(at, rest, which), shift, self._underflow(growths[which]), self._omitted(at, which))
             for which in (0, 1)
         )
         return first, second
 
-    def tail_and_slope(self, place: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
+    def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln of a tail and of its derivative in v, for root finding."""
-        rest = self._rest(place)
-        tail = self._tail(place, rest, hypothesis)
+        rest = self._rest(at)
+        tail = self._tail(at, rest, hypothesis)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(place)) / tail
+            return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(at)) / tail
 
-    def _tail(self, place: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
+    def _tail(self, at: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
         """Return the scaled sum of e^{+-e (v - N/2)} dW."""
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
         if sign < 0:  # int_0^1 e^{-x t} B_r(t) dt is e^-x int_0^1 e^{x t} B_{n-r}(t) dt
             weights = np.exp(-self.loss * rest.width)[:, None] * weights[:, ::-1]
-        here = np.exp(sign * self._centre(place))
-        total = self._tails[hypothesis][place.cell + 1] + rest.width * here * (rest.part * weights).sum(axis=1)
-        return total + (place.share == 0) * self.points[place.cell] * here if place.closed else total
+        here = np.exp(sign * self._centre(at))
+        total = self._tails[hypothesis][at.cell + 1] + rest.width * here * (rest.part * weights).sum(axis=1)
+        return total + (at.share == 0) * self.points[at.cell] * here if at.closed else total
 
-    def profile(self, place: LatticeThreshold) -> LogBounds:
+    def profile(self, at: LatticeThreshold) -> LogBounds:
         """Return bounds of ln delta at the threshold e (2 v - N).
 
         delta is twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v.
         """
-        scaled, centre = self._profile(place)
+        scaled, centre = self._profile(at)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
-        return self._ends(scaled, centre + math.log(2), floor, self._omitted(place, 1))
+        return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
 
-    def profile_and_slope(self, place: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
+    def profile_and_slope(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln delta and of its derivative in v, for root finding."""
-        scaled, centre = self._profile(place)
-        tail = self._tail(place, self._rest(place), 0)
+        scaled, centre = self._profile(at)
+        tail = self._tail(at, self._rest(at), 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = -self.loss * np.exp(centre) * tail / scaled
             return self._log(scaled) + centre + math.log(2), slope
 
-    def _profile(self, place: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        rest = self._rest(place)
+    def _profile(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
+        rest = self._rest(at)
         x = self.loss * rest.width
-        cosh, sinh = (sums[place.cell + 1] for sums in self._hyperbolic_tails)
+        cosh, sinh = (sums[at.cell + 1] for sums in self._hyperbolic_tails)
         inside = rest.width * (rest.part * rest.sinh).sum(axis=1)
-        return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(place)
+        return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(at)
 
-    def _rest(self, place: LatticeThreshold) -> _Rest:
-        count_work(_A_RATIO * place.share.size * (self._uniforms + self._terms))
-        part = right_parts(self._pieces[place.cell], place.share)
-        width = 1 - place.share
+    def _rest(self, at: LatticeThreshold) -> _Rest:
+        count_work(_A_RATIO * at.share.size * (self._uniforms + self._terms))
+        part = right_parts(self._pieces[at.cell], at.share)
+        width = 1 - at.share
         return _Rest(part, width, *hyperbolic_moments(part.shape[1] - 1, self.loss * width, self._terms))
 
-    def _centre(self, place: LatticeThreshold) -> FloatArray:
-        return 0.5 * self.threshold(place)
+    def _centre(self, at: LatticeThreshold) -> FloatArray:
+        return 0.5 * self.threshold(at)
 
-    def threshold(self, place: LatticeThreshold) -> FloatArray:
+    def threshold(self, at: LatticeThreshold) -> FloatArray:
         """Return c = e (2 v - N) in nats, with a relative error of at most 4 u."""
-        return self.loss * ((2 * place.cell - self.steps) + 2 * place.share)
+        return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
         """Return a bound of the total of numbers below the smallest double, in a sum with weights of at most e^growth.
@@ -275,12 +273,12 @@ class LaplaceSums:
             log = np.log(mantissa) + (exponent - self._bits) * math.log(2) - 0.5 * self.steps * self.loss
         return np.asarray(log, dtype=np.float64)
 
-    def _omitted(self, place: LatticeThreshold, hypothesis: int) -> FloatArray:
+    def _omitted(self, at: LatticeThreshold, hypothesis: int) -> FloatArray:
         """Return ln of a bound of the contribution of splines of more uniforms to a tail."""
         if self._log_omitted == -math.inf:
-            return np.full(len(place.share), -np.inf)
+            return np.full(len(at.share), -np.inf)
         steps, own = self.steps, self.loss * (2 * hypothesis - 1)
-        v = place.cell + place.share
+        v = at.cell + at.share
         coin = np.log((v + 0.5) / (steps - v + 0.5))
         tilt = np.maximum(np.maximum(_TILTS * coin, own), -600.0)
         tilt = np.where(np.abs(tilt) < 1e-6, np.maximum(1e-6, own), tilt)
@@ -288,5 +286,5 @@ class LaplaceSums:
         log_total = steps * np.log(0.5 + 0.5 * np.exp(tilt) + 0.5 * self.loss * uniform)
         exponent = log_total - (tilt - own) * v - hypothesis * steps * self.loss
         # At N there is only a point.
-        exponent = np.where(place.cell == steps, -np.inf, exponent.min(axis=0))
+        exponent = np.where(at.cell == steps, -np.inf, exponent.min(axis=0))
         return exponent + self._log_omitted + 1e-9 * (1 + steps)

@@ -185,14 +185,14 @@ class SmoothedContour:
         cells = fast_length(2 * self._nodes + 2)
         h = self._period / cells
         start, end = (math.floor((end - self._center) / h) for end in (self._low, self._high))
-        places = np.arange(start - 3, end + 4)
+        cells_read = np.arange(start - 3, end + 4)
         profile, density = (
-            np.fft.irfft(np.conj(terms), cells)[places % cells] / h
+            np.fft.irfft(np.conj(terms), cells)[cells_read % cells] / h
             for terms in (weight * product / factor, weight * product)
         )
         error = weight * (error + 16 * UNIT_ROUNDOFF * (math.log2(cells) + 4) * np.abs(product))
         share, left = self._step / math.pi, math.exp(-0.5 * END**2) / math.pi
-        thresholds: FloatArray = self._center + places.astype(np.float64) * h
+        thresholds: FloatArray = self._center + cells_read.astype(np.float64) * h
         profile_error = share * float((error / np.abs(factor)).sum()) + 1.01 * left * tau / END**3
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 

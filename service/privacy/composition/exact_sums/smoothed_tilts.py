@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 
 GAP: Final = 2e-7
 """Approximate largest relative width of a result."""
-REACH: Final = 2.25
+HALF_WIDTH: Final = 2.25
 """Range of a contour on either side of the tilted mean, in standard deviations."""
 SPACING: Final = 1.5
 """Distance between the means of neighbouring contours, in standard deviations."""
@@ -61,7 +61,7 @@ class TiltedRun:
     @cached_property
     def _contour(self) -> SmoothedContour:
         farthest = max(abs(self.high - self.mean), abs(self.mean - self.low)) / self.deviation
-        tilt = self.r + min(farthest, REACH) / self.deviation
+        tilt = self.r + min(farthest, HALF_WIDTH) / self.deviation
         curvature = tilt * tilt - 0.25 if self.r > 0.5 else INNER_CURVATURE
         curvature += 4 / self.deviation**2
         return SmoothedContour(self._cumulants, self.r, math.sqrt(GAP / curvature), self.low, self.high)
@@ -124,8 +124,8 @@ class ResponseTilts:
             mean, deviation = self._cumulants.mean(0.5 + away), self._cumulants.deviation(0.5 + away)
             if mean - max(2 * FEW, POLE) * deviation <= lowest:
                 break
-        left = max((mean - lowest) / deviation, REACH)
-        return TiltedRun(self._cumulants, 0.5 + away, left, REACH)
+        left = max((mean - lowest) / deviation, HALF_WIDTH)
+        return TiltedRun(self._cumulants, 0.5 + away, left, HALF_WIDTH)
 
     def _inner(self) -> list[TiltedRun]:
         run = self._cumulants
@@ -138,16 +138,19 @@ class ResponseTilts:
         while half[-1] < end and len(half) < MOST_CONTOURS:
             half.append(min(self._next(half[-1]), end))
         tilts = [-r for r in half[:0:-1]] + half
-        reach = max((edge - run.mean(end)) / run.deviation(end), REACH)
-        return [TiltedRun(run, r, reach if r == -end else REACH, reach if r == end else REACH) for r in tilts]
+        half_width = max((edge - run.mean(end)) / run.deviation(end), HALF_WIDTH)
+        return [
+            TiltedRun(run, r, half_width if r == -end else HALF_WIDTH, half_width if r == end else HALF_WIDTH)
+            for r in tilts
+        ]
 
     def _next(self, r: float) -> float:
         """Return the next tilt to the right, whose contour adjoins the contour of r."""
         run = self._cumulants
         deviation = run.deviation(r)
-        high, step = run.mean(r) + REACH * deviation, SPACING / deviation
+        high, step = run.mean(r) + HALF_WIDTH * deviation, SPACING / deviation
         for _ in range(MOST_HALVINGS):
-            if run.mean(r + step) - REACH * run.deviation(r + step) <= high - 0.25 * deviation:
+            if run.mean(r + step) - HALF_WIDTH * run.deviation(r + step) <= high - 0.25 * deviation:
                 break
             step *= 0.5
         return r + step
@@ -159,7 +162,7 @@ class ResponseTilts:
         left = self._largest - self._cumulants.mean(r)
         if len(self.outer) >= MOST_CONTOURS or r * self._smallest > LARGEST_TILT or left < NEAR_THE_END * self._largest:
             return False
-        self.outer.append(TiltedRun(self._cumulants, r, REACH, REACH))
+        self.outer.append(TiltedRun(self._cumulants, r, HALF_WIDTH, HALF_WIDTH))
         return True
 
     def for_threshold(self, c: float) -> TiltedRun | None:

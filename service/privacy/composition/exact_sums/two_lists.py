@@ -135,9 +135,9 @@ class TwoLists:
         """
         found = np.empty((2, len(thresholds)))
         count_work(A_READING + A_TERM * len(thresholds) * len(self.first.loss))
-        for rows, places, _ in self._places(thresholds, "left" if closed else "right"):
+        for rows, indices, _ in self._positions(thresholds, "left" if closed else "right"):
             for hypothesis in (0, 1):
-                terms = self.second.tails[hypothesis][places] * self.first.masses[hypothesis]
+                terms = self.second.tails[hypothesis][indices] * self.first.masses[hypothesis]
                 with np.errstate(divide="ignore"):
                     found[hypothesis, rows] = np.log(terms.sum(axis=1)) + self.log_scale
         return found[0], found[1]
@@ -151,14 +151,14 @@ class TwoLists:
         count_work(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
         even, odd = self.second.hyperbolic
         losses = np.append(self.second.loss, np.inf)
-        for rows, places, rest in self._places(epsilon, "right"):
-            gap = 0.5 * np.where(places < len(losses) - 1, losses[places] - rest, 0.0)
-            terms = (np.cosh(gap) * odd[places] + np.sinh(gap) * even[places]) * self.first.weight
+        for rows, indices, rest in self._positions(epsilon, "right"):
+            gap = 0.5 * np.where(indices < len(losses) - 1, losses[indices] - rest, 0.0)
+            terms = (np.cosh(gap) * odd[indices] + np.sinh(gap) * even[indices]) * self.first.weight
             with np.errstate(divide="ignore"):
                 found[rows] = np.log(terms.sum(axis=1)) + 0.5 * epsilon[rows] + math.log(2) + self.log_scale
         return found
 
-    def _places(
+    def _positions(
         self, thresholds: FloatArray, side: Literal["left", "right"]
     ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
         """Yield, for groups of thresholds, the rows, the indices of the second list's losses, and its thresholds.

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.line import GroundTruthRun
+from service.privacy.composition.ground_truth.contour import GroundTruthRun
 from service.privacy.composition.ground_truth.search import FoundBalls, GroundTruthSearch
 from service.privacy.enclosure import DecimalEnclosure, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
@@ -107,7 +107,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
             return (0.0, most, -math.inf, math.log(most)), (rate, 1.0, math.log(rate), 0.0), (-math.inf, math.inf)
         found = self._search.point(Fraction(rate))
         # The dropped mass of H1 bounds the change of powers, but not the change of slopes.
-        slope = doubles(found.balls[1]) if self._run.dropped.is_zero() else (-math.inf, math.inf)
+        slope = doubles(found.balls[1]) if self._run.moved_mass.is_zero() else (-math.inf, math.inf)
         return _probability(found.balls[2], found.bits), _probability(found.balls[0], found.bits), slope
 
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:

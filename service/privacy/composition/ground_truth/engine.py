@@ -1,7 +1,7 @@
 """Engine `ground_truth`: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
 
 The engine also covers steps that are mixtures of shifted Gaussians. One step and Gaussian steps have closed forms
-(`sources.py`). Runs are evaluated by two contour integrals (`line.py`) with different tilts and different inner and
+(`sources.py`). Runs are evaluated by two contour integrals (`contour.py`) with different tilts and different inner and
 outer nodes. Their enclosures must meet and are intersected. All computations are ball arithmetic, in which truncation,
 aliasing, quadrature and rounding errors are radii. Parameters and arguments are exact fractions. The cost does not
 depend on the number of steps.
@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
+from service.privacy.composition.ground_truth.contour import GroundTruthRun
 from service.privacy.composition.ground_truth.curve import GroundTruthTradeOff
-from service.privacy.composition.ground_truth.line import GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
 from service.privacy.composition.ground_truth.search import GroundTruthSearch

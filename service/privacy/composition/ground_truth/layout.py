@@ -1,7 +1,7 @@
 """Layout of a contour in ball arithmetic: position, step and length, chosen in doubles.
 
 No proof uses these numbers. A poor choice only makes the radius of the result larger. All tilts in this module are
-those of the add direction; `BallLine` reflects them for remove.
+those of the add direction; `BallContour` reflects them for remove.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _HIGHEST = 1e140
 class PartPlan:
     """Nodes of one part: of the contour, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
 
-    line: ShiftedNodes
+    on_contour: ShiftedNodes
     aliases: tuple[ShiftedNodes, ...]
     majorants: tuple[tuple[float, ShiftedNodes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlan:
+class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
     The other fields are the data of its error bounds.
@@ -51,7 +51,7 @@ class LinePlan:
     parts: tuple[PartPlan, ...]
 
 
-class LineGuide:
+class ContourGuide:
     """Run in doubles: mixtures of shifted Gaussians, and Gaussian steps of total mu^2."""
 
     def __init__(self, parts: tuple[MixtureGuide, ...], gaussian_mu_squared: float) -> None:
@@ -111,11 +111,11 @@ class LineGuide:
         return math.sqrt(float(self.cumulants(np.array([tilt]))[1][0]))
 
     def _periods(
-        self, tilts: FloatArray, values: FloatArray, need: FloatArray, threshold: float, reach: float
+        self, tilts: FloatArray, values: FloatArray, need: FloatArray, threshold: float, half_width: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return the smallest periods T = 2 pi/h that bring the aliases on both sides below e^-need, for each tilt."""
         gap = self._tilts - tilts[:, None]
-        exponent = self._values - values[:, None] - gap * threshold + np.abs(gap) * reach + need[:, None]
+        exponent = self._values - values[:, None] - gap * threshold + np.abs(gap) * half_width + need[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             period = np.maximum(exponent, 0.0) / np.abs(gap)
         return (
@@ -143,14 +143,14 @@ class LineGuide:
             between=lambda low, high: math.sqrt(low * high),
         )[1]
 
-    def plan(self, tilt: float, threshold: float, reach: float, need: float, second: bool) -> LinePlan:
-        """Plan a contour for thresholds within `reach` of `threshold`.
+    def plan(self, tilt: float, threshold: float, half_width: float, need: float, second: bool) -> ContourPlan:
+        """Plan a contour for thresholds within `half_width` of `threshold`.
 
         Parameters
         ----------
         tilt : float
             Real part of the contour.
-        threshold, reach : float
+        threshold, half_width : float
             Middle and half-width of the range of thresholds, in nats.
         need : float
             Errors are e^-need times e^{K(tilt) - tilt threshold}.
@@ -164,7 +164,7 @@ class LineGuide:
         """
         need += _SLACK
         values, _ = self.cumulants(np.array([tilt]))
-        left, right = self._periods(np.array([tilt]), values, np.array([need]), threshold, reach)
+        left, right = self._periods(np.array([tilt]), values, np.array([need]), threshold, half_width)
         height = self._height(tilt, need)
         step = 2 * math.pi / (max(float(left[0]), float(right[0])) * 1.02)
         if not (math.isfinite(height) and step > 0 and height / step < LARGEST_PRODUCTS):
@@ -190,7 +190,7 @@ class LineGuide:
             )
             for part, (nodes, _) in zip(self.parts, lines, strict=True)
         )
-        return LinePlan(tilt, step, length, bits, aliases, heights, parts)
+        return ContourPlan(tilt, step, length, bits, aliases, heights, parts)
 
     def _block_heights(self, tilt: float, first: float, need: float) -> tuple[float, ...]:
         heights = [first]
@@ -208,7 +208,7 @@ class LineGuide:
         exponent = self._values - value - gap * threshold - np.abs(gap) * period
         chosen: list[float] = []
         for side in (gap < 0, gap > 0):
-            places = np.flatnonzero(side)
-            best = int(exponent[places].argmin())
-            chosen += [float(self._tilts[i]) for i in places[max(best - 2, 0) : best + 3 : 2]]
+            indices = np.flatnonzero(side)
+            best = int(exponent[indices].argmin())
+            chosen += [float(self._tilts[i]) for i in indices[max(best - 2, 0) : best + 3 : 2]]
         return tuple(chosen)

@@ -175,8 +175,8 @@ class MixtureBalls:
             at_a, at_b = self._log_ratio(side * a), self._log_ratio(side * b)
             steep = (at_b - at_a) / (b - a) if coefficient >= 0 else side * self._mean(side * a)
             value, slope = value + coefficient * at_a, slope + coefficient * steep
-            for place, found in ((middle, self._log_ratio(side * middle)), (b, at_b)):
-                over += abs(coefficient * (at_a + steep * (place - a) - found)).mid()
+            for point, found in ((middle, self._log_ratio(side * middle)), (b, at_b)):
+                over += abs(coefficient * (at_a + steep * (point - a) - found)).mid()
         return value, slope, over
 
     def log_integral_constant(self, s: float, moment: arb) -> arb:

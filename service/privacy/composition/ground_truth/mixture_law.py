@@ -57,7 +57,7 @@ class ExactMixture(ExactShifts):
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property
-    def dropped(self) -> arb:
+    def moved_mass(self) -> arb:
         """Bound of the mass of the omitted shifts.
 
         Beyond the last and before the first kept shift, weights fall faster than geometrically. Conditioning a law on

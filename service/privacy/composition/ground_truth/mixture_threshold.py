@@ -7,7 +7,7 @@ from typing import Final, final
 
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.line import Threshold
+from service.privacy.composition.ground_truth.contour import Threshold
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.numerics.roots import bisected
 
@@ -28,7 +28,12 @@ class MixtureThresholds:
     """
 
     def __init__(self, mixture: ExactMixture, reflected: bool, bits: int) -> None:
-        self._mirrored, self._reflected, self.bits, self._dropped = mixture.mirrored, reflected, bits, mixture.dropped
+        self._mirrored, self._reflected, self.bits, self._dropped = (
+            mixture.mirrored,
+            reflected,
+            bits,
+            mixture.moved_mass,
+        )
         self._silent = not mixture.mirrored and mixture.shifts[0] == 0
         with ctx.workprec(bits):
             present = list(zip(mixture.weights(), mixture.distances(), strict=True))
@@ -50,7 +55,7 @@ class MixtureThresholds:
                     surely = arb(0) if self._reflected else arb(1)
                     return Threshold(surely, surely, 1 - surely, arb(0))
                 goal = above.log()
-            y = self._place(goal)
+            y = self._root(goal)
             null = [_tail(self._absent, y, side) for side in (1, -1)]
             mixed = [_tail(self._present, y, side) for side in (1, -1)]
             if self._silent:
@@ -80,7 +85,7 @@ class MixtureThresholds:
         total = sum((share for share, _ in shares), arb(0))
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
-    def _place(self, goal: arb) -> arb:
+    def _root(self, goal: arb) -> arb:
         """Return the y at which the function reaches the goal, proved from both sides; NaN if no y is found."""
         if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
@@ -96,10 +101,10 @@ class MixtureThresholds:
             if abs(step) <= (abs(y) + 1) * arb(2) ** (-self.bits // 2):
                 break
         value, slope = self._rising(y)
-        reach = ((abs(value - goal).upper() / slope).mid() + (abs(y) + 1) * arb(2) ** (4 - self.bits)).mid()
+        margin = ((abs(value - goal).upper() / slope).mid() + (abs(y) + 1) * arb(2) ** (4 - self.bits)).mid()
         for _ in range(WIDENINGS):
-            reach *= 4
-            left, right = (y - reach).mid(), (y + reach).mid()
+            margin *= 4
+            left, right = (y - margin).mid(), (y + margin).mid()
             if self._rising(left)[0] <= goal and self._rising(right)[0] >= goal:
                 return left.union(right)
         return arb.nan()

@@ -26,7 +26,7 @@ from service.privacy.numerics.balls import ball, within
 class MixtureMoments(MixtureBalls):
     """Moments of a mixture step at the precision in force."""
 
-    def line(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
+    def on_contour(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
         """Return M(s + i k step) for k = 0, ..., length - 1."""
         weights: list[acb] = []
         turns: list[acb] = []

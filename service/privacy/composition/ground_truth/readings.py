@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.line import Threshold
+from service.privacy.composition.ground_truth.contour import Threshold
 from service.privacy.composition.ground_truth.sources import ThresholdSource
 from service.privacy.numerics.balls import ball
 

@@ -10,8 +10,8 @@ from typing import Protocol, final
 
 from flint import arb, ctx
 
-from service.privacy.composition.ground_truth.layout import LineGuide
-from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun, Threshold
+from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun, Threshold
+from service.privacy.composition.ground_truth.layout import ContourGuide
 from service.privacy.composition.ground_truth.mixture_threshold import normal_tail
 from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.numerics.balls import ball
@@ -93,7 +93,7 @@ class ClosedSources:
 class LineSources:
     """Two contours with different tilts and inner nodes, planned for a range of thresholds and cached."""
 
-    def __init__(self, run: GroundTruthRun, guide: LineGuide, *, reflected: bool) -> None:
+    def __init__(self, run: GroundTruthRun, guide: ContourGuide, *, reflected: bool) -> None:
         self._run, self._guide, self._reflected = run, guide, reflected
         self._kept: dict[tuple[int, int, int], tuple[ThresholdSource, ...]] = {}
 
@@ -105,7 +105,7 @@ class LineSources:
         if found is None:
             if len(self._kept) >= _LARGEST_LINES:
                 self._kept.pop(next(iter(self._kept)))
-            found = self._lines(key[0] * spacing, 0.51 * spacing, 4.0 * key[1], float(key[2]))
+            found = self._contours(key[0] * spacing, 0.51 * spacing, 4.0 * key[1], float(key[2]))
             self._kept[key] = found
         return found
 
@@ -115,7 +115,7 @@ class LineSources:
         log_tail = math.log(false_positive_rate) if upper else math.log1p(-false_positive_rate)
         return self._guide.chernoff_threshold(log_tail, upper=upper, reflected=self._reflected)
 
-    def _lines(self, center: float, reach: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
+    def _contours(self, center: float, half_width: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         guide = self._guide
         # e^{scale + K(s) - s c} is the size of the integral of P1(S > c) on a contour; s, c in the add direction.
         c, scale = (-center, 0.0) if self._reflected else (center, center)
@@ -125,7 +125,7 @@ class LineSources:
         if not deviation > 0:
             raise out_of_reach("the variance of its loss is too small or too large.")
         plans = [
-            guide.plan(s, c, reach, max(base + guide.excess(s, c), nats), second=second)
+            guide.plan(s, c, half_width, max(base + guide.excess(s, c), nats), second=second)
             for s, second in ((tilt, False), (tilt + 0.37 / deviation, True))
         ]
-        return tuple(BallLine(self._run, plan, reflected=self._reflected) for plan in plans)
+        return tuple(BallContour(self._run, plan, reflected=self._reflected) for plan in plans)

@@ -79,12 +79,12 @@ class DirectionContours:
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
-        """Return whether one rare jump determines a tiny delta(epsilon)."""
+        """Return whether delta(epsilon) is tiny and may be divided by the number of jumps."""
         step, deformed = self.jumping_step, self.deformed
         return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
 
     def far_profile(self, epsilon: float) -> tuple[float, float] | None:
-        """Return bounds of ln delta where one rare jump determines a tiny delta, else None."""
+        """Return bounds of ln delta where `is_far`, else None."""
         if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
             return None
         return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
@@ -118,14 +118,14 @@ class DirectionContours:
         For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e),
         with e infinite for Gaussian noise, unless the run has a Gaussian step without sampling.
         """
-        low, high = self.run.reach
-        return around(-low, self.run.reach_error) if self.reflected else around(high)
+        low, high = self.run.loss_range
+        return around(-low, self.run.least_loss_error) if self.reflected else around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """Negative of the largest log-likelihood ratio of the other direction."""
-        low, high = self.run.reach
-        return around(-high) if self.reflected else around(low, self.run.reach_error)
+        low, high = self.run.loss_range
+        return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 
     def neighbours_may_help(self, tilt: Tilt) -> bool:
         """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""

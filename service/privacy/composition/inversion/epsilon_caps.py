@@ -10,11 +10,13 @@ from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.numerics.arrays import FloatArray
 
 _CAP_TILTS = np.geomspace(1.0, 12.0, 8)
-"""Distances of tilts from 1, in approximate inverse deviations of the loss, of a first bound of epsilon."""
-_CAP_JUMPS = np.geomspace(0.25, 16.0, 6)
+"""Distances of tilts from 1, in inverse deviations of the loss, that bound epsilon where a normal core dominates."""
+_CAP_TILTS_OF_JUMPS = np.geomspace(0.25, 16.0, 6)
+"""Distances of tilts from 1, in inverse nats, that bound epsilon where few jumps of about a nat dominate the loss."""
 _CAP_SLACK = 1e-11
-"""Relative slack of that bound, far above its rounding and far below its looseness."""
+"""Relative slack of these bounds, far above their rounding and far below their looseness."""
 _SMALLEST_DEVIATION = 1e-12
+"""Deviation (nats) of the loss below which the tilts no longer grow, so that they stay in the range of doubles."""
 
 
 @np.errstate(all="ignore")
@@ -25,8 +27,7 @@ def epsilon_cap(contours: DirectionContours, delta: float) -> float:
     transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
     if transform is None:
         return most
-    # Tilts in units of the core, and in nats where few jumps dominate.
-    s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_JUMPS])
+    s = 1 + np.concatenate([_CAP_TILTS / max(contours.run.deviation, _SMALLEST_DEVIATION), _CAP_TILTS_OF_JUMPS])
     cumulants = transform.cumulants(s)
     truncated = np.array([transform.log_truncated_mass[1]])
     caps = chernoff_caps(s[:, None], cumulants.value[:, None], cumulants.error[:, None], truncated, delta)
@@ -53,9 +54,9 @@ def chernoff_caps(
     (`fallback.py`).
     """
     left = delta * (1 - _CAP_SLACK) - np.exp(log_truncated_mass)
-    parts = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
+    terms = np.stack([value, error, -np.log(tilts), (tilts - 1) * np.log1p(-1 / tilts)])
     log_left = np.log(np.where(left > 0, left, 1.0))
-    found = (parts.sum(axis=0) - log_left + _CAP_SLACK * np.abs(parts).sum(axis=0)) / (tilts - 1)
+    found = (terms.sum(axis=0) - log_left + _CAP_SLACK * np.abs(terms).sum(axis=0)) / (tilts - 1)
     least = np.where(np.isnan(found), np.inf, found).min(axis=0)
     caps = np.maximum(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
     return np.where(left > 0, caps, np.inf)
@@ -80,7 +81,7 @@ def chernoff_missed(
     The test S > c of the rate alpha has the type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}. As the power is at
     most 1, e^c <= 1/alpha. The truncated mass of H1 is added.
     """
-    parts = np.stack([value, error, (tilts - 1) * np.log(alpha)])
-    found = parts.sum(axis=0) + _CAP_SLACK * np.abs(parts).sum(axis=0)
+    terms = np.stack([value, error, (tilts - 1) * np.log(alpha)])
+    found = terms.sum(axis=0) + _CAP_SLACK * np.abs(terms).sum(axis=0)
     least = np.where(np.isnan(found), np.inf, found).min(axis=0)
     return np.minimum(np.exp(least) + np.exp(log_truncated_mass), 1.0) * (1 + _CAP_SLACK)

@@ -22,7 +22,7 @@ from scipy.special import erfc, ndtri
 
 from service.privacy.composition.inversion.engine import ContourTradeOff
 from service.privacy.composition.inversion.many_contours import Task, UnitAtLevel
-from service.privacy.composition.inversion.many_tilts import Steps, Table
+from service.privacy.composition.inversion.many_tilts import CumulantTable, Units
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.summands.abstract import Summand
 from service.privacy.enclosure import Enclosure
@@ -112,21 +112,21 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
     for index, task in enumerate(tasks):
         by_direction.setdefault((id(task.run), task.wanted.reflected), []).append(index)
     by_kind: dict[tuple[Any, ...], dict[UnitAtLevel, list[list[Task]]]] = {}
-    for places in by_direction.values():
-        first, level = tasks[places[0]], int(levels[places].max())
+    for indices in by_direction.values():
+        first, level = tasks[indices[0]], int(levels[indices].max())
         by_unit = by_kind.setdefault((first.unit[0].batch, len(first.unit)), {})
-        by_unit.setdefault((first.unit, level, first.is_rare), []).append([tasks[place] for place in places])
+        by_unit.setdefault((first.unit, level, first.is_rare), []).append([tasks[index] for index in indices])
     for by_unit in by_kind.values():
         _read_units(by_unit, width)
 
 
 def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> None:
     """Evaluate tasks of runs of one law with an equal number of kinds of steps."""
-    steps, runs = Steps.of(by_unit), list(by_unit.values())
-    for block in steps.blocks():
+    units, runs = Units.of(by_unit), list(by_unit.values())
+    for block in units.blocks():
         indices: list[int] = block.tolist()
-        listed = [(part, each) for part, index in enumerate(indices) for each in runs[index]]
-        for batch in Table(steps, block).batches(listed):
+        listed = [(unit, each) for unit, index in enumerate(indices) for each in runs[index]]
+        for batch in CumulantTable(units, block).batches(listed):
             if is_late(_SHARE):
                 raise DeadlinePassed
             try:
@@ -149,19 +149,21 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
     digits = np.array(TRUNCATION_DIGITS)[:, None]
     enough = digits >= 12 - np.log10(np.maximum(value, 1e-300))
     enough[-1] = True
-    light = _ends_are_light(tasks, 0.5 + np.ceil(score) / deviation)
+    light = _last_nodes_are_negligible(tasks, 0.5 + np.ceil(score) / deviation)
     both, shallow = enough & light, enough.argmax(axis=0)
     return shallow, np.asarray(np.where(both.any(axis=0), both.argmax(axis=0), shallow), dtype=np.intp)
 
 
-def _ends_are_light(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
+def _last_nodes_are_negligible(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
     """Return whether the last nodes of each level are negligible at the tilts, shape (levels, tasks)."""
     digits = np.array(TRUNCATION_DIGITS)
     light = np.ones((len(digits), len(tasks)), dtype=bool)
     by_law: dict[type[Summand], list[int]] = {}
-    for place, task in enumerate(tasks):
+    for index, task in enumerate(tasks):
         if not task.is_rare:  # tilts of rare runs are near the core at every level
-            by_law.setdefault(type(task.unit[0]), []).append(place)
-    for law, places in by_law.items():
-        light[:, places] = law.ends_are_light([tasks[place].run.summands for place in places], digits, theta[places])
+            by_law.setdefault(type(task.unit[0]), []).append(index)
+    for law, indices in by_law.items():
+        light[:, indices] = law.last_nodes_are_negligible(
+            [tasks[index].run.summands for index in indices], digits, theta[indices]
+        )
     return light

@@ -95,7 +95,7 @@ class PlannedContour(NamedTuple):
 
     tasks: list[Task]
     row: int
-    part: int
+    unit: int
     number: float
     theta: float
     center: float
@@ -114,14 +114,14 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
     `rates` are the sampling rates of the steps, which steer.
     """
     groups: list[list[PlannedContour]] = []
-    for contour in sorted(contours, key=lambda contour: (contour.part, contour.row, contour.number)):
+    for contour in sorted(contours, key=lambda contour: (contour.unit, contour.row, contour.number)):
         first = groups[-1][0] if groups else contour
         alike = contour.number <= _ALIKE * first.number
-        if groups and alike and (contour.part, contour.row) == (first.part, first.row):
+        if groups and alike and (contour.unit, contour.row) == (first.unit, first.row):
             groups[-1].append(contour)
         else:
             groups.append([contour])
-    groups.sort(key=lambda group: group[0].number * rates[group[0].part])
+    groups.sort(key=lambda group: group[0].number * rates[group[0].unit])
     chosen, count = list[list[PlannedContour]](), 0
     for group in groups:
         for start in range(0, len(group), CONTOURS_TOGETHER):
@@ -139,20 +139,20 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 class ContourBatch:
     """Contours that are evaluated together, all on one side of the poles and with tasks of the same kinds."""
 
-    def __init__(self, parts: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
+    def __init__(self, law: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
         """Store `groups`: contours of one unit of steps at one tilt, by increasing numbers of steps."""
-        self._parts, self._groups, self._reflected = parts, groups, reflected
+        self._law, self._groups, self._reflected = law, groups, reflected
 
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks, and keep the numbers that are narrow enough. Raise NumericalFailure if a proof fails."""
         planned = [each for group in self._groups for each in group]
-        part, count, theta, center, deviation, half_width = (
+        unit, count, theta, center, deviation, half_width = (
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
         )
         groups = Groups.of([len(group) for group in self._groups])
-        runs = TransformsOfManyRuns(self._parts, part, count, theta, groups, reflected=self._reflected)
+        runs = TransformsOfManyRuns(self._law, unit, count, theta, groups, reflected=self._reflected)
         # A layout for a narrower loss serves too, so that the contours of a group share one layout.
-        contour = StraightContour(runs, center, deviation[groups.first][groups.place], half_width)
+        contour = StraightContour(runs, center, deviation[groups.first][groups.of_contour], half_width)
         sorted_tasks = [sorted(each.tasks, key=lambda task: task.wanted.quantity) for each in planned]
         for tasks in zip(*sorted_tasks, strict=True):
             self._evaluate(contour, tasks, width)
@@ -192,7 +192,7 @@ class Groups(NamedTuple):
 
     first: IndexArray
     last: IndexArray
-    place: IndexArray
+    of_contour: IndexArray
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
@@ -213,8 +213,8 @@ class TransformsOfManyRuns:
 
     def __init__(
         self,
-        parts: NormalTrapezoid,
-        part: IndexArray,
+        law: NormalTrapezoid,
+        unit: IndexArray,
         count: FloatArray,
         theta: FloatArray,
         groups: Groups,
@@ -223,17 +223,17 @@ class TransformsOfManyRuns:
     ) -> None:
         """Lay out the contours; all arrays have the shape (R,).
 
-        `part` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
+        `unit` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
         """
         self._groups, self._reflected = groups, reflected
         self.theta = with_exact_complement(theta) if reflected else theta
-        self._count, self._share = count, count / count[groups.last][groups.place]
-        self._parts = parts.of(part[groups.first], count[groups.last])
+        self._count, self._share = count, count / count[groups.last][groups.of_contour]
+        self._law = law.of(unit[groups.first], count[groups.last])
         own = self.theta[groups.first]
-        self._contour = separate_on_contour(self._parts, 1 - own if reflected else own)
+        self._contour = separate_on_contour(self._law, 1 - own if reflected else own)
         self.gaussian_mu_squared = np.zeros_like(theta)
-        rare = self._parts.over_run(self._parts.rate) < FEW_SAMPLED
-        self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.place]
+        rare = self._law.over_run(self._law.rate) < FEW_SAMPLED
+        self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.of_contour]
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
@@ -245,14 +245,14 @@ class TransformsOfManyRuns:
     @property
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """ln of the truncated mass of H0 and of H1."""
-        counts, place = np.log(self._count), self._groups.place
-        null, alternative = (counts + each[place] for each in self._parts.log_truncated_once)
+        counts, of_contour = np.log(self._count), self._groups.of_contour
+        null, alternative = (counts + each[of_contour] for each in self._law.log_truncated_once)
         return (alternative, null) if self._reflected else (null, alternative)
 
     @property
     def log_variation(self) -> FloatArray:
         """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
-        return self._parts.least_of_run(self._contour.log_variations())[self._groups.place]
+        return self._law.least_of_run(self._contour.log_variations())[self._groups.of_contour]
 
     @property
     def most_nodes(self) -> FloatArray:
@@ -269,7 +269,7 @@ class TransformsOfManyRuns:
 
     def longest(self, periods: FloatArray) -> FloatArray:
         """Return the period that serves all contours of a group."""
-        return np.maximum.reduceat(periods, self._groups.first)[self._groups.place]
+        return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
 
     def atomic_mass(self, _: FloatArray) -> float:
         """Return 0, because sampled Gaussian steps have no atoms."""
@@ -278,7 +278,7 @@ class TransformsOfManyRuns:
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """Return K plus a bound of its error."""
         own = tilts[:, self._groups.first]
-        cumulants = self._parts.cumulants(1 - own if self._reflected else own)
+        cumulants = self._law.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
         error = error + 4 * UNIT_ROUNDOFF * np.abs(value)
         return np.where(np.isfinite(error), value + error, np.inf)
@@ -288,9 +288,9 @@ class TransformsOfManyRuns:
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
         found = self._contour.values(step[first, None], int(counts.max()), last)
-        share, place = self._share[:, None], self._groups.place
-        difference = found.difference[place] * share
-        error = found.error[place] * (share * (1 + 4 * UNIT_ROUNDOFF)) + 8 * UNIT_ROUNDOFF * np.abs(difference)
+        share, of_contour = self._share[:, None], self._groups.of_contour
+        difference = found.difference[of_contour] * share
+        error = found.error[of_contour] * (share * (1 + 4 * UNIT_ROUNDOFF)) + 8 * UNIT_ROUNDOFF * np.abs(difference)
         return ValuesOnContour(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -298,13 +298,13 @@ class TransformsOfManyRuns:
 
         Every further step only lowers them.
         """
-        first, place = self._groups.first, self._groups.place
+        first, of_contour = self._groups.first, self._groups.of_contour
         whole, single = self._contour.log_majorants(heights[:, first])
-        return (whole * self._share[first])[:, place], single[:, place]
+        return (whole * self._share[first])[:, of_contour], single[:, of_contour]
 
     def _shared(self, values: FloatArray) -> FloatArray:
         """Return values proportional to the number of steps, for every contour.
 
         `values` are those of the largest number of steps of each group.
         """
-        return values[..., self._groups.place] * self._share
+        return values[..., self._groups.of_contour] * self._share

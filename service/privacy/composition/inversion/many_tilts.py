@@ -82,7 +82,7 @@ _LEAST_RIGHT = -2.0
 
 @final
 @dataclass(frozen=True)
-class Steps:
+class Units:
     """Different units of steps of one law; arrays (P,).
 
     Attributes
@@ -102,28 +102,28 @@ class Steps:
     least: FloatArray
 
     @staticmethod
-    def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Steps:
+    def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Units:
         """Return the steps of the tasks of each unit at the index of its truncation level."""
         units = tuple(unit for unit, _, _ in runs)
         squares = [sum(step.count * min(step.spread, 1.0) ** 2 for step in unit) for unit in units]
         counts = [[float(tasks[0].times) for tasks in listed] for listed in runs.values()]
         most, least = (np.array([end(each) for each in counts]) for end in (max, min))
         digits = np.array([TRUNCATION_DIGITS[level] for _, level, _ in runs])
-        return Steps(units, np.sqrt(squares), digits, most, least)
+        return Units(units, np.sqrt(squares), digits, most, least)
 
-    def parts(self, places: IndexArray) -> NormalTrapezoid:
+    def law(self, indices: IndexArray) -> NormalTrapezoid:
         """Return the transforms of some units, with the largest number of steps of each.
 
         Nodes that serve the largest number of steps also serve fewer steps.
         """
-        chosen: list[int] = places.tolist()
-        steps = tuple(step for place in chosen for step in self.units[place])
+        chosen: list[int] = indices.tolist()
+        steps = tuple(step for index in chosen for step in self.units[index])
         deviation = np.sqrt(self.least) * self.spread
-        return separately_truncated(steps, deviation[places], self.digits[places], self.most[places])
+        return separately_truncated(steps, deviation[indices], self.digits[indices], self.most[indices])
 
     def blocks(self) -> Iterator[IndexArray]:
         """Yield indices of steps in blocks whose grids have similar lengths."""
-        nodes: IndexArray = self.parts(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
+        nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
         start = 0
@@ -135,26 +135,26 @@ class Steps:
 
 
 @final
-class Table:
+class CumulantTable:
     """Cumulants of single steps at some tilts s around 1/2, arrays (S, P).
 
-    `law` has the nodes of the table, and `parts` has the nodes of contours.
+    `real_law` has the nodes of the table, and `contour_law` has the nodes of contours.
     """
 
-    def __init__(self, steps: Steps, places: IndexArray) -> None:
-        self.parts = steps.parts(places)
-        self.law = self.parts.real
-        most, least = steps.most[places], steps.least[places]
-        middle = self.law.cumulants(np.full((1, len(places)), 0.5))
+    def __init__(self, units: Units, indices: IndexArray) -> None:
+        self.contour_law = units.law(indices)
+        self.real_law = self.contour_law.real
+        most, least = units.most[indices], units.least[indices]
+        middle = self.real_law.cumulants(np.full((1, len(indices)), 0.5))
         self.core = np.sqrt(middle.second[0] / most)
         near: FloatArray = _NEAREST_TILT / (self.core * np.sqrt(most))
-        rare = self.law.over_run(self.law.rate) < FEW_SAMPLED
+        rare = self.real_law.over_run(self.real_law.rate) < FEW_SAMPLED
         near = np.where(rare, np.minimum(near, _FIRST_OF_RARE), near)
         far = 0.5 + _FARTHEST_TILT / (self.core * np.sqrt(least))
         side = math.ceil(float((np.log(far / near) / np.log(np.where(rare, _RATIO_OF_RARE, _RATIO))).max())) + 1
         offsets = near * (far / near) ** (np.arange(side) / (side - 1))[:, None]
         self.tilts = np.concatenate([0.5 - offsets[::-1], 0.5 + offsets])
-        found = self.law.cumulants(self.tilts)
+        found = self.real_law.cumulants(self.tilts)
         usable = (
             (found.discretisation < LARGEST_DISCRETISATION)
             & (found.second > 0)
@@ -172,21 +172,21 @@ class Table:
         `runs` has the index of each run's step, and the tasks of the run, all in one direction.
         """
         for reflected in (False, True):
-            chosen = [(part, tasks) for part, tasks in runs if tasks[0].wanted.reflected is reflected]
+            chosen = [(unit, tasks) for unit, tasks in runs if tasks[0].wanted.reflected is reflected]
             if chosen:
                 yield from _Runs(self, chosen, reflected).batches()
-        self._keep_caps([(part, task) for part, tasks in runs for task in tasks if task.is_first])
+        self._keep_caps([(unit, task) for unit, tasks in runs for task in tasks if task.is_first])
 
     def _keep_caps(self, chosen: Sequence[tuple[int, Task]]) -> None:
         """Keep upper bounds of epsilon of the remove direction, beside epsilon of the add direction."""
         if not chosen:
             return
-        part, count = np.array([part for part, _ in chosen]), np.array([float(task.times) for _, task in chosen])
+        unit, count = np.array([unit for unit, _ in chosen]), np.array([float(task.times) for _, task in chosen])
         delta = np.array([task.wanted.at for _, task in chosen])
         # The tilt s > 1 of remove is the tilt 1 - s < 0 of add, and the mass of H0 of add is that of H1 of remove.
-        tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, part]
-        truncated = np.log(count) + self.law.log_truncated_once[0][part]
-        caps = chernoff_caps(tilts, count * self.value[:, part], count * self.error[:, part], truncated, delta)
+        tilts = np.where(self.tilts < -1e-9, 1 - self.tilts, np.nan)[:, unit]
+        truncated = np.log(count) + self.real_law.log_truncated_once[0][unit]
+        caps = chernoff_caps(tilts, count * self.value[:, unit], count * self.error[:, unit], truncated, delta)
         for (_, task), cap in zip(chosen, caps.tolist(), strict=True):
             known = Known(True, "epsilon_cap", task.wanted.at)
             task.known[known] = Enclosure(0.0, cap, Evidence.CERTIFIED)
@@ -196,20 +196,20 @@ class Table:
 class _Runs:
     """Runs in one direction with their tasks and their columns of the table, arrays (S, R) by increasing theta."""
 
-    def __init__(self, table: Table, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
-        self._parts, self._reflected = table.parts, reflected
+    def __init__(self, table: CumulantTable, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
+        self._law, self._reflected = table.contour_law, reflected
         self._tasks = [tasks for _, tasks in runs]
-        self._part = np.array([part for part, _ in runs])
+        self._unit = np.array([unit for unit, _ in runs])
         self._count = np.array([float(tasks[0].times) for tasks in self._tasks])
-        rising = slice(None, None, -1 if reflected else 1), self._part
+        rising = slice(None, None, -1 if reflected else 1), self._unit
         theta, first, self._usable = table.tilts[rising], table.first[rising], table.usable[rising]
         self._theta, first = (1 - theta, -first) if reflected else (theta, first)
         self._value, self._threshold = self._count * table.value[rising], self._count * first
         self._deviation = np.sqrt(self._count * table.second[rising])
-        self._core = table.core[self._part] * np.sqrt(self._count)
+        self._core = table.core[self._unit] * np.sqrt(self._count)
         self._error = self._count * table.error[rising]
-        null, alternative = table.law.log_truncated_once
-        self._log_truncated_mass = np.log(self._count) + (null if reflected else alternative)[self._part]
+        null, alternative = table.real_law.log_truncated_once
+        self._log_truncated_mass = np.log(self._count) + (null if reflected else alternative)[self._unit]
 
     def batches(self) -> Iterator[ContourBatch]:
         """Yield the contours, with those on one side of the poles and equal kinds of tasks in one batch."""
@@ -221,8 +221,8 @@ class _Runs:
             kinds = tuple(sorted(task.wanted.quantity for task in contour.tasks))
             alike.setdefault((contour.region, kinds), []).append(contour)
         for contours in alike.values():
-            for groups in grouped(contours, self._parts.over_run(self._parts.rate)):
-                yield ContourBatch(self._parts, groups, reflected=self._reflected)
+            for groups in grouped(contours, self._law.over_run(self._law.rate)):
+                yield ContourBatch(self._law, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
         """Keep powers that are nearly 1, because a truncated law has no digits of their type II errors."""
@@ -246,21 +246,21 @@ class _Runs:
         np.maximum.at(high, owner, guesses)
         together = (high - low <= _NEAR * self._core)[owner]
         groups: dict[tuple[int, int], list[int]] = {}
-        for place, (run, shared) in enumerate(zip(owner.tolist(), together.tolist(), strict=True)):
-            groups.setdefault((run, -1 if shared else place), []).append(place)
+        for index, (run, shared) in enumerate(zip(owner.tolist(), together.tolist(), strict=True)):
+            groups.setdefault((run, -1 if shared else index), []).append(index)
         run = np.array([key[0] for key in groups])
-        least = np.array([guesses[places].min() for places in groups.values()])
-        most = np.array([guesses[places].max() for places in groups.values()])
-        right = np.array([any(_is_far(asked[place]) for place in places) for places in groups.values()])
+        least = np.array([guesses[indices].min() for indices in groups.values()])
+        most = np.array([guesses[indices].max() for indices in groups.values()])
+        right = np.array([any(_is_far(asked[index]) for index in indices) for indices in groups.values()])
         row = self._rows(run, 0.5 * (least + most), right)
         pick = np.maximum(row, 0), run
         center, deviation, theta = self._threshold[pick], self._deviation[pick], self._theta[pick]
         half_width = np.maximum(most - center, center - least) + _MARGIN * deviation
-        part, count = self._part[run], self._count[run]
-        columns = row, part, count, theta, center, deviation, half_width
-        for places, *layout in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
+        unit, count = self._unit[run], self._count[run]
+        columns = row, unit, count, theta, center, deviation, half_width
+        for indices, *layout in zip(groups.values(), *(each.tolist() for each in columns), strict=True):
             if layout[0] >= 0 and layout[-1] <= _FARTHEST * layout[-2]:
-                yield PlannedContour([asked[place] for place in places], *layout)
+                yield PlannedContour([asked[index] for index in indices], *layout)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
         """Return the run of each task, its approximate threshold, and the tasks."""
@@ -273,11 +273,11 @@ class _Runs:
             ("power", tail_scores, -ndtri(np.where(kind == "power", at, 0.5))),
             ("epsilon", _depths, -np.log(np.where(kind == "epsilon", at, 0.5))),
         ):
-            places = np.flatnonzero(kind == name)
-            if len(places):
-                own = owner[places]
+            indices = np.flatnonzero(kind == name)
+            if len(indices):
+                own = owner[indices]
                 rows = (each[:, own] for each in (self._theta, self._value, self._threshold, self._deviation))
-                found[places] = self._threshold_at(rising(*rows), wanted[places], own)
+                found[indices] = self._threshold_at(rising(*rows), wanted[indices], own)
         known = np.isfinite(found)
         return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
 
@@ -291,10 +291,10 @@ class _Runs:
         last = usable.shape[0] - 1 - usable[::-1].argmax(axis=0)
         after = np.asarray(np.where(reached.any(axis=0), reached.argmax(axis=0), last), dtype=np.intp)
         before = np.maximum(after - 1, usable.argmax(axis=0))
-        places = np.arange(len(run))
-        low, high = rising[before, places], rising[after, places]
+        indices = np.arange(len(run))
+        low, high = rising[before, indices], rising[after, indices]
         share = np.clip((wanted - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0)
-        return threshold[before, places] + share * (threshold[after, places] - threshold[before, places])
+        return threshold[before, indices] + share * (threshold[after, indices] - threshold[before, indices])
 
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
         """Return the index of the tilt of each contour in the table, or -1 where none serves.

@@ -22,11 +22,14 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 TRUNCATION_DIGITS = (22.0, 40.0, 80.0, 160.0, 330.0, 1000.0)
 """Truncation levels: the moments leave out far jumps of mass 10^-digits."""
 
-MOST_KINDS: Final = 4
+MOST_PARTS: Final = 4
 """Maximal number of kinds of steps of a run that is evaluated together with others. More kinds share exponentials."""
 
-_DEEP = 100.0
-"""Number of digits from which a level is tried after the shallowest one."""
+_DEEP_DIGITS = 100.0
+"""Digits of a truncation level above which the shallowest useful level is tried first.
+
+Jumps of probability below 10^-100 make contours long, and hardly any number needs them.
+"""
 
 _LEVELS_TRIED = 3
 """Number of levels with negligible last nodes that are tried, each deeper than the one before."""
@@ -84,7 +87,7 @@ class RunLaw:
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
         """Steps that the run takes several times, and how many times; None where such runs are evaluated alone."""
         steps, laws = self.summands, {step.batch for step in self.summands}
-        if len(laws) != 1 or None in laws or len(steps) > MOST_KINDS or self.gaussian_mu_squared > 0:
+        if len(laws) != 1 or None in laws or len(steps) > MOST_PARTS or self.gaussian_mu_squared > 0:
             return None
         times = math.gcd(*(step.count for step in steps))
         return tuple(replace(cast("Any", step), count=step.count // times) for step in steps), times
@@ -120,17 +123,17 @@ class RunLaw:
         return known if len(known) == len(self.summands) else None
 
     @cached_property
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         """Infimum and supremum of the loss in the add direction."""
         if self.gaussian_mu_squared > 0:
             return -math.inf, math.inf
-        ends = [summand.reach for summand in self.summands]
+        ends = [summand.loss_range for summand in self.summands]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
     @property
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         """Bound of the error of the infimum of the loss that comes from errors of weights, nats."""
-        return math.fsum(summand.reach_error for summand in self.summands)
+        return math.fsum(summand.least_loss_error for summand in self.summands)
 
     @property
     def is_symmetric(self) -> bool:
@@ -218,23 +221,23 @@ class RunLaw:
             wanted = 12 - np.log10(values)
         least = np.minimum(np.searchsorted(TRUNCATION_DIGITS, wanted), last)
         rounded = np.ceil(np.clip(scores, _SHARED_SCORE, _FARTHEST_SCORE)).astype(np.intp)
-        keys, places = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
+        keys, indices = np.unique(least * (_FARTHEST_SCORE + 1) + rounded, return_inverse=True)
         orders = [self._level_order(*divmod(key, _FARTHEST_SCORE + 1), every=every) for key in keys.tolist()]
         found = np.full((len(orders), max(map(len, orders))), -1)
         for row, order in zip(found, orders, strict=True):
             row[: len(order)] = order
-        return found[places]
+        return found[indices]
 
     def _level_order(self, first: int, score: int, *, every: bool) -> tuple[int, ...]:
         last = len(TRUNCATION_DIGITS) - 1
         if (first, score) not in self._levels:
             theta = 0.5 + score / max(self.deviation, 1e-290)
-            light = np.flatnonzero(self._ends_are_light(np.array(TRUNCATION_DIGITS[first:]), theta))
+            light = np.flatnonzero(self._last_nodes_are_negligible(np.array(TRUNCATION_DIGITS[first:]), theta))
             self._levels[first, score] = first + int(light[0]) if len(light) else first
         known = self._levels[first, score]
         rest = range(last + 1) if every else ()
         deeper = range(known, min(known + _LEVELS_TRIED, last + 1))
-        shallow = (first,) if TRUNCATION_DIGITS[known] > _DEEP else ()
+        shallow = (first,) if TRUNCATION_DIGITS[known] > _DEEP_DIGITS else ()
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
@@ -243,11 +246,11 @@ class RunLaw:
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
         return self.level_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
-    def _ends_are_light(self, digits: FloatArray, theta: float) -> BoolArray:
+    def _last_nodes_are_negligible(self, digits: FloatArray, theta: float) -> BoolArray:
         """Return where the last nodes of all grids have negligible weight at the tilt, for each truncation level."""
         # A deeper level has jumps of other sizes, which dominate at smaller tilts. The first level is as good as any.
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)
         for group in () if several else self.groups:
-            light &= type(group[0]).ends_are_light((group,), digits, np.array([theta]))[:, 0]
+            light &= type(group[0]).last_nodes_are_negligible((group,), digits, np.array([theta]))[:, 0]
         return light

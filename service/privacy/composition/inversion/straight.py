@@ -64,10 +64,11 @@ _BLOCKS = np.array([1.0, _BLOCK_RATIO, _BLOCK_RATIO**2])
 _BLOCK_ROUNDS = 5
 """Blocks of heights [t, 8t] beyond the last node, which are bounded two at a time."""
 
-_MOST_OF_A_POLE = 4.0
-"""Multiple of the sum of the moduli of a contour's terms.
+_LARGEST_POLE_TERM = 4.0
+"""Largest modulus of a pole's term in approximations, over the sum of the moduli of a contour's terms.
 
-It bounds sums and, nearly, integrals and their difference.
+The sum and the integral are each at most about that sum of moduli, and a pole's term is their difference. A larger term
+belongs to a pole that the contour does not resolve, so that approximations leave it out.
 """
 
 
@@ -211,7 +212,7 @@ class StraightContour:
         zeros, ones = np.zeros_like(self.theta), np.ones_like(self.theta)
         atomic_at_poles = 2 * transforms.atomic_mass(zeros) + 2 * transforms.atomic_mass(ones)
         self._pole_error = 1e-14 + 2 * np.exp(np.logaddexp(null, alternative)) + atomic_at_poles
-        self._most_of_poles = _MOST_OF_A_POLE * self._size[_POLES_ROW, None]
+        self._most_of_poles = _LARGEST_POLE_TERM * self._size[_POLES_ROW, None]
 
     def _log_truncated(self, c: FloatArray) -> FloatArray:
         """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID, shape (3, M or 1, R)."""

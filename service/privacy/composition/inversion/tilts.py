@@ -73,6 +73,12 @@ _HALVINGS = 12
 _SCAN = np.concatenate([[1 / 32, 1 / 16], np.arange(1, 17) / 8])
 """Distances of the candidates for the next tilts, over the spacing at a tilt. The candidates are evaluated together."""
 
+_ROOT_OF_TWO_PI = 2.5
+"""About sqrt(2 pi): the saddle-point approximation of delta is e^{K - (theta - 1) c}/(theta (theta - 1) sd sqrt(2 pi)).
+
+The approximation estimates ln delta at each tilt, which decides where the search of a contour for a delta begins.
+"""
+
 _OUTWARD, _INWARD = 60, 20
 """Maximal number of tilts on one side of the middle, and between a pole and the middle."""
 
@@ -97,9 +103,9 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about ln delta(threshold) at the saddle point theta; the arguments are those of `tail_scores`."""
-    damping = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
-    tail = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
-    return tail - np.log1p(2.5 * damping)
+    prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
+    exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
+    return exponent - np.log1p(_ROOT_OF_TWO_PI * prefactor)
 
 
 def cancellation(
@@ -146,18 +152,18 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
-    place, farthest = 0.0, -1
+    position, farthest = 0.0, -1
     while True:
         first = farthest + 1
         for index in range(first, len(candidates)):
             grown, distance = candidates[index]
-            if not (grown <= _LARGEST_GROWTH * deviation and (distance - place) * deviation <= _FARTHEST):
+            if not (grown <= _LARGEST_GROWTH * deviation and (distance - position) * deviation <= _FARTHEST):
                 break
             farthest = index
         if farthest < first:
             return chosen
         chosen.append(farthest)
-        deviation, place = candidates[farthest]
+        deviation, position = candidates[farthest]
 
 
 class Tilt:

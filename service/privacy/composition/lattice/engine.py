@@ -82,9 +82,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
     method = "discretised"
 
     def __init__(
-        self, steps: tuple[LatticeStep, ...], tolerance: float, lattices: LatticeSearch, *, mirrored: bool
+        self, steps: tuple[LatticeStep, ...], tolerance: float, lattices: LatticeSearch, *, reflected: bool
     ) -> None:
-        self._steps, self._tolerance, self._lattices, self._mirrored = steps, tolerance, lattices, mirrored
+        self._steps, self._tolerance, self._lattices, self._reflected = steps, tolerance, lattices, reflected
 
     @staticmethod
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
@@ -93,18 +93,18 @@ class DiscretisedTradeOff(AbstractTradeOff):
         # At least one step is always on nodes.
         aside = select_few(known) if len(known) < len(steps) else []
         on_nodes = tuple(part for part in steps if (part.two_point, part.count) not in aside)
-        lattices = LatticeSearch(LatticeRuns(on_nodes, OffNodeLosses.of(aside)), mirrored=False)
-        return DiscretisedTradeOff(steps, tolerance, lattices, mirrored=False)
+        lattices = LatticeSearch(LatticeRuns(on_nodes, OffNodeLosses.of(aside)), reflected=False)
+        return DiscretisedTradeOff(steps, tolerance, lattices, reflected=False)
 
     @property
     def largest_log_ratio(self) -> Enclosure:
         """Sum of the largest log ratios of the steps."""
-        return self._total([(part.remove if self._mirrored else part.add).largest_log_ratio for part in self._steps])
+        return self._total([(part.remove if self._reflected else part.add).largest_log_ratio for part in self._steps])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """Sum of the smallest log ratios of the steps."""
-        return self._total([(part.remove if self._mirrored else part.add).smallest_log_ratio for part in self._steps])
+        return self._total([(part.remove if self._reflected else part.add).smallest_log_ratio for part in self._steps])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:
         counts = [part.count for part in self._steps]
@@ -118,7 +118,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @property
     def singular_power(self) -> Enclosure:
         """1 - prod (1 - q)^N over the singular masses q of the steps."""
-        masses = [(part.remove if self._mirrored else part.add).singular_power for part in self._steps]
+        masses = [(part.remove if self._reflected else part.add).singular_power for part in self._steps]
         ends: list[float] = []
         for end in ("lower", "upper"):
             logs = [(getattr(mass, end), part.count) for mass, part in zip(masses, self._steps, strict=True)]
@@ -133,7 +133,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @cached_property
     def _reversed(self) -> DiscretisedTradeOff:
-        return DiscretisedTradeOff(self._steps, self._tolerance, self._lattices.reversed(), mirrored=not self._mirrored)
+        return DiscretisedTradeOff(
+            self._steps, self._tolerance, self._lattices.reversed(), reflected=not self._reflected
+        )
 
     @np.errstate(all="ignore")
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
@@ -149,7 +151,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
         for part in self._steps:  # ignoring all other steps makes no attack stronger
-            alone = (part.remove if self._mirrored else part.add).points(alpha)
+            alone = (part.remove if self._reflected else part.add).points(alpha)
             known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
             known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
         # An attack that uses the singular mass only has the power q + (1 - q) alpha.
@@ -158,14 +160,14 @@ class DiscretisedTradeOff(AbstractTradeOff):
         known.upper[1] = np.minimum(known.upper[1], log_up(np.minimum((1 - least) * (1 - alpha) * (1 + slack), 1.0)))
         needed = np.array([digits_for(min(rate, 1 - rate)) for rate in alpha])
         for digits in sorted(set(needed)):
-            places = np.flatnonzero(needed == digits)
+            indices = np.flatnonzero(needed == digits)
             tilt_grid = self._lattices.tilt_grid(digits)
             if tilt_grid is not None:
-                tilts = tilt_grid.for_rates(alpha[places])
+                tilts = tilt_grid.for_rates(alpha[indices])
                 self._lattices.read(
                     digits,
                     tilts,
-                    places,
+                    indices,
                     known,
                     lambda pair, at: read_lattice_points(pair, alpha[at]),
                     tolerance=self._tolerance,
@@ -183,28 +185,28 @@ class DiscretisedTradeOff(AbstractTradeOff):
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
         known = Readings(np.full((1, len(epsilon)), log_singular[0]), np.where(beyond, top[0], 0.0)[None])
         for part in self._steps:
-            alone = (part.remove if self._mirrored else part.add).profile(epsilon)
+            alone = (part.remove if self._reflected else part.add).profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
-        places = np.flatnonzero(~beyond)
+        indices = np.flatnonzero(~beyond)
         for digits in LATTICE_DIGITS:
-            if len(places) == 0:
+            if len(indices) == 0:
                 break
             tilt_grid = self._lattices.tilt_grid(digits)
             if tilt_grid is None:
                 continue
-            tilts = tilt_grid.for_thresholds(epsilon[places])
+            tilts = tilt_grid.for_thresholds(epsilon[indices])
             deep = np.array([tilt.log_profile > (11 - digits) * math.log(10) for tilt in tilts])
-            deep = (deep & tilt_grid.covers(epsilon[places])) | (digits == LATTICE_DIGITS[-1])
+            deep = (deep & tilt_grid.covers(epsilon[indices])) | (digits == LATTICE_DIGITS[-1])
             chosen = [tilt for tilt, is_deep in zip(tilts, deep, strict=True) if is_deep]
             self._lattices.read(
                 digits,
                 chosen,
-                places[deep],
+                indices[deep],
                 known,
                 lambda pair, at: read_lattice_profile(pair, epsilon[at]),
                 tolerance=tolerance,
             )
-            places = places[~deep]
+            indices = indices[~deep]
         return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
     @np.errstate(all="ignore")
@@ -219,7 +221,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        curves = [part.remove if self._mirrored else part.add for part in self._steps]
+        curves = [part.remove if self._reflected else part.add for part in self._steps]
         # Ignoring all other steps makes no attack stronger: mostly a single part proves that epsilon is not 0.
         if max(curve.profile_at(0.0).lower for curve in curves) <= delta:
             for tolerance in (_ROUGH, self._tolerance):

@@ -77,7 +77,7 @@ class LatticeLaw:
         """Return the losses of the masses on a lattice with this spacing."""
         return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
 
-    def mirrored(self, step: float) -> LatticeLaw:
+    def reflected(self, step: float) -> LatticeLaw:
         """Return the law of -L with swapped hypotheses: the step in the other direction."""
         last = self.first + len(self.masses) - 1
         losses = self.losses(step)

@@ -84,11 +84,11 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
     losses = lattice.losses
     count_work(_A_NODE * len(losses))
     x, zero = np.exp(losses), -lattice.first
-    right, mirrored = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
+    right, reflected = add.profile(losses[zero:]), remove.profile(-losses[zero::-1])
     plus, minus = 1 + _VALUE_SLACK, 1 - _VALUE_SLACK
     # E(x - X)_+ = x delta_remove(-ln x). A product that underflows is not an upper bound.
-    most = x[: zero + 1] * mirrored.upper[::-1] * plus + SMALLEST * (mirrored.upper[::-1] > 0)
-    left = EnclosureArray(x[: zero + 1] * mirrored.lower[::-1] * minus, most)
+    most = x[: zero + 1] * reflected.upper[::-1] * plus + SMALLEST * (reflected.upper[::-1] > 0)
+    left = EnclosureArray(x[: zero + 1] * reflected.lower[::-1] * minus, most)
     head, tail, below_one = x[:zero], np.expm1(losses[zero + 1 :]), -np.expm1(losses[:zero])
     profile = EnclosureArray(
         np.concatenate([np.maximum((below_one + left.lower[:-1]) * minus, 0.0), right.lower]),
@@ -144,7 +144,7 @@ class MovedAtoms:
         s for which D e^-s, G e^-s and H e^s of the law bound the true functions, because of the other moves.
     """
 
-    places: tuple[tuple[float, float], ...]
+    unmoved: tuple[tuple[float, float], ...]
     """Pairs (loss, H0-mass) before the move."""
     masses: FloatArray
     infinite: float
@@ -162,7 +162,7 @@ class MovedAtoms:
         `infinite` and `vanishing` are the masses that only one hypothesis has.
         """
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0
-        places: list[tuple[float, float]] = []
+        unmoved: list[tuple[float, float]] = []
         for loss, mass in atoms:
             cells = (loss - lattice.offset) / lattice.step
             nearest = round(cells)
@@ -172,7 +172,7 @@ class MovedAtoms:
             if not 0 <= at < len(nodes.x):
                 continue
             masses[at] += mass
-            places.append((loss, mass))
+            unmoved.append((loss, mass))
             moved = abs(cells - index) * lattice.step + 32 * UNIT_ROUNDOFF * (abs(loss) + abs(lattice.offset))
             if meant:
                 shift = max(shift, moved)
@@ -185,14 +185,14 @@ class MovedAtoms:
                 slack[2] += log_of_rest(change / max(float(nodes.middle.lower[at]), 1e-300))
             else:
                 slack[0] += change / max(float(nodes.profile.lower[at]), 1e-300)
-        rest = max(1 - math.fsum([vanishing, *(mass for _, mass in places)]), 0.0)
-        return MovedAtoms(tuple(places), masses, infinite, vanishing, rest, shift, *slack)
+        rest = max(1 - math.fsum([vanishing, *(mass for _, mass in unmoved)]), 0.0)
+        return MovedAtoms(tuple(unmoved), masses, infinite, vanishing, rest, shift, *slack)
 
     def taken_out(self, nodes: LatticeNodes) -> LatticeNodes:
         """Return the nodes with D, G and H of the rest of the law."""
         parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)
-        for loss, mass in self.places:
+        for loss, mass in self.unmoved:
             distance = mass * nodes.x * np.expm1(loss - nodes.losses)
             parts[0] += np.maximum(distance, 0.0)
             parts[1] += np.maximum(-distance, 0.0)

@@ -134,7 +134,7 @@ class Between:
         )
         return Between(cells, rest, tuple(off_nodes.tilted(tilt)[1].tolist()))
 
-    def mirrored(self, step: float) -> Between:
+    def reflected(self, step: float) -> Between:
         """Return the losses for sums from below.
 
         At or below j h are the indices up to j - n_i - 1, at distances h - f_i.

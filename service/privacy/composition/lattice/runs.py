@@ -145,10 +145,10 @@ class LatticeRun:
             lower.append(CountedLaw(low, part.count))
         return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
-    def mirrored(self) -> LatticeRun | None:
+    def reflected(self) -> LatticeRun | None:
         """Return the run in the other direction; None if rounding leaves no mass to the cells there."""
         upper, lower = (
-            tuple(CountedLaw(counted.law.mirrored(self.step), counted.count) for counted in laws)
+            tuple(CountedLaw(counted.law.reflected(self.step), counted.count) for counted in laws)
             for laws in (self.upper, self.lower)
         )
         if not all(counted.law.masses.any() for counted in (*upper, *lower)):
@@ -239,25 +239,25 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
     # The candidates are spread out: short distances become multiples only if the spacing changes sufficiently.
     spread: FloatArray = np.linspace(first, max(1.5 * first, first + 2), _ATOM_CHOICES)
     multiples: FloatArray = np.round(spread)
-    places: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
+    quotients: FloatArray = sizes[:, None] / (sizes[-1] / multiples)
     # The last atom of a step, mostly above 0, moves down to a node.
-    off = np.maximum(places - np.floor(places + 1e-9 * (1 + places)), 0.0).max(axis=0)
+    off = np.maximum(quotients - np.floor(quotients + 1e-9 * (1 + quotients)), 0.0).max(axis=0)
     return float(sizes[-1] / multiples[int(np.argmin(np.where(off < 1e-9, 0.0, off)))])
 
 
 class CoarseTransform:
     """Cumulants of a coarse lattice with the interface of `LossTransform`. They choose tilts; no proof depends on them.
 
-    With `mirrored` they are those of the other direction, K(1 - z).
+    With `reflected` they are those of the other direction, K(1 - z).
     """
 
-    def __init__(self, run: LatticeRun, *, mirrored: bool) -> None:
-        self._run, self._mirrored = run, mirrored
+    def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
+        self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K, K' and K'' at real tilts. Their errors are unknown and given as 0."""
-        run, sign = self._run, -1.0 if self._mirrored else 1.0
-        there = 1 - tilts if self._mirrored else tilts
+        run, sign = self._run, -1.0 if self._reflected else 1.0
+        there = 1 - tilts if self._reflected else tilts
         rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.off_nodes) for tilt in there])
         zeros = np.zeros(len(tilts))
         return RealCumulants(rows[:, 0], sign * rows[:, 1], rows[:, 2], zeros, zeros)
@@ -295,12 +295,12 @@ class LatticeRuns:
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
-    def at(self, digits: float, spacing: float, *, mirrored: bool) -> LatticeRun | None:
+    def at(self, digits: float, spacing: float, *, reflected: bool) -> LatticeRun | None:
         """Return the run on a lattice of about this spacing, or None as in `LatticeRun.build`.
 
         The least recently used runs are removed if too many cells are cached.
         """
-        key = digits, spacing, mirrored
+        key = digits, spacing, reflected
         if key in self._kept:
             self._kept[key] = self._kept.pop(key)  # now the most recently used
             return self._kept[key]
@@ -310,13 +310,13 @@ class LatticeRuns:
             return None
         run = known or self._built(digits, spacing)
         self._kept[digits, spacing, False] = run
-        if mirrored:
-            self._kept[key] = None if run is None else run.mirrored()
+        if reflected:
+            self._kept[key] = None if run is None else run.reflected()
         return self._kept[key]
 
-    def finest_composed(self, count: int, *, mirrored: bool) -> list[LatticePair]:
+    def finest_composed(self, count: int, *, reflected: bool) -> list[LatticePair]:
         """Return up to `count` cached composed laws in this direction, at any tilt, finest spacing first."""
-        runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is mirrored]
+        runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is reflected]
         pairs = (
             pair for run in sorted(runs, key=lambda run: run.step) for pair in run.composed.values() if pair is not None
         )
@@ -342,12 +342,12 @@ class LatticeRuns:
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
 
 
-def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, mirrored: bool) -> TiltGrid | None:
+def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
     run = runs.coarse(digits)
     if run is None:
         return None
-    transform = CoarseTransform(run, mirrored=mirrored)
+    transform = CoarseTransform(run, reflected=reflected)
     variances = transform.cumulants(np.array([0.0, 0.5, 1.0])).second
     if not (np.isfinite(variances).all() and (variances > 0).all()):
         return None

@@ -70,35 +70,35 @@ _A_SEARCH = 400.0
 _KEPT_READ = 3
 """Number of cached lattices that are evaluated if the allowance permits no further composition."""
 
-_FEW_PLACES = 12
+_FEW_NUMBERS = 12
 _LISTED_TOLERANCE = 1e-6
-"""Smallest relative width for lists with more than _FEW_PLACES numbers."""
+"""Smallest relative width for lists with more than _FEW_NUMBERS numbers."""
 
 
 @final
 class LatticeSearch:
     """Lattices of one direction of a run."""
 
-    def __init__(self, runs: LatticeRuns, *, mirrored: bool) -> None:
-        self._lattices, self._mirrored = runs, mirrored
+    def __init__(self, runs: LatticeRuns, *, reflected: bool) -> None:
+        self._lattices, self._reflected = runs, reflected
         self._tilt_grids: dict[float, TiltGrid | None] = {}
         self._spans: dict[tuple[float, float], float] = {}
         self._count = math.fsum(part.count for part in runs.steps)
 
     def reversed(self) -> LatticeSearch:
         """Return the search for the other direction, with the same laws."""
-        return LatticeSearch(self._lattices, mirrored=not self._mirrored)
+        return LatticeSearch(self._lattices, reflected=not self._reflected)
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the tilts for lattices that end where 10^-digits of mass remains; None if there are none."""
         if digits not in self._tilt_grids:
-            self._tilt_grids[digits] = coarse_tilt_grid(self._lattices, digits, mirrored=self._mirrored)
+            self._tilt_grids[digits] = coarse_tilt_grid(self._lattices, digits, reflected=self._reflected)
         return self._tilt_grids[digits]
 
     def epsilon_cap(self, delta: float) -> float:
         """Return an upper bound of epsilon(delta) from the coarse lattice; infinite without such a lattice."""
         coarse = self._lattices.coarse(digits_for(delta))
-        run = coarse.mirrored() if coarse is not None and self._mirrored else coarse
+        run = coarse.reflected() if coarse is not None and self._reflected else coarse
         return math.inf if run is None else run.epsilon_cap(delta)
 
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
@@ -109,11 +109,11 @@ class LatticeSearch:
         cells = _FIRST_CELLS * math.sqrt(self._count) * _FINER**refinement
         spacing = tilt_grid.core_deviation / cells
         if (digits, tilt) not in self._spans:
-            self._spans[digits, tilt] = self._lattices.span(digits, 1 - tilt if self._mirrored else tilt)
+            self._spans[digits, tilt] = self._lattices.span(digits, 1 - tilt if self._reflected else tilt)
         # Other lattices determined the range of the composed loss. A lattice that is too fine is not even built.
         if self._spans[digits, tilt] * len(self._lattices.steps) > 2 * LARGEST_CELLS * spacing:
             return None
-        run = self._lattices.at(digits, spacing, mirrored=self._mirrored)
+        run = self._lattices.at(digits, spacing, reflected=self._reflected)
         pair = None if run is None else run.compose(tilt)
         if run is not None and pair is not None:
             self._spans[digits, tilt] = pair.upper.cells * run.step
@@ -123,7 +123,7 @@ class LatticeSearch:
         self,
         digits: float,
         tilts: list[Tilt],
-        places: IndexArray,
+        indices: IndexArray,
         known: Readings,
         read: Callable[[LatticePair, IndexArray], Readings],
         *,
@@ -152,31 +152,31 @@ class LatticeSearch:
         count_work(_A_SEARCH)
         reading = _Reading(known, read, linear)
         # The finest lattices cost a second for every tilt, so long lists do not use them.
-        tolerance = tolerance if len(places) <= _FEW_PLACES else max(tolerance, _LISTED_TOLERANCE)
+        tolerance = tolerance if len(indices) <= _FEW_NUMBERS else max(tolerance, _LISTED_TOLERANCE)
         self._refine(
             digits,
             [tilt.theta for tilt in tilts],
-            places,
+            indices,
             reading,
             tolerance,
             uninformed_refinement=_UNINFORMED_REFINEMENT,
         )
-        is_lost = reading.widths(places) > max(_WIDE, tolerance)
-        lost = places[is_lost]
+        is_lost = reading.widths(indices) > max(_WIDE, tolerance)
+        lost = indices[is_lost]
         if len(lost):
             first = [tilt.theta for tilt, each in zip(tilts, is_lost, strict=True) if each]
             best = self._best_tilts(digits, first, lost, reading)
             self._refine(digits, best, lost, reading, tolerance, uninformed_refinement=_FINEST)
-        wide = places[reading.widths(places) > tolerance]
+        wide = indices[reading.widths(indices) > tolerance]
         if len(wide) and is_spent():  # Cached compositions for other numbers cost almost nothing.
-            for pair in self._lattices.finest_composed(_KEPT_READ, mirrored=self._mirrored):
+            for pair in self._lattices.finest_composed(_KEPT_READ, reflected=self._reflected):
                 reading.tighten(pair, wide)
 
     def _refine(
         self,
         digits: float,
         tilts: list[float],
-        places: IndexArray,
+        indices: IndexArray,
         reading: _Reading,
         tolerance: float,
         *,
@@ -188,7 +188,7 @@ class LatticeSearch:
         refinement.
         """
         for tilt in dict.fromkeys(tilts):
-            at = places[[chosen == tilt for chosen in tilts]]
+            at = indices[[chosen == tilt for chosen in tilts]]
             refinement, tried, alone = 0, set[int](), math.inf
             while refinement not in tried:
                 pair = self._pair(digits, refinement, tilt)
@@ -211,7 +211,7 @@ class LatticeSearch:
                 finer = math.ceil(wanted) if alone < _INFORMATIVE else _UNINFORMED_STEP
                 refinement = min(refinement + max(finer, 1), _FINEST)
 
-    def _best_tilts(self, digits: float, tilts: list[float], places: IndexArray, reading: _Reading) -> list[float]:
+    def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
         """Return, for each position, the tilt at which a coarse lattice gives the narrowest result.
 
         Positions of which no coarse lattice tells anything keep their tilt.
@@ -224,11 +224,11 @@ class LatticeSearch:
         spacing = tilt_grid.core_deviation / (_FIRST_CELLS * math.sqrt(self._count))
         reach = self._lattices.farthest(digits)
         refinement = min(2, math.floor(math.log(_SEARCH_CELLS * spacing / reach) / math.log(_FINER)))
-        best, narrowest = np.array(tilts), np.ones(len(places))
+        best, narrowest = np.array(tilts), np.ones(len(indices))
         for tilt in dict.fromkeys([*tilts, *_SEARCH_TILTS]):
             pair = self._pair(digits, max(refinement, _COARSEST), tilt)
             if pair is not None:
-                widths = reading.tighten(pair, places)
+                widths = reading.tighten(pair, indices)
                 best, narrowest = np.where(widths < narrowest, tilt, best), np.fmin(widths, narrowest)
         return [float(tilt) for tilt in best]
 
@@ -241,16 +241,16 @@ class _Reading:
     read: Callable[[LatticePair, IndexArray], Readings]
     linear: bool
 
-    def tighten(self, pair: LatticePair, places: IndexArray) -> FloatArray:
+    def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
         """Evaluate the positions, tighten the known bounds, and return the widths of this evaluation alone."""
         count_work(_A_READING + _A_THRESHOLD * pair.upper.threshold_count)
-        found = self.read(pair, places)
-        self.known.tighten(places, found)
+        found = self.read(pair, indices)
+        self.known.tighten(indices, found)
         return self._widths(found)
 
-    def widths(self, places: IndexArray) -> FloatArray:
+    def widths(self, indices: IndexArray) -> FloatArray:
         """Return the relative widths of the known bounds."""
-        return self._widths(Readings(self.known.lower[:, places], self.known.upper[:, places]))
+        return self._widths(Readings(self.known.lower[:, indices], self.known.upper[:, indices]))
 
     def _widths(self, readings: Readings) -> FloatArray:
         if not self.linear:

@@ -283,7 +283,7 @@ class ComposedLattice:
 
     def below(self, rate: float) -> FloatArray:
         """Return the sums over losses at or below the thresholds of m e^{-rate (c - loss)}, for rate > 0."""
-        between = self._between.mirrored(self.step)
+        between = self._between.reflected(self.step)
         last = min(self.high + max(between.cells), self._start + self.cells - 1)
         masses = self._masses[last - self._start :: -1]
         sums = decayed_sums(masses, min(last - self.low - min(between.cells) + 1, len(masses)), rate * self.step)

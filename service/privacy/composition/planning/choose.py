@@ -167,11 +167,11 @@ def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
     The closed form serves the few numbers of two steps.
     """
     known = engines.lattices(steps, options)
-    return replace(known, build=partial(_beside_parts, known, steps))
+    return replace(known, build=partial(_bounded_lattices, known, steps))
 
 
-def _beside_parts(known: Plan, steps: Steps) -> TradeOffPair:
-    return contour_inversion.beside_parts(contour_inversion.few_of_two_steps(steps, known.curves), steps)
+def _bounded_lattices(known: Plan, steps: Steps) -> TradeOffPair:
+    return contour_inversion.bounded_by_sub_runs(contour_inversion.few_of_two_steps(steps, known.curves), steps)
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
@@ -250,7 +250,7 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
     drawn = _drawn(mechanism)
     if len(drawn) == 1:
         return plan(drawn[0][1], method, neighbours, options)
-    options = options.for_parts(len(drawn))
+    options = options.for_components(len(drawn))
     priced = [plan(part, method, neighbours, options) for _, part in drawn[:MOST_PRICED]]
     build = partial(_mixed, mechanism, priced, method, neighbours, options)
     return mixed_plan([priced[number % len(priced)] for number in range(len(drawn))], build)

@@ -16,7 +16,7 @@ from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECO
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.composition.planning.sub_runs import with_parts
+from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.limit import WidthLimit
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.trade_off.abstract import AbstractTradeOff
@@ -65,9 +65,9 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     limit = _why_one_engine(steps, parts, lattices)
     if limit is not None:
         lattices = None
-    ends = tuple(dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1)))
-    model = cost.contour(parts, len(ends), beside_lattices=lattices is not None)
-    return Plan(CONTOUR, model, partial(_with_limit, steps, ends, options, lattices, limit))
+    roundings = tuple(dict.fromkeys(tuple((step.rounded(side), count) for step, count in steps) for side in (-1, 1)))
+    model = cost.contour(parts, len(roundings), beside_lattices=lattices is not None)
+    return Plan(CONTOUR, model, partial(_with_limit, steps, roundings, options, lattices, limit))
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
@@ -80,11 +80,15 @@ def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices
 
 
 def _with_limit(
-    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None, limit: WidthLimit | None
+    steps: Steps,
+    roundings: tuple[Steps, ...],
+    options: EngineOptions,
+    lattices: Lattices | None,
+    limit: WidthLimit | None,
 ) -> TradeOffPair:
-    pair = _on_contours(steps, ends, options, lattices)
+    pair = _on_contours(steps, roundings, options, lattices)
     if limit is WidthLimit.SMALL_LOSS:
-        pair = beside_parts(_below_advantages(pair, ends[-1]), ends[0])
+        pair = bounded_by_sub_runs(_below_advantages(pair, roundings[-1]), roundings[0])
     return replace(pair, limit=limit)
 
 
@@ -99,13 +103,13 @@ def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
 
 
 def _on_contours(
-    steps: Steps, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
+    steps: Steps, roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
     covered = [(step.covered(), count) for step, count in steps]
     known = tuple((part, count) for part, count in covered if part is not None)
     if len(known) == len(covered):
-        return _inverted(known, ends, options, lattices)
-    read = [_inverted(contour_parts(end) or (), (end,), options, lattices) for end in ends]
+        return _inverted(known, roundings, options, lattices)
+    read = [_inverted(contour_parts(rounding) or (), (rounding,), options, lattices) for rounding in roundings]
     return replace(read[0], add=between([one.add for one in read]), remove=between([one.remove for one in read]))
 
 
@@ -133,20 +137,23 @@ def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: La
     inverted = TradeOffPair(curve, curve, source, (reason,))
     if lattices is None:
         return inverted
-    return beside_parts(_with_second(inverted, (steps,), options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps)
+    return bounded_by_sub_runs(
+        _with_second(inverted, (steps,), options.no_finer_than(SMOOTHED_RESPONSES), lattices), steps
+    )
 
 
 def _inverted(
-    parts: tuple[Counted, ...], ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
+    parts: tuple[Counted, ...], roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
     """Return the curves of a run, with the second engine where there is one.
 
-    `parts` are those of the run, with bounds of the errors of their doubles. `ends` are the roundings of its steps.
+    `parts` are those of the run, with bounds of the errors of their doubles. `roundings` are the roundings of its
+    steps.
     """
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
         return inverted
-    return beside_parts(_with_second(inverted, ends, options, lattices), ends[0])
+    return bounded_by_sub_runs(_with_second(inverted, roundings, options, lattices), roundings[0])
 
 
 def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) -> TradeOffPair:
@@ -170,30 +177,30 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
 
 
 def _with_second(
-    inverted: TradeOffPair, ends: tuple[Steps, ...], options: EngineOptions, lattices: Lattices
+    inverted: TradeOffPair, roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices
 ) -> TradeOffPair:
     options = options.no_finer_than(SECOND_ENGINE)
     tolerance = options.relative_tolerance
-    direct = _closed_form_of(ends)
-    if direct is not None and is_direct(contour_parts(ends[0]) or ()):
+    direct = _closed_form_of(roundings)
+    if direct is not None and is_direct(contour_parts(roundings[0]) or ()):
         return _few_first(direct, inverted, "closed_form", tolerance)
 
     def second() -> AbstractTradeOff:
         if direct is not None:
             return direct.add
-        return between([lattices(end, options).add for end in ends])
+        return between([lattices(rounding, options).add for rounding in roundings])
 
-    if direct is None and has_distant_shifts(contour_parts(ends[0]) or ()):
+    if direct is None and has_distant_shifts(contour_parts(roundings[0]) or ()):
         return _few_first(replace(inverted, add=second(), notes=()), inverted, "discretised", tolerance)
     asked = SecondEngine(_note_of_second("contour", "discretised" if direct is None else "closed_form", tolerance))
     add = Intersected(inverted.add, second, tolerance, asked)
     return replace(inverted, add=add, remove=add.reversed(), second=asked)
 
 
-def _closed_form_of(ends: tuple[Steps, ...]) -> TradeOffPair | None:
+def _closed_form_of(roundings: tuple[Steps, ...]) -> TradeOffPair | None:
     """Return the closed form of few steps between their roundings; None where one of them has none."""
-    pairs = [pair for end in ends if (pair := _of_few_steps(end)) is not None]
-    if len(pairs) < len(ends):
+    pairs = [pair for rounding in roundings if (pair := _of_few_steps(rounding)) is not None]
+    if len(pairs) < len(roundings):
         return None
     add = between([pair.add for pair in pairs])
     return replace(pairs[0], add=add, remove=add.reversed())
@@ -221,9 +228,9 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
     return f"{second}: also computed, because the result of {first} was wider than {tolerance:g}. Both enclosures hold."
 
 
-def beside_parts(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
+def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
     """Return the curves of a run, bounded from below where they are wide by parts with a closed form or a contour."""
-    return with_parts(whole, steps, _inexpensive_curves)
+    return with_sub_runs(whole, steps, _inexpensive_curves)
 
 
 def _inexpensive_curves(part: Steps) -> TradeOffPair | None:

@@ -34,7 +34,7 @@ class EngineOptions:
         """Return the options with a relative tolerance of at least `width`."""
         return self if self.relative_tolerance >= width else replace(self, relative_tolerance=width)
 
-    def for_parts(self, count: int) -> EngineOptions:
+    def for_components(self, count: int) -> EngineOptions:
         """Return the options of each of `count` curves that are mixed.
 
         The enclosures of all curves must hold together, so that the error probability of each curve is smaller.

@@ -42,10 +42,10 @@ class RealCumulants:
     error: FloatArray
     discretisation: FloatArray
 
-    def of(self, places: slice) -> RealCumulants:
+    def of(self, indices: slice) -> RealCumulants:
         """Return the cumulants at some of the tilts."""
         held = self.value, self.first, self.second, self.error, self.discretisation
-        return RealCumulants(*(each[places] for each in held))
+        return RealCumulants(*(each[indices] for each in held))
 
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
@@ -115,7 +115,7 @@ class Summand(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         """Infimum and supremum of the loss of all steps together, within a few roundings."""
 
     @property
@@ -124,7 +124,7 @@ class Summand(ABC):
         return None
 
     @property
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         """Bound of the error of the infimum that comes from errors of the law's weights, nats."""
         return 0.0
 
@@ -168,7 +168,9 @@ class Summand(ABC):
         return False
 
     @classmethod
-    def ends_are_light(cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /
+    ) -> BoolArray:
         """Return where the last node of each group has negligible weight at its tilt, shape (levels, groups).
 
         There is one row for each truncation level in `digits`. The result steers; no bound depends on it.

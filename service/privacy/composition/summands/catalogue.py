@@ -123,6 +123,6 @@ def separately_truncated(
     return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 
 
-def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour:
+def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
     """Return separate runs on the inversion contours Re z = theta, shape (runs,)."""
-    return cast("TrapezoidOnContour", _ON_CONTOUR[type(runs)](runs, theta))
+    return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

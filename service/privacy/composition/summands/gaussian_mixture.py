@@ -42,7 +42,7 @@ _HEAVY_REST = 0.01
 _FAR_APART, _MANY_SAMPLED = 2.2, 30.0
 """Gap of the shifts over the noise, and number of sampled records, for modes with few losses between them."""
 
-_PLACES = 48
+_POINTS = 48
 """Number of points at which the spread of the shift is evaluated before the nodes are laid out."""
 
 _PRODUCT_GAIN = 4
@@ -73,7 +73,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
 
     @property
@@ -97,7 +97,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     @override
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         error, log = self.count * self.part.weight_error, self._log_rest
         return 4 * error * math.exp(-log) if error > 0 and log > -700 else 0.0
 
@@ -146,14 +146,19 @@ class GaussianMixtureSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
+    ) -> BoolArray:
         steps = [max(group, key=lambda step: step.part.mean_shift) for group in groups]
         pairs = list(zip(steps, theta.tolist(), strict=True))
-        rows = [[_end_is_light(step.part, step.count, each, tilt) for step, tilt in pairs] for each in digits.tolist()]
+        rows = [
+            [_last_node_is_negligible(step.part, step.count, each, tilt) for step, tilt in pairs]
+            for each in digits.tolist()
+        ]
         return np.array(rows, dtype=bool).reshape(len(digits), len(groups))
 
 
-def _end_is_light(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
+def _last_node_is_negligible(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
     """Return whether the last node has negligible weight at the tilt.
 
     It suffices that the weight is negligible at the smallest tilt at which far jumps dominate.
@@ -228,7 +233,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         self._need = np.log(self._steps) + 42.0
         self._deviation, self._share = self.of_parts(np.asarray(deviation)), self._steps / own
         goal = digits * math.log(10) + np.log(4 * self.count)
-        self._low, self._high = self._reach(goal)
+        self._low, self._high = self._truncation_points(goal)
         self.step, self._first, self._kept = self._laid_out()
         low = (self._first - 0.5) * self.step * (1 - 1e-13)
         high = 0.5 * self._kept * self.step if self.mirrored else (self._first + self._kept - 0.5) * self.step
@@ -264,8 +269,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def lengths(self) -> IndexArray:
         return self._kept
 
-    def _reach(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return where about e^-goal of the mass of H0 and H1 is left.
+    def _truncation_points(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the points to the left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
         Beyond x that mass is at most sum w e^{-(x - s mu)^2/2}/2.
         """
@@ -297,7 +302,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the step, the first node and the number of nodes of each part."""
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
-        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._growth()))
+        wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._highest_turn()))
         step = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         last = np.minimum(np.ceil(self._high / step), _TOO_MANY_NODES).astype(np.intp)
         if self.mirrored:
@@ -308,8 +313,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _largest_spread(self) -> FloatArray:
         """Return the approximate largest variance of s mu at one x, shape (parts,), which steers the spacing."""
         terms = self._terms
-        share = np.linspace(0.0, 1.0, _PLACES)
-        places = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
+        share = np.linspace(0.0, 1.0, _POINTS)
+        points = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
         with np.errstate(divide="ignore", invalid="ignore"):
             log_all = np.concatenate([np.log(terms.rest)[:, None], terms.log_weight], axis=1)
             shift = np.concatenate([np.zeros_like(terms.rest)[:, None], terms.shift], axis=1)
@@ -317,13 +322,13 @@ class TruncatedGaussianMixture(NormalTrapezoid):
             # Points at which neighbouring shifts are equally likely.
             between = -np.diff(log_all, axis=1) / gap + 0.5 * (shift[:, 1:] + shift[:, :-1])
         between = np.where(np.isfinite(between), between, 0.0)
-        places.append(np.clip(between, self._low[:, None], self._high[:, None]))
-        responsibility = log_ratio(terms, np.concatenate(places, axis=1))[2]
+        points.append(np.clip(between, self._low[:, None], self._high[:, None]))
+        responsibility = log_ratio(terms, np.concatenate(points, axis=1))[2]
         mean = (responsibility * terms.shift[:, :, None]).sum(axis=1)
         square = (responsibility * terms.shift[:, :, None] ** 2).sum(axis=1)
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
-    def _growth(self) -> FloatArray:
+    def _highest_turn(self) -> FloatArray:
         """Return `highest_turn` for these steps.
 
         For few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), with s the smallest shift.
@@ -365,7 +370,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
-    def kernels(self) -> FloatArray:
+    def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 

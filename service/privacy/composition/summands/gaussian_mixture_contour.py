@@ -17,7 +17,7 @@ from service.privacy.composition.summands.trapezoid_contour import (
     ETA_FACTORS,
     StripField,
     TrapezoidOnContour,
-    least_ends,
+    least_over_last_nodes,
     side_terms,
 )
 from service.privacy.numerics.arrays import BoolArray, FloatArray
@@ -34,16 +34,12 @@ _LEAST_SINE = -0.21724
 _TURN = 4.4934
 
 
-class GaussianMixtureOnContour(TrapezoidOnContour):
+class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     """Gaussian mixtures of a run, tilted by theta."""
-
-    def __init__(self, parts: TruncatedGaussianMixture, theta: float) -> None:
-        super().__init__(parts, theta)
-        self.law, self.nodes = parts, parts.grid
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        grid, theta, strip = self.nodes, self.tilt, self.nodes.strip(height)
+        grid, theta, strip = self.law.grid, self.tilt, self.law.grid.strip(height)
         least = np.maximum(strip.least, 1e-3)  # the widths chosen keep it larger where a node has weight
         swing = grid.near / least
         return StripField(
@@ -67,7 +63,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
 
         The second is also at most the largest shift.
         """
-        grid = self.nodes
+        grid = self.law.grid
         rate = grid.both(grid.mean)
         if grid.terms.shift.size == 0:  # no component is left inside the truncation
             return np.zeros_like(rate), np.zeros_like(rate), np.full(len(rate), np.inf)
@@ -80,14 +76,14 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
     @override
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> MixtureMajorants:
         if center is None:
-            center = 0.8 * height * np.sum(self.weights * self.nodes.both(self.nodes.mean), axis=-1)
+            center = 0.8 * height * np.sum(self.tilted_weights * self.law.grid.both(self.law.grid.mean), axis=-1)
         largest = np.minimum(0.8 * self._highest, 20.0)
         return self._built(np.minimum(ETA_FACTORS[:-1, None] * center, largest))
 
     @cached_property
     def _highest(self) -> FloatArray:
         """Heights up to which |A| is known to be at least `_LEAST` at all nodes with weight, shape (parts,)."""
-        spread = np.where(self.grid.inside, self.nodes.spread, 0.0).max(axis=1)
+        spread = np.where(self.grid.inside, self.law.grid.spread, 0.0).max(axis=1)
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
@@ -98,7 +94,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
         """
-        grid, h = self.nodes, self.grid.step
+        grid, h = self.law.grid, self.grid.step
         here = self.field(eta)
         q = np.minimum(np.minimum(2 * math.pi / h[:, 0], 0.55 * self._highest), 0.95 * (self._highest - eta))
         rising = np.minimum(grid.rising, grid.rising[:, ::-1]) if grid.mirrored else grid.rising
@@ -109,21 +105,21 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         sign = np.where(eta >= q, 1.0, -1.0)[..., None]
         log_size = 0.5 * (above.log_size + below.log_size)
         slope = 0.5 * (above.size_slope + below.size_slope)
-        kernel = 0.5 * q**2 - 2 * math.pi * q / h[:, 0]
+        exponent = 0.5 * q**2 - 2 * math.pi * q / h[:, 0]
         turn = 0.5 * (above.turn + sign * below.turn) - 0.25 * h * (above.turn_slope + below.turn_slope)
-        log_strip = self.log_weights + log_size + 0.5 * h * slope + kernel[..., None] + math.log(2.1)
-        ends = self.log_weights + above.log_largest + 0.5 * h * self.outward
+        log_strip = self.log_tilted_weights + log_size + 0.5 * h * slope + exponent[..., None] + math.log(2.1)
+        ends = self.log_tilted_weights + above.log_largest + 0.5 * h * self.outward
         return MixtureMajorants(
             eta,
             np.maximum(here.turn, 0.0),
-            here.log_size + self.log_weights,
+            here.log_size + self.log_tilted_weights,
             np.where(known, np.maximum(turn, 0.0), turn),
             np.where(
                 self._turns_forward(eta)[..., None] & grid.inside, log_strip, np.where(grid.inside, np.inf, -np.inf)
             ),
             np.where(grid.inside, ends, np.inf),
             np.where(known, 0.0, above.turn_rate),
-            np.exp(self.log_weights + 0.5 * h * self.slope),
+            np.exp(self.log_tilted_weights + 0.5 * h * self.slope),
             self.middle,
             q,
             h[:, 0],
@@ -139,7 +135,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         most once in the order of the shifts. P then has at most one zero (Descartes' rule for exponentials) and is
         positive left of it. Hence P(x*) >= 0 is enough.
         """
-        grid = self.nodes
+        grid = self.law.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
         forward = (grid.mean * least >= grid.near) | (grid.rising >= eta[..., None])
         forward &= least > 0
@@ -148,9 +144,9 @@ class GaussianMixtureOnContour(TrapezoidOnContour):
         right = np.minimum(last + 1, unknown.shape[-1] - 1)
         y = eta[..., None] * grid.terms.shift
         k = np.where(y < _TURN, np.sinc(np.minimum(y, _TURN) / math.pi), _LEAST_SINE)
-        places = np.broadcast_to(right[:, :, None, None], (*y.shape, 1))
+        indices = np.broadcast_to(right[:, :, None, None], (*y.shape, 1))
         responsibility = np.broadcast_to(grid.responsibility, (len(eta), *grid.responsibility.shape))
-        at = np.take_along_axis(responsibility, places, axis=-1)[..., 0]
+        at = np.take_along_axis(responsibility, indices, axis=-1)[..., 0]
         positive = np.sum(at * grid.terms.shift * k, axis=-1) > 1e-12 * np.sum(at * grid.terms.shift, axis=-1)
         return (last < 0) | (positive & (right > last))
 
@@ -189,6 +185,6 @@ class MixtureMajorants:
         strip = np.exp(np.minimum(self.log_strip - t * self.strip_turn, 600.0)).sum(axis=-1)
         q, h = self.width[..., None], self.step[:, None]
         sides = side_terms(self.log_ends, t * self.end_rates + 0.5 * q, q, h, self.eta[..., None] / h)
-        ends = least_ends(np.zeros_like(sides), sides, self.sizes, self.middle)
+        ends = least_over_last_nodes(np.zeros_like(sides), sides, self.sizes, self.middle)
         bounds = np.log(summed + strip + ends) + 0.5 * self.eta**2 + 1e-12
         return np.fmin(np.where(np.isnan(bounds), 0.0, bounds), 0.0)

@@ -44,7 +44,7 @@ _LARGEST_BLOCK = 500_000
 """Array elements of terms at nodes that are evaluated together."""
 
 _BY_NODE = (
-    *("x", "loss", "log_weight", "weight", "loss_error", "relative_error"),
+    *("x", "loss", "log_null_weight", "null_weight", "loss_error", "relative_error"),
     *("mean", "steepest", "near", "spread", "rising"),
 )
 
@@ -209,8 +209,8 @@ class GaussianMixtureNodes(TrapezoidNodes):
             stop=stop,
             mirrored=mirrored,
             loss=loss,
-            log_weight=log_weight,
-            weight=np.exp(log_weight),
+            log_null_weight=log_weight,
+            null_weight=np.exp(log_weight),
             loss_error=loss_error,
             relative_error=relative,
             terms=terms.only(answerable),

@@ -1,7 +1,8 @@
 """Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, for steps of any law, without cancellation.
 
-Array dimensions are parts P and nodes n. `weight` is the weight of H0 at a node. `weights` are those of the law tilted
-by e^{theta L}, of sum 1. A tilt is one number for all parts, or an array (P, 1) where each part is a run of its own.
+Array dimensions are parts P and nodes n. `null_weight` is the weight of H0 at a node. `weights` are those of the law
+tilted by e^{theta L}, of sum 1. A tilt is one number for all parts, or an array (P, 1) where each part is a run of its
+own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 
 
 def untilting(
-    loss: FloatArray, of_alternative: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
+    loss: FloatArray, alternative_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
     """Return a bound of |e^{sL} - e^L| weight over `total`, shape (P, n).
 
@@ -49,19 +50,24 @@ def untilting(
     in the second-order sums of E_s(L), and by s times this bound in those of M(s).
     """
     exponent = np.abs((1 - tilt) * loss)
-    return np.where(exponent < 1, 2 * weights * exponent, weights + of_alternative / total[:, None])
+    return np.where(exponent < 1, 2 * weights * exponent, weights + alternative_weight / total[:, None])
 
 
 def excess(
-    loss: FloatArray, weight: FloatArray, grown: FloatArray, tilt: float | FloatArray, weights: FloatArray
+    loss: FloatArray,
+    null_weight: FloatArray,
+    weight_difference: FloatArray,
+    tilt: float | FloatArray,
+    weights: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the sizes of their terms; (P, n).
 
     Where max(1, |s|) |L| < 0.4 the summands are power series to order 14. The remainder is below 2e-16 of them, far
-    inside the relative error of a weight. `grown` is `TrapezoidNodes.growth`, and `weights` is weight e^{sL}.
+    inside the relative error of a weight. `weight_difference` is `TrapezoidNodes.growth`, and `weights` is weight
+    e^{sL}.
     """
     tilt = _one_number(tilt)
-    linear = tilt * grown
+    linear = tilt * weight_difference
     scale = np.maximum(1.0, np.abs(tilt)) if isinstance(tilt, np.ndarray) else max(1.0, abs(tilt))
     # a^n - a b^(n - 1) = a (a - b) sum a^k b^{n-2-k}, a - b = (s - 1)/scale: near s = 1 a difference loses its digits.
     ratio, least = tilt / scale, 1 / scale
@@ -75,18 +81,18 @@ def excess(
     scaled = loss * scale
     small = np.abs(scaled) < 0.4
     scaled = np.where(small, scaled, 0.0)
-    series = weight * scaled**2 * _polynomial(scaled, coefficients)
-    summands = np.where(small, series, weights - weight - linear)
-    return summands, np.where(small, np.abs(series), weights + weight + np.abs(linear))
+    series = null_weight * scaled**2 * _polynomial(scaled, coefficients)
+    summands = np.where(small, series, weights - null_weight - linear)
+    return summands, np.where(small, np.abs(series), weights + null_weight + np.abs(linear))
 
 
 def mean_excess(
-    loss: FloatArray, grown: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
+    loss: FloatArray, weight_difference: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of their terms; (P, n).
 
-    The summands are power series where (1 + |theta|) |L| < 0.5. `grown` is `TrapezoidNodes.growth`, and `total` is
-    M(theta), shape (P,).
+    The summands are power series where (1 + |theta|) |L| < 0.5. `weight_difference` is `TrapezoidNodes.growth`, and
+    `total` is M(theta), shape (P,).
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -102,7 +108,7 @@ def mean_excess(
     scaled = np.where(small, scaled, 0.0)
     series = -(scaled**2) * _polynomial(scaled, coefficients)
     direct = weights * loss
-    exponential = grown / total[:, None]
+    exponential = weight_difference / total[:, None]
     terms = np.where(small, weights * series, direct - exponential)
     return terms, np.where(small, np.abs(terms), np.abs(direct) + np.abs(exponential))
 

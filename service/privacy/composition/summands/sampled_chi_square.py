@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from service.privacy.composition.summands.abstract import RunScale
 from service.privacy.composition.summands.sampled_chi_square_grid import (
-    LEAST_PLACE,
+    LEAST_S,
     ChiSquareGrid,
     ChiSquareStep,
     ChiSquareSteps,
@@ -58,13 +58,13 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         self.count = np.array([float(steps.count)])
         self._need = math.log(steps.count) + 42.0
         goal = digits * math.log(10) + math.log(2 * steps.count)
-        self._low = max(_place(lambda s: self._is_dropped(s, goal), law.center, -1), LEAST_PLACE)
+        self._low = max(_farthest_point(lambda s: self._is_dropped(s, goal), law.center, -1), LEAST_S)
         share = 12.0 / math.sqrt(steps.count)
-        reach = 0.5 * (math.sqrt(2 * self._need) + 2.0 + share) ** 2
-        self._high = _place(lambda s: law.log_tail(s, upper=True) <= -reach, law.center, 1)
+        need = 0.5 * (math.sqrt(2 * self._need) + 2.0 + share) ** 2
+        self._high = _farthest_point(lambda s: law.log_tail(s, upper=True) <= -need, law.center, 1)
         smooth = float(smooth_spacing(self._need, steps.count))
         widest = min(0.7 * math.pi / law.spread, 12.0 if self._low >= 4 else 1.4)
-        step = min(smooth, 2 * math.pi * widest / (self._need + 15.0 + self._growth(deviation)))
+        step = min(smooth, 2 * math.pi * widest / (self._need + 15.0 + self._highest_turn(deviation)))
         self._step = max(math.floor(step * 2.0**20), 1) * 2.0 ** (-20 - halvings)
         self.log_truncated_null = np.array([law.log_tail(self._low)])
         alternative = math.log(law.rate) + law.log_tail(self._low, present=True)
@@ -85,7 +85,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         present = math.log(self.law.rate) + self.law.log_tail(s, present=True)
         return max(self.law.log_tail(s), present) <= -goal
 
-    def _growth(self, deviation: float) -> float:
+    def _highest_turn(self, deviation: float) -> float:
         law, number = self.law, float(self.count[0])
         falls = math.sqrt(88 / number) * law.spread + 0.5 * law.spread**2 - math.log(law.rate)
         return float(highest_turn(9.0 / max(deviation, 1e-3), number, law.rate * number, falls))
@@ -108,7 +108,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         strips = [self.strip(float(a)) for a in widest * _STRIPS]
         usable = [strip for strip in strips if strip.valid and strip.a > 1.2 * self._step]
         if not usable:
-            none = replace(strips[0], growth=np.full_like(strips[0].growth, np.inf), valid=False)
+            none = replace(strips[0], density_growth=np.full_like(strips[0].density_growth, np.inf), valid=False)
             self._known[none.a] = none
             usable = [none]
         return usable
@@ -125,7 +125,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return np.array([[strip.a] for strip in self._strips])
 
     @cached_property
-    def kernels(self) -> FloatArray:
+    def strip_exponents(self) -> FloatArray:
         """Exponents -2 pi q/h of the strips."""
         return -2 * math.pi * self.half_widths / self._step
 
@@ -147,17 +147,17 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     @cached_property
     def _log_density_growth(self) -> FloatArray:
         """Q q^2 on the strips over the cells, shape (strips, 1, nodes)."""
-        return np.array([[strip.growth * strip.a**2] for strip in self._strips])
+        return np.array([[strip.density_growth * strip.a**2] for strip in self._strips])
 
     @override
-    def log_growth(self, tilt: FloatArray, strip: int) -> FloatArray:
+    def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         raised = np.maximum(tilt, 0.0) * self._log_largest[strip]
-        return super().log_growth(tilt, strip) + raised + self._log_density_growth[strip]
+        return super().log_strip_bound(tilt, strip) + raised + self._log_density_growth[strip]
 
     @override
-    def log_growth_everywhere(self, tilts: FloatArray) -> FloatArray:
+    def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
         largest, density = (x[..., : self.grid.kept].max(-1) for x in (self._log_largest, self._log_density_growth))
-        return super().log_growth_everywhere(tilts) + np.maximum(tilts, 0.0) * largest[:, None] + density[:, None]
+        return super().coarse_log_strip_bound(tilts) + np.maximum(tilts, 0.0) * largest[:, None] + density[:, None]
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
@@ -166,19 +166,19 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         They are the loss, ln of the weight, a bound of |d ln w/ds|, lower and upper bounds of ln |A|, and Q q.
         """
         grid, ends = self.grid, [0, self.grid.kept - 1]
-        log_weight = grid.log_weight + 0.5 * self._step * grid.log_slope
+        log_weight = grid.log_null_weight + 0.5 * self._step * grid.log_slope
         near = np.array([[strip.near] for strip in self._strips])
-        growth = np.array([[strip.growth * strip.a] for strip in self._strips])
-        columns = (grid.loss[None], log_weight[None], near, self.log_least, self._log_largest, growth)
+        rate = np.array([[strip.density_growth * strip.a] for strip in self._strips])
+        columns = (grid.loss[None], log_weight[None], near, self.log_least, self._log_largest, rate)
         return tuple(column[:, :, None, ends] for column in columns)
 
     @override
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        loss, log_weight, near, least, largest, growth = self._ends
+        loss, log_weight, near, least, largest, rate = self._ends
         s = tilts[:, :, None]
         size = np.maximum(s, 0.0) * largest + np.minimum(s, 0.0) * least + 0.5 * self._step * np.abs(s) * near
         ends = s * loss + log_weight + size - shift[:, :, None]
-        return side_terms(ends, growth, self.half_widths[..., None, None], self.grid.step).sum(axis=-1)
+        return side_terms(ends, rate, self.half_widths[..., None, None], self.grid.step).sum(axis=-1)
 
     @override
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
@@ -189,18 +189,18 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return the mass beyond the grid where T is large."""
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
-        tail = self.law.log_tail(float(self.grid.places[0]) + 0.5 * self._step, upper=True)
+        tail = self.law.log_tail(float(self.grid.points[0]) + 0.5 * self._step, upper=True)
         return np.exp(tail + np.maximum(tilts * loss, tilts * least) - shift)
 
 
-def _place(is_far: Callable[[float], bool], center: float, side: int) -> float:
+def _farthest_point(is_far: Callable[[float], bool], center: float, side: int) -> float:
     """Return about the nearest s on one side of the center that is far, or the farthest s tried."""
     inside, stride = center, 1.0
     outside = center + side * stride
     while not is_far(outside) and abs(outside - center) < 2000.0:
         inside, stride = outside, 2 * stride
         outside = center + side * stride
-        if outside < LEAST_PLACE:
-            outside = LEAST_PLACE
+        if outside < LEAST_S:
+            outside = LEAST_S
             break
     return bisected(is_far, inside, outside, _ROUNDS, close=1e-2)[1]

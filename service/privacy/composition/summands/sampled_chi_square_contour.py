@@ -41,12 +41,8 @@ _AT_ONCE = 200_000
 _GAIN_STEPS = np.geomspace(1.0, 1e4, 400)
 
 
-class SampledChiSquareOnContour(TrapezoidOnContour):
+class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     """Equal steps with a chi-square statistic, tilted by theta."""
-
-    def __init__(self, parts: TruncatedSampledChiSquare, theta: float) -> None:
-        super().__init__(parts, theta)
-        self.law, self.nodes = parts, parts.grid
 
     @property
     @override
@@ -62,10 +58,10 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
             theta * np.array([[strip.log_modulus] for strip in strips]),
             np.array([[strip.argument] for strip in strips]),
             np.array([[max(theta, 0.0) * strip.log_raise + min(theta, 0.0) * strip.log_least] for strip in strips]),
-            self.nodes.log_slope + abs(theta) * near,
+            self.law.grid.log_slope + abs(theta) * near,
             near,
             near,
-            np.array([[strip.growth] for strip in strips]),
+            np.array([[strip.density_growth] for strip in strips]),
         )
 
     @override
@@ -77,7 +73,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return the values on the contour, from finer nodes where the contour is too high for these nodes."""
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
-        if self.parts.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
+        if self.law.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
             return SampledChiSquareOnContour(self.law.finer, float(self.theta[0])).values(step, nodes)
         return super().values(step, nodes, last)
 
@@ -90,7 +86,12 @@ class SampledChiSquareOnContour(TrapezoidOnContour):
         falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
         in T. For N <= 2 the bound is never negative, and V is infinite.
         """
-        law, s, r, half = self.nodes.law, self.nodes.places, self.nodes.responsibility, 0.5 * self.nodes.spacing
+        law, s, r, half = (
+            self.law.grid.law,
+            self.law.grid.points,
+            self.law.grid.responsibility,
+            0.5 * self.law.grid.spacing,
+        )
         speed = 1 / (1 + np.exp(-(s + half)))
         bent = law.spread * speed + 1 / (1 + np.exp(np.minimum(s - half, 700.0)))
         statistic = law.deviation * float(np.logaddexp(0.0, s[0])) * _GAIN_STEPS
@@ -122,13 +123,13 @@ class ChiSquareMajorants:
     @cached_property
     def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
         """Terms for each eta: ln of the terms at t = 0, the least arg w of each cell, and a constant remainder."""
-        contour, law, grid = self._contour, self._contour.law, self._contour.nodes
+        contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
         etas = np.array([[eta] for eta in widest * _ETAS if law.strip(float(eta)).valid]).reshape(-1, 1)
         if not len(etas):
             return []
         field, half = contour.field(etas), 0.5 * grid.spacing
-        flat = contour.log_weights + half * field.size_slope + field.growth * etas[:, None] ** 2
+        flat = contour.log_tilted_weights + half * field.size_slope + field.density_growth * etas[:, None] ** 2
         # Vertical paths from the real axis to Im s = -eta at the first and last node.
         sides = np.exp(grid.at_ends(flat + field.log_largest)[:, 0]).sum(axis=-1) * etas[:, 0] / grid.spacing
         all_terms, all_turns = flat + field.log_size, np.maximum(field.turn - half * field.turn_slope, 0.0)
@@ -158,8 +159,8 @@ class ChiSquareMajorants:
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
         """Heights, and ln of bounds of |M/M(theta)| from each height on."""
         contour, window = self._contour, self._contour.window
-        number, left_out = float(contour.parts.count[0]), float((contour.end_error + contour.omitted)[0])
-        loss, weights = contour.grid.loss[0], contour.weights[0]
+        number, left_out = float(contour.law.count[0]), float((contour.end_error + contour.omitted)[0])
+        loss, weights = contour.grid.loss[0], contour.tilted_weights[0]
         centred = loss - float(weights @ loss)
         # The sum is a trapezoid sum too. On the strips |L - m| exceeds its real value by the change of ln |w| and pi.
         farthest = float(np.abs(centred).max()) + 40.0
@@ -191,7 +192,7 @@ class ChiSquareMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return ln of the best bound at each height, shape (H, 1, 1)."""
         heights = heights[:, 0]
-        places, bounds = self._looked_up
-        cell = np.searchsorted(places, heights, side="right") - 1
-        looked = np.where(cell < 0, 0.0, bounds[np.clip(cell, 0, len(places) - 1)])
+        known_heights, bounds = self._looked_up
+        cell = np.searchsorted(known_heights, heights, side="right") - 1
+        looked = np.where(cell < 0, 0.0, bounds[np.clip(cell, 0, len(known_heights) - 1)])
         return np.minimum(looked, self._log_far(heights))[:, None, None]

@@ -33,7 +33,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_RO
 LINEAR = 3.0
 """Value of s from which strips may have any width."""
 
-LEAST_PLACE = -680.0
+LEAST_S = -680.0
 """Smallest s, so that e^s stays in the range of doubles."""
 _WIDEST_BENT = 1.45
 """Largest half-width of a strip with smaller s, below pi/2."""
@@ -66,7 +66,7 @@ class ChiSquareSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, self.count * self.law.largest_loss
 
     @property
@@ -81,13 +81,15 @@ class ChiSquareSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
+    ) -> BoolArray:
         """Return the answer of a normal statistic of the same spread, which is a guess."""
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
             for group in groups
         ]
-        return SampledGaussianSteps.ends_are_light(like, digits, theta)
+        return SampledGaussianSteps.last_nodes_are_negligible(like, digits, theta)
 
 
 @dataclass(frozen=True)
@@ -212,8 +214,8 @@ class ChiSquareGrid(TrapezoidNodes):
             stop=np.array([kept]),
             x=x[None],
             loss=loss[None],
-            log_weight=log_weight[None],
-            weight=np.exp(log_weight)[None],
+            log_null_weight=log_weight[None],
+            null_weight=np.exp(log_weight)[None],
             responsibility=responsibility[None],
             loss_error=loss_error[None],
             relative_error=relative[None],
@@ -223,7 +225,7 @@ class ChiSquareGrid(TrapezoidNodes):
         )
 
     @property
-    def places(self) -> FloatArray:
+    def points(self) -> FloatArray:
         """Values of s at the nodes, at most down to the last node with weight; shape (nodes,)."""
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])
@@ -231,7 +233,7 @@ class ChiSquareGrid(TrapezoidNodes):
     @property
     def is_bent(self) -> bool:
         """Whether some nodes lie where T is not nearly linear in s, so that strips are narrower."""
-        return float(self.places[self.kept - 1]) - self.spacing < LINEAR
+        return float(self.points[self.kept - 1]) - self.spacing < LINEAR
 
     @property
     def widest(self) -> float:

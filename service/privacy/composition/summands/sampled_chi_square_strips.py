@@ -51,7 +51,7 @@ class ChiSquareStrip:
     """ln |w| on the path minus its value on the real axis, at the nodes."""
     argument: FloatArray
     """arg w on the path, at the nodes."""
-    growth: FloatArray
+    density_growth: FloatArray
     """Bound Q: the density times dT/ds is at most e^{Q q^2} times its value on the real axis."""
     near: FloatArray
     """Upper bound of |d ln w/ds|."""
@@ -64,7 +64,7 @@ class ChiSquareStrip:
 
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
     """Return bounds of the integrand of any tilt on the path s - ia and between it and the real axis."""
-    s = grid.places
+    s = grid.points
     return ChiSquareStrip(a, *_on_path(grid, s, a), *_over_cells(grid, s, a))
 
 

@@ -26,7 +26,7 @@ from service.privacy.composition.summands.abstract import RunScale, Summand
 from service.privacy.composition.summands.sampled_gaussian_nodes import (
     GaussianNodeLayout,
     SampledGaussianNodes,
-    ends_are_light,
+    last_nodes_are_negligible,
 )
 from service.privacy.composition.summands.sampled_gaussian_shared import moment_sums
 from service.privacy.composition.summands.sampled_step import SampledStep
@@ -66,7 +66,7 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return self.log_prob_never_sampled, math.inf
 
     @property
@@ -86,7 +86,7 @@ class SampledGaussianSteps(Summand):
 
     @property
     @override
-    def reach_error(self) -> float:
+    def least_loss_error(self) -> float:
         return 1.01 * self.count * abs(self.rate_rest) / (1 - self.sample_rate)
 
     @property
@@ -111,13 +111,15 @@ class SampledGaussianSteps(Summand):
 
     @classmethod
     @override
-    def ends_are_light(cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray) -> BoolArray:
+    def last_nodes_are_negligible(
+        cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
+    ) -> BoolArray:
         steps = [
             min(group, key=lambda step: step.noise_multiplier - 1e-3 * math.log(step.sample_rate)) for group in groups
         ]
         known = np.array([(step.noise_multiplier, step.sample_rate, float(step.count)) for step in steps]).T
         columns = (np.broadcast_to(each, (len(digits), len(groups))) for each in (*known, digits[:, None], theta))
-        return ends_are_light(*columns)
+        return last_nodes_are_negligible(*columns)
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):
@@ -203,21 +205,21 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         `total` is the number of steps of the run of each part.
         """
         smooth_step = smooth_spacing(self._need, total)
-        growth = 0.0 if deviation is None else self._growth(total, deviation)
-        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + growth)
+        turn = 0.0 if deviation is None else self._highest_turn(total, deviation)
+        strip_share = 2 * math.pi * 0.7 * math.pi / (self._need + 15.0 + turn)
         goal = digits * math.log(10) + np.log(2 * self.count)
-        reach = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
+        right = np.maximum(np.sqrt(2 * goal), 1 / self.sigma + np.sqrt(2 * np.maximum(goal + np.log(self.rate), 0.0)))
         left = np.sqrt(2 * self._need) + 2.0 + 12.0 / np.sqrt(total)
         in_u = len(self.sigma) >= _FEWEST_SHARED and not self.separate
         if in_u:
             wanted = np.minimum(smooth_step / self.sigma.max(), strip_share)[:1]
             origin = self._log_odds - 0.5 / self.sigma**2
-            low, high = np.min(origin - left / self.sigma, keepdims=True), origin + reach / self.sigma
+            low, high = np.min(origin - left / self.sigma, keepdims=True), origin + right / self.sigma
         elif self.separate:
-            wanted, low, high = np.minimum(smooth_step, strip_share * self.sigma), -left, reach
+            wanted, low, high = np.minimum(smooth_step, strip_share * self.sigma), -left, right
         else:
             wanted = np.minimum(smooth_step, strip_share * self.sigma.min())[:1]
-            low, high = -left[:1], np.full_like(self.sigma, reach.max())
+            low, high = -left[:1], np.full_like(self.sigma, right.max())
         spacing = np.maximum(np.floor(wanted * 2.0**20), 1) * 2.0**-20
         first = np.floor(low / spacing)
         kept = (np.ceil(high / spacing) - first).astype(np.intp) + 1
@@ -226,7 +228,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         # The number of nodes is a multiple of a block; the added nodes have no weight.
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
-    def _growth(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
+    def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """Return `highest_turn` for these steps.
 
         For few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
@@ -273,7 +275,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return np.array([[0.3], [0.6], [0.9]]) * np.minimum(2 * math.pi / self.step, math.pi * self.sigma)
 
     @cached_property
-    def kernels(self) -> FloatArray:
+    def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the strips."""
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
@@ -327,7 +329,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
         steepest = grid.responsibility[:, 0] / self.sigma * (1 + 1e-9) + 1e-300
-        return grid.loss[:, 0], grid.weight[:, 0], np.log1p(-self.rate), fallen, np.maximum(-first, 0.0) / steepest
+        return grid.loss[:, 0], grid.null_weight[:, 0], np.log1p(-self.rate), fallen, np.maximum(-first, 0.0) / steepest
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:

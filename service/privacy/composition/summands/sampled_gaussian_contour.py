@@ -23,28 +23,26 @@ _LOG_NEGLIGIBLE = -75.0
 """ln of the strip error of a majorant below which no sharper bound is needed."""
 
 
-class SampledGaussianOnContour(TrapezoidOnContour):
+class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     """Sampled Gaussian parts of a run, tilted by theta; sums over losses that parts share are matrix products."""
-
-    def __init__(self, parts: TruncatedSampledGaussian, theta: float | FloatArray) -> None:
-        super().__init__(parts, theta)
-        self.law, self.nodes = parts, parts.grid
 
     @override
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
-        if self.nodes.soft is None:
+        if self.law.grid.soft is None:
             return super().differences(step, nodes, last)
-        soft, unsampled = self.nodes.soft[self.window], np.log1p(-self.law.rate)
-        return differences(self.weights[:, self.window], soft, unsampled, float(step), nodes)
+        soft, unsampled = self.law.grid.soft[self.window], np.log1p(-self.law.rate)
+        return differences(self.tilted_weights[:, self.window], soft, unsampled, float(step), nodes)
 
     @override
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        if self.nodes.soft is None:
+        if self.law.grid.soft is None:
             return super().rounding_error(t)
         grid, theta, window = self.grid, np.abs(self.tilt), self.window
         relative = grid.relative_error + theta * (grid.loss_error + UNIT_ROUNDOFF * np.abs(grid.loss))
         unsampled = np.log1p(-self.law.rate)
-        slope = difference_slope(self.weights[:, window], self.nodes.soft[window], unsampled, relative[:, window])
+        slope = difference_slope(
+            self.tilted_weights[:, window], self.law.grid.soft[window], unsampled, relative[:, window]
+        )
         return slope[:, None] * t
 
     @property
@@ -59,7 +57,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
 
         The slopes |d arg w/dy|, |d arg w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)).
         """
-        sigma, r, theta = self.law.sigma, self.nodes.responsibility, self.tilt
+        sigma, r, theta = self.law.sigma, self.law.grid.responsibility, self.tilt
         phi = (height / sigma)[..., None]
         log_modulus, argument = turned_ratio(r, phi)
         near = self.law.near / (sigma[:, None] * np.cos(0.5 * phi))
@@ -69,14 +67,14 @@ class SampledGaussianOnContour(TrapezoidOnContour):
 
     @override
     def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
-        if self.nodes.soft is None:
+        if self.law.grid.soft is None:
             return super().strip_errors(heights, q)
         theta, base, log_least = float(self.theta[0]), np.ones_like(q), None
         if theta < 0:
-            growth = self._inverse_modulus_growth(q)
-            base = np.maximum(np.fmin(growth, np.cos(0.5 * q / self.law.sigma) ** theta), 1.0)
+            inverse = self._inverse_modulus_growth(q)
+            base = np.maximum(np.fmin(inverse, np.cos(0.5 * q / self.law.sigma) ** theta), 1.0)
             log_least = self.law.log_least_modulus(q)
-        return strip_errors(self.nodes, self.log_weights, theta, heights[:, 0], q, base, log_least)
+        return strip_errors(self.law.grid, self.log_tilted_weights, theta, heights[:, 0], q, base, log_least)
 
     def _inverse_modulus_growth(self, q: FloatArray) -> FloatArray:
         """Return an upper Riemann sum of the weights times |w(y + iq')/w(y)|^theta for all |q'| <= q.
@@ -84,7 +82,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         `q` has the shape (..., parts), and so has the result.
         """
         exponent = np.minimum(self.tilt, 0.0) * self.law.log_least_modulus(q) + 0.5 * self.grid.step * self.slope
-        return np.sum(np.where(self.weights > 0, self.weights * np.exp(exponent), 0.0), axis=-1)
+        return np.sum(np.where(self.tilted_weights > 0, self.tilted_weights * np.exp(exponent), 0.0), axis=-1)
 
     @property
     @override
@@ -97,11 +95,11 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         <= -y0 it is at most 1, because (w/w0)^theta rises by less.
         """
         sigma = self.law.sigma
-        first, r_first = self.grid.x[:, 0], self.nodes.responsibility[:, 0]
+        first, r_first = self.grid.x[:, 0], self.law.grid.responsibility[:, 0]
         rise = 0.5 * np.maximum(first + 1 / sigma, 0.0) ** 2 + np.minimum(self.theta, 0.0) * np.log1p(-r_first)
         rise = np.where((1 + np.abs(self.theta) * r_first) * (1 + 1e-9) <= -first * sigma, 0.0, rise)
         concave = (1 + np.abs(self.theta)) * r_first < sigma**2
-        log_rate = np.log(self.nodes.responsibility) - np.log(sigma[:, None])
+        log_rate = np.log(self.law.grid.responsibility) - np.log(sigma[:, None])
         return log_rate, 1 / sigma[:, None], 2 * np.exp(np.where(concave, rise, np.inf))
 
     @override
@@ -110,10 +108,10 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         if center is None:
             log_weights, responsibility, _ = self._majorant_nodes
             center = 0.8 * height * np.sum(np.exp(log_weights) * responsibility, axis=-1) / sigma
-            if self.nodes.soft is not None:  # eta/sigma is common
+            if self.law.grid.soft is not None:  # eta/sigma is common
                 center = sigma * float((center / sigma).mean())
         largest = np.minimum(0.9 * math.pi * sigma, LARGEST_ETA)
-        if self.nodes.soft is not None:
+        if self.law.grid.soft is not None:
             largest = sigma * float((largest / sigma).min())
         return self._built(np.minimum(ETA_FACTORS[:, None] * center, largest))
 
@@ -121,8 +119,8 @@ class SampledGaussianOnContour(TrapezoidOnContour):
     def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
         stride = self.law.majorant_stride
-        log_weights = self.log_weights[:, self.window][:, ::stride] + math.log(stride)
-        return log_weights, self.nodes.responsibility[:, self.window][:, ::stride], stride * self.law.step
+        log_weights = self.log_tilted_weights[:, self.window][:, ::stride] + math.log(stride)
+        return log_weights, self.law.grid.responsibility[:, self.window][:, ::stride], stride * self.law.step
 
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
         """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
@@ -134,7 +132,7 @@ class SampledGaussianOnContour(TrapezoidOnContour):
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
         half = (0.5 * eta / sigma)[..., None]
-        if self.nodes.soft is not None:
+        if self.law.grid.soft is not None:
             half, r = half.min(axis=1, keepdims=True), r[:1]
             eta = 2 * half[..., 0] * sigma
         log_modulus, argument = turned_ratio(r, 2 * half)
@@ -145,8 +143,8 @@ class SampledGaussianOnContour(TrapezoidOnContour):
             strip = strip + theta * np.log(np.cos(0.5 * (s + eta) / sigma))
             if strip.max() > _LOG_NEGLIGIBLE:
                 s = 0.5 * s
-                growth = self._inverse_modulus_growth(s + eta)
-                strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(growth, 1.0)))
+                inverse = self._inverse_modulus_growth(s + eta)
+                strip = np.fmin(strip, 0.5 * s**2 - 2 * math.pi * s / step + np.log(np.maximum(inverse, 1.0)))
         # The truncation may lie anywhere between the nodes of the stride. Its side is below two terms, or 4 `end_error`
         # (half a term each). The path from the real line to Im y = eta adds two sides, each below eta/h times a last
         # term. With every fourth node an omitted weight counts at most 4 times.
@@ -163,12 +161,12 @@ def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianMajorants:
-    """Majorants B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_weights - t argument} + error)."""
+    """Majorants B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_tilted_weights - t argument} + error)."""
 
     eta: FloatArray
     argument: FloatArray
     log_modulus: FloatArray
-    log_weights: FloatArray
+    log_tilted_weights: FloatArray
     error: FloatArray
     log_factor: FloatArray
 
@@ -178,14 +176,14 @@ class SampledGaussianMajorants:
         return np.fmin(bounds, 0.0)
 
     def _sums(self, heights: FloatArray) -> FloatArray:
-        """Return sum e^{log_modulus + log_weights - t argument} at heights t, shape (T, E, parts).
+        """Return sum e^{log_modulus + log_tilted_weights - t argument} at heights t, shape (T, E, parts).
 
         The heights have the shape (T, 1) or (T, parts).
         """
-        if self.argument.shape[1] == len(self.log_weights):
-            sizes = self.log_modulus + self.log_weights
+        if self.argument.shape[1] == len(self.log_tilted_weights):
+            sizes = self.log_modulus + self.log_tilted_weights
             return np.stack([np.exp(sizes - height[:, None] * self.argument).sum(axis=-1) for height in heights])
         turned = heights[:, None, :, None] * self.argument
         # Parts that share their losses need one exponential only.
         shared = np.exp(np.maximum(self.log_modulus - turned, -300.0))[:, :, 0]
-        return shared @ np.exp(np.maximum(self.log_weights, -400.0)).T
+        return shared @ np.exp(np.maximum(self.log_tilted_weights, -400.0)).T

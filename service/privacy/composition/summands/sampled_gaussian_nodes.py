@@ -15,7 +15,7 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, SUM_BLOCK, UNIT_ROUNDOFF, sum_error
 
 _BY_PART = ("step", "start", "stop", "sigma", "rate")
-_BY_NODE = ("x", "loss", "log_weight", "weight", "responsibility", "loss_error", "relative_error")
+_BY_NODE = ("x", "loss", "log_null_weight", "null_weight", "responsibility", "loss_error", "relative_error")
 
 
 _SHARES = np.arange(13) / 12
@@ -130,8 +130,8 @@ class SampledGaussianNodes(TrapezoidNodes):
             start=np.zeros_like(layout.kept),
             stop=layout.kept,
             loss=loss,
-            log_weight=log_weight,
-            weight=np.exp(log_weight),
+            log_null_weight=log_weight,
+            null_weight=np.exp(log_weight),
             loss_error=loss_error,
             relative_error=relative,
             responsibility=responsibility,
@@ -141,7 +141,7 @@ class SampledGaussianNodes(TrapezoidNodes):
         )
 
 
-def ends_are_light(
+def last_nodes_are_negligible(
     sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
 ) -> BoolArray:
     """Return where the last node of each run of equal steps has negligible weight.

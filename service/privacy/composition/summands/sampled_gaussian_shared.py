@@ -52,7 +52,7 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
     # The rounding of the exponent adds to that of the weights.
     relative = grid.relative_error + (8 * UNIT_ROUNDOFF) * float(np.abs(tilts).max()) * soft
     parts = len(grid.sigma)
-    weight = _normal(grid.weight)
+    weight = _normal(grid.null_weight)
     plain = weight @ np.concatenate([powers, powers * soft, powers * soft**2]).T
     error = np.concatenate([weight * relative, weight * grid.loss_error]) @ powers.T
     total, first, second = plain.reshape(parts, 3, len(tilts)).transpose(1, 2, 0)
@@ -150,7 +150,7 @@ def strip_errors(
     inside = np.cumsum(own.reshape(-1, blocks, _BLOCK).transpose(1, 0, 2) @ finite, axis=0)  # (blocks, P, A T)
     inside = inside.reshape(blocks, -1, len(a), len(heights)).transpose(2, 3, 1, 0)
     inside = np.where(np.logical_and.accumulate(known, axis=-1)[:, :, None], inside, np.inf)
-    kernel = np.exp(0.5 * a**2 - 2 * math.pi * a / h[:, 0]) * 1.001
+    scale = np.exp(0.5 * a**2 - 2 * math.pi * a / h[:, 0]) * 1.001
     spread = a[..., None] * (steep[:, None, at] / h)  # a near, (A, P, blocks)
     slack = a * (0.5 * a - 1.5 * math.pi / h[:, 0])
     excess = np.maximum(heights[:, None, None] * spread[:, None] + slack[:, None, :, None], 0.0)
@@ -160,7 +160,7 @@ def strip_errors(
     summed = sizes.reshape(*sizes.shape[:-1], blocks, _BLOCK).sum(axis=-1)
     beyond = np.zeros_like(summed)
     beyond[..., :-1] = np.cumsum(summed[..., :0:-1], axis=-1)[..., ::-1]
-    bound = 2 * kernel[:, None, :, None] * (inside + base[:, None, :, None]) + side + beyond[:, None]
+    bound = 2 * scale[:, None, :, None] * (inside + base[:, None, :, None]) + side + beyond[:, None]
     return 1.001 * bound.min(axis=-1)
 
 

@@ -38,7 +38,7 @@ _NEGLIGIBLE = 1e-20
 """Error of a transform, over the number of steps, below which more nodes do not matter."""
 _RATIOS = np.array([0.08, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95])
 """Imaginary parts of the ellipses that are tried, over pi."""
-_PLACE_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
+_POSITION_ERROR = PLACE_ERROR + 4 * UNIT_ROUNDOFF
 """Error of positions on panels, over e."""
 _LARGEST_AXIS = 12.0
 """Largest semi-axis of the ellipses, over b."""
@@ -61,7 +61,7 @@ class LaplaceSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
         return self.count * low, self.count * high
 
@@ -165,40 +165,40 @@ class SampledLaplaceParts(TruncatedSummand):
     @cached_property
     def loss(self) -> FloatArray:
         """L = ln w at the lower atom, the nodes and the upper atom."""
-        places, _ = self._rule
-        return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * places))
+        positions, _ = self._rule
+        return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
 
     @cached_property
     def mass(self) -> FloatArray:
         """Masses of the atoms and nodes under H0, with relative error `mass_error`."""
-        places, weights = self._rule
+        positions, weights = self._rule
         scale = self.scale[:, None]
-        mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + places))
+        mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + positions))
         mass[:, 0], mass[:, -1] = 0.5, 0.5 * np.exp(-self.scale)
         return mass
 
     @cached_property
     def _rule(self) -> tuple[FloatArray, FloatArray]:
         """Positions in [-1, 1], with the atoms first and last, and weights of the panels."""
-        places, weights = gauss_legendre(self._degree + 1)
+        positions, weights = gauss_legendre(self._degree + 1)
         centers = (2 * np.arange(self._panels) + 1) / self._panels - 1
-        places = (centers[:, None] + places / self._panels).ravel()
+        positions = (centers[:, None] + positions / self._panels).ravel()
         weights = np.tile(weights, self._panels)
-        return np.concatenate([[-1.0], places, [1.0]]), np.concatenate([[0.0], weights, [0.0]])
+        return np.concatenate([[-1.0], positions, [1.0]]), np.concatenate([[0.0], weights, [0.0]])
 
     @cached_property
     def mass_error(self) -> FloatArray:
         """Relative error of every mass, shape (parts, 1)."""
         rule = WEIGHT_ERROR * (self._degree + 1)
-        return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_PLACE_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
+        return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_POSITION_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
 
     @cached_property
     def loss_error(self) -> FloatArray:
         """Absolute error of L, through v = e x (dL/dv is the responsibility p e^v/w) and through the logarithm."""
-        places, _ = self._rule
-        v = self.scale[:, None] * places
+        positions, _ = self._rule
+        v = self.scale[:, None] * positions
         responsibility = self.rate[:, None] * np.exp(v - self.loss)
-        moved = responsibility * (self.scale[:, None] * _PLACE_ERROR + 4 * UNIT_ROUNDOFF * np.abs(v))
+        moved = responsibility * (self.scale[:, None] * _POSITION_ERROR + 4 * UNIT_ROUNDOFF * np.abs(v))
         # 1 - p + p e^v may cancel. The error of expm1 and its product is relative to p |e^v - 1|.
         inner = (FUNCTION_ERROR + 2 * UNIT_ROUNDOFF) * np.abs(self.rate[:, None] * np.expm1(v)) * np.exp(-self.loss)
         return 1.1 * (moved + inner + FUNCTION_ERROR * np.abs(self.loss))
@@ -265,8 +265,8 @@ class PanelBounds:
         half = np.minimum(_RATIOS[:, None, None] * math.pi / b, _LARGEST_AXIS)
         self._ratio = half + np.sqrt(1 + half**2)
         # Slightly larger than the ellipse, for the rounding of its center.
-        reach, high = b * np.sqrt(1 + half**2) + 8 * UNIT_ROUNDOFF * scale, b * half
-        left, right = center - reach, np.minimum(center + reach, 600.0)
+        semi_axis, high = b * np.sqrt(1 + half**2) + 8 * UNIT_ROUNDOFF * scale, b * half
+        left, right = center - semi_axis, np.minimum(center + semi_axis, 600.0)
         with np.errstate(divide="ignore", over="ignore"):
             turned = rate * np.exp(right) / (1 - rate)
         self._turn = np.minimum(high, np.arcsin(np.minimum(turned, 1.0)) + (turned >= 1) * math.pi)

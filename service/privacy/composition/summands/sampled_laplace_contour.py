@@ -227,12 +227,14 @@ class SampledLaplaceOnContour(SummandOnContour):
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)
-        for part, (places, bounds) in enumerate(self._looked_up):
+        for part, (known_heights, bounds) in enumerate(self._looked_up):
             quadratic = 0.5 * np.log1p(-np.minimum(4 / math.pi**2 * heights**2 * variance[part], 1 - 1e-9))
             near = np.maximum(quadratic + 1e-15, bounds[0])
-            cell = np.clip(np.searchsorted(places, heights, side="right") - 1, 0, len(places) - 1)
+            cell = np.clip(np.searchsorted(known_heights, heights, side="right") - 1, 0, len(known_heights) - 1)
             far = np.log(self._atoms[part] + np.minimum(self._variation[part] / heights, 1.0))
-            log_bound = np.where(heights < places[0], near, np.where(heights < places[-1], bounds[cell], far))
+            log_bound = np.where(
+                heights < known_heights[0], near, np.where(heights < known_heights[-1], bounds[cell], far)
+            )
             total += self.parts.count[part] * np.minimum(log_bound, 0.0)
         return total, np.zeros_like(total)
 

@@ -12,7 +12,7 @@ The sides of the rectangle are half way between nodes. With A(x, q) = a(x + iq)/
     |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides.
 
 |A|^s <= 1 for s >= 0. For s < 0 it is at most the smallest |A| to the power s. The same holds for B and 1 - s. A law
-with another density f than phi overrides both bounds of growth, with |f(x + iq)| <= e^{Q q^2} f(x). Each law provides
+with another density f than phi overrides both bounds on strips, with |f(x + iq)| <= e^{Q q^2} f(x). Each law provides
 its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
 """
 
@@ -70,9 +70,9 @@ class TrapezoidNodes:
     stop: IndexArray
     loss: FloatArray
     """L, nats."""
-    log_weight: FloatArray
+    log_null_weight: FloatArray
     """ln(phi b h), -inf where there is no weight."""
-    weight: FloatArray
+    null_weight: FloatArray
     loss_error: FloatArray
     """Absolute error of L, nats."""
     relative_error: FloatArray
@@ -80,16 +80,16 @@ class TrapezoidNodes:
     mirrored: bool = False
 
     @cached_property
-    def growth(self) -> FloatArray:
+    def weight_difference(self) -> FloatArray:
         """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
-        moderate = self.weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
-        large = np.exp(np.minimum(self.log_weight + self.loss, _LARGEST_LOSS))
+        moderate = self.null_weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
+        large = np.exp(np.minimum(self.log_null_weight + self.loss, _LARGEST_LOSS))
         return np.where(self.loss > _LARGEST_LOSS, large, moderate)
 
     @cached_property
-    def alternative(self) -> FloatArray:
+    def alternative_weight(self) -> FloatArray:
         """weight e^L: the weight under H1, at most 1."""
-        return np.exp(np.minimum(self.log_weight + self.loss, 0.0))
+        return np.exp(np.minimum(self.log_null_weight + self.loss, 0.0))
 
     @cached_property
     def columns(self) -> FloatArray:
@@ -100,14 +100,14 @@ class TrapezoidNodes:
     @cached_property
     def inside(self) -> BoolArray:
         """Mask of the nodes that have weight, shape (parts, nodes)."""
-        return np.isfinite(self.log_weight)
+        return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
 
         `tilts` has the shape (S, 1) or (S, parts).
         """
-        return node_sums.tilted(self.loss, self.log_weight, tilts)
+        return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """Return an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
@@ -145,7 +145,7 @@ class TiltedMoments:
 
     Attributes
     ----------
-    weights : (parts, nodes)
+    tilted_weights : (parts, nodes)
         Weights of the nodes, scaled by e^{-shift}.
     total : (parts,)
         M(s) e^{-shift}; all arrays below have the same shape.
@@ -155,7 +155,7 @@ class TiltedMoments:
     """
 
     tilt: float | FloatArray
-    weights: FloatArray
+    tilted_weights: FloatArray
     shift: FloatArray
     total: FloatArray
     log_total: FloatArray
@@ -174,8 +174,8 @@ class TruncatedTrapezoid(PartArrays):
 
     @cached_property
     @abstractmethod
-    def kernels(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h of a few strips, or -2 pi q/h where the growth includes q^2; shape (strips, parts)."""
+    def strip_exponents(self) -> FloatArray:
+        """q^2/2 - 2 pi q/h of the strips, or -2 pi q/h where `log_strip_bound` includes q^2; shape (strips, parts)."""
 
     @cached_property
     @abstractmethod
@@ -191,12 +191,12 @@ class TruncatedTrapezoid(PartArrays):
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of -d ln(phi a^s b^{1-s})/dx and of its negative over the cell of each node."""
 
-    def log_growth(self, tilt: FloatArray, strip: int) -> FloatArray:
+    def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes)."""
         return self.grid.lowered(tilt, self.log_least[strip])
 
-    def log_growth_everywhere(self, tilts: FloatArray) -> FloatArray:
-        """Return an upper bound of `log_growth` at all nodes, shape (strips, S, parts)."""
+    def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
+        """Return an upper bound of `log_strip_bound` at all nodes, shape (strips, S, parts)."""
         low = np.minimum(tilts, 0.0)
         if self.grid.mirrored:
             low = low + np.minimum(1 - tilts, 0.0)
@@ -281,9 +281,9 @@ class TruncatedTrapezoid(PartArrays):
         plain = weights.sum(axis=-1)
         error = np.sum(weights * (grid.relative_error + 1.01 * size * grid.loss_error), axis=-1)
         error = error / plain + (shift + 2 * grid.x.shape[1]) * UNIT_ROUNDOFF
-        summands, sizes = node_sums.excess(grid.loss, grid.weight, grid.growth, tilt, weights)
-        other = size * node_sums.untilting(grid.loss, grid.alternative, tilt, weights, np.ones_like(plain))
-        other = other + (weights + grid.alternative) * (1 + size**2) * grid.loss_error
+        summands, sizes = node_sums.excess(grid.loss, grid.null_weight, grid.weight_difference, tilt, weights)
+        other = size * node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, np.ones_like(plain))
+        other = other + (weights + grid.alternative_weight) * (1 + size**2) * grid.loss_error
         second = np.sum(sizes * grid.relative_error + 1.1 * grid.loss_error * other, axis=-1)
         second = second + 2 * (1 + np.abs(tilts[0])) * self.identity_error
         change = summands.sum(axis=-1)
@@ -324,20 +324,20 @@ class TruncatedTrapezoid(PartArrays):
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
-        sides = np.zeros((len(self.kernels), 1, 1)) if sides is None else sides / total
-        coarse = 2.1 * np.exp(self.kernels[:, None] + self.log_growth_everywhere(tilts))
+        sides = np.zeros((len(self.strip_exponents), 1, 1)) if sides is None else sides / total
+        coarse = 2.1 * np.exp(self.strip_exponents[:, None] + self.coarse_log_strip_bound(tilts))
         error = np.min(coarse + sides, axis=0)
         large = self.over_run(error) >= _NEGLIGIBLE
         if not large.any():
             return error
         large = large.reshape(len(tilts), -1).any(axis=1)
         s, total = tilts[large][:, :, None], np.broadcast_to(total, error.shape)[large]
-        weights = np.exp(s * grid.loss + grid.log_weight) if weights is None else weights[large]
+        weights = np.exp(s * grid.loss + grid.log_null_weight) if weights is None else weights[large]
         slope = np.maximum(*self.slopes(s))
-        for strip, kernel in enumerate(self.kernels):
-            growth = np.exp(self.log_growth(s, strip) + 0.5 * grid.step * slope)
-            summed = np.sum(np.where(weights > 0, weights * growth, 0.0), axis=-1) / total
-            sharp = 2.1 * np.exp(kernel) * np.maximum(summed, 1.0)
+        for strip, exponent in enumerate(self.strip_exponents):
+            factor = np.exp(self.log_strip_bound(s, strip) + 0.5 * grid.step * slope)
+            summed = np.sum(np.where(weights > 0, weights * factor, 0.0), axis=-1) / total
+            sharp = 2.1 * np.exp(exponent) * np.maximum(summed, 1.0)
             error[large] = np.fmin(error[large], sharp + np.broadcast_to(sides[strip], error.shape)[large])
         return error
 
@@ -393,7 +393,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep
-        columns = [grid.log_weight, grid.loss + half, grid.loss - half + least]
+        columns = [grid.log_null_weight, grid.loss + half, grid.loss - half + least]
         if grid.mirrored:
             columns += [half[:, ::-1], (least - half)[:, ::-1]]
         return tuple(grid.at_ends(column) for column in columns)

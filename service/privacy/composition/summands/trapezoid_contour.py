@@ -15,7 +15,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from typing_extensions import override
@@ -37,12 +37,16 @@ ETA_FACTORS = np.array([0.5, 0.65, 0.8, 0.95, 1.15, 1.5, 2.2, 5.0, 30.0])
 """Multiples of the approximate best eta at the first height. Large multiples serve large heights."""
 
 
+LawT = TypeVar("LawT", bound=TruncatedTrapezoid)
+"""Truncated law of the parts on a contour."""
+
+
 @dataclass(frozen=True, slots=True)
 class StripField:
     """|a^z b^{1-z}|, z on the contour, on strips |Im x| <= q, relative to that on the real axis; (E, parts, nodes).
 
-    All attributes but `growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the
-    real axis.
+    All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of
+    phi on the real axis.
     """
 
     log_size: FloatArray
@@ -57,7 +61,7 @@ class StripField:
     """Bound of |dD/dx| over the cells, for all heights up to q."""
     turn_rate: FloatArray
     """Bound of |dD/dq| over the cells, for all heights up to q."""
-    growth: FloatArray | float = 0.5
+    density_growth: FloatArray | float = 0.5
     """Q: |phi(x + iq)| is at most e^{Q q^2} phi(x)."""
 
 
@@ -74,29 +78,30 @@ class EtaMajorants(Protocol):
         ...
 
 
-class TrapezoidOnContour(SummandOnContour):
+class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     """Parts of a run, tilted by theta; or separate runs of equally many parts, each at its own tilt.
 
     The tilts of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run
     along the last axis, and so have steps, nodes and heights.
     """
 
-    def __init__(self, parts: TruncatedTrapezoid, theta: float | FloatArray) -> None:
-        self.parts, self.grid = parts, parts.grid
-        self.theta = parts.of_parts(np.atleast_1d(np.asarray(theta, dtype=np.float64)))
-        self.tilt = self.theta[:, None] if parts.separate else float(self.theta[0])
+    def __init__(self, law: LawT, theta: float | FloatArray) -> None:
+        self.law: LawT = law
+        self.grid: TrapezoidNodes = law.grid
+        self.theta = law.of_parts(np.atleast_1d(np.asarray(theta, dtype=np.float64)))
+        self.tilt = self.theta[:, None] if law.separate else float(self.theta[0])
         low, high = float(self.theta.min()), float(self.theta.max())
         self.is_lowered = low < 0 or (self.grid.mirrored and high > 1)
         """Whether a lower bound of |A| or |B| enters the size on strips."""
-        moments = parts.moments(self.tilt)
-        self._origin = parts.value(moments)
-        self.weights = moments.weights / moments.total[:, None]
-        self.log_weights = self.tilt * self.grid.loss + self.grid.log_weight - moments.log_total[:, None]
+        moments = law.moments(self.tilt)
+        self._origin = law.value(moments)
+        self.tilted_weights = moments.tilted_weights / moments.total[:, None]
+        self.log_tilted_weights = self.tilt * self.grid.loss + self.grid.log_null_weight - moments.log_total[:, None]
         self.rounding_of_total, self.end_error = moments.rounding, moments.end_error
         self._at_origin = moments.quadrature + moments.end_error
-        self.window = node_sums.significant(self.weights)
+        self.window = node_sums.significant(self.tilted_weights)
         # The 1e-30 stands for weights that underflowed.
-        self.omitted = node_sums.outside(self.weights, self.window) + 1e-30
+        self.omitted = node_sums.outside(self.tilted_weights, self.window) + 1e-30
         self.total = np.exp(np.minimum(moments.log_total, 700.0))  # only ever divides: too small is safe
         self._majorants: EtaMajorants | None = None
         self._made_for = self._chosen_height = np.zeros(1)
@@ -142,7 +147,7 @@ class TrapezoidOnContour(SummandOnContour):
         Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the bound holds.
         """
         if last is not None:
-            step, last = self.parts.of_parts(np.asarray(step).T).T, np.repeat(last, self.parts.together)
+            step, last = self.law.of_parts(np.asarray(step).T).T, np.repeat(last, self.law.together)
         t = np.arange(nodes + 1, dtype=np.float64) * step
         top = t[-1:] if last is None else last.astype(np.float64) * np.asarray(step)[:, 0]
         d = self.differences(step, nodes, last)
@@ -150,23 +155,21 @@ class TrapezoidOnContour(SummandOnContour):
         # The total, by which the weights are divided, has an error too.
         error = self.rounding_error(t) + (1.01 * self.rounding_of_total)[:, None] * size
         error = error + 6 * UNIT_ROUNDOFF * size * (2 + size) + self._quadrature_error(t, top)
-        return node_sums.values_on_contour(
-            self.parts.count, d, error, self.parts.together if self.parts.separate else 0
-        )
+        return node_sums.values_on_contour(self.law.count, d, error, self.law.together if self.law.separate else 0)
 
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
         """Return d_k for all parts, shape (parts, nodes + 1); `last` as in `values`."""
-        weights, loss = self.weights[:, self.window], self.grid.loss[:, self.window]
+        weights, loss = self.tilted_weights[:, self.window], self.grid.loss[:, self.window]
         return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes, last)
 
     @cached_property
     def _mean(self) -> MeanLoss:
-        return MeanLoss.of(self.grid, self.tilt, self.weights, self.total)
+        return MeanLoss.of(self.grid, self.tilt, self.tilted_weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
         """Return a bound of the rounding error of d_k without that of the total, shape (parts, nodes + 1)."""
-        identity = (2 * self.parts.identity_error / self.total)[:, None]
-        return difference_rounding(self.grid, self.tilt, self.weights, self._mean, t) + t * identity
+        identity = (2 * self.law.identity_error / self.total)[:, None]
+        return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
         """Return a bound of the trapezoid and truncation errors of d_k up to `top`, shape (parts, nodes + 1).
@@ -177,12 +180,12 @@ class TrapezoidOnContour(SummandOnContour):
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
-        if not np.all(self.parts.over_run(best) < _NEGLIGIBLE):
+        if not np.all(self.law.over_run(best) < _NEGLIGIBLE):
             heights = np.array([[0.15], [0.3], [0.5], [0.7], [1.0]]) * top
-            strips = np.split(q, len(q)) if self.parts.separate else [q]  # arrays of one strip fit into caches
+            strips = np.split(q, len(q)) if self.law.separate else [q]  # arrays of one strip fit into caches
             best = np.fmin.reduce([np.fmin.reduce(self.strip_errors(heights, each), axis=0) for each in strips])
         best = best + 4 * (self.end_error + self.omitted)
-        if not self.parts.separate:
+        if not self.law.separate:
             return best[np.searchsorted(heights[:, 0] * (1 + 1e-12), t)].T
         above = (t[:, None, :] > heights[:-1].T[:, :, None] * (1 + 1e-12)).sum(axis=1)
         return np.take_along_axis(best.T, above, axis=1)
@@ -211,20 +214,22 @@ class TrapezoidOnContour(SummandOnContour):
         """
         h, t, field = self.grid.step, heights[:, :, None], self.field(q)
         q = q[..., None]
-        kernel = field.growth * q**2 - 2 * math.pi * q / h + 1e-3
-        settled = self.log_weights + field.log_size + 0.5 * h * field.size_slope + kernel
+        exponent = field.density_growth * q**2 - 2 * math.pi * q / h + 1e-3
+        settled = self.log_tilted_weights + field.log_size + 0.5 * h * field.size_slope + exponent
         turned = np.abs(field.turn) + 0.5 * h * field.turn_slope
         inside = np.exp(settled[:, None] + t * turned[:, None]) + np.exp(settled)[:, None]
-        ends = self.log_weights + field.log_largest + 0.5 * h * self.outward
-        growth = t * field.turn_rate[:, None] + (field.growth * q)[:, None]
-        sides = side_terms(ends[:, None], growth, q[:, None], h)
+        log_ends = self.log_tilted_weights + field.log_largest + 0.5 * h * self.outward
+        rate = t * field.turn_rate[:, None] + (field.density_growth * q)[:, None]
+        sides = side_terms(log_ends[:, None], rate, q[:, None], h)
         sides = np.where(self.grid.inside, sides, np.inf)
-        return least_ends(inside, sides, self._sizes, self.middle) + self._at_origin
+        return least_over_last_nodes(inside, sides, self._sizes, self.middle) + self._at_origin
 
     @cached_property
     def _sizes(self) -> FloatArray:
         """Terms of the sum and of the integral of the modulus, at every node."""
-        return self.weights + np.exp(np.minimum(self.log_weights + 0.5 * self.grid.step * self.slope, 700.0))
+        return self.tilted_weights + np.exp(
+            np.minimum(self.log_tilted_weights + 0.5 * self.grid.step * self.slope, 700.0)
+        )
 
     @cached_property
     def slope(self) -> FloatArray:
@@ -241,12 +246,12 @@ class TrapezoidOnContour(SummandOnContour):
 
     @cached_property
     def _slopes(self) -> tuple[FloatArray, FloatArray]:
-        return self.parts.slopes(self.tilt)
+        return self.law.slopes(self.tilt)
 
     @cached_property
     def middle(self) -> int:
         """Node near the largest weights, before the truncation of every part."""
-        return min(int(np.argmax(self.weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
+        return min(int(np.argmax(self.tilted_weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     @override
     def log_variation(self) -> float:
@@ -261,7 +266,7 @@ class TrapezoidOnContour(SummandOnContour):
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
         steep = self.slope + bent
-        psi = np.exp(self.log_weights - np.log(h) - log_rate + 0.5 * h * steep)
+        psi = np.exp(self.log_tilted_weights - np.log(h) - log_rate + 0.5 * h * steep)
         ends = grid.at_ends(psi)
         variation = np.sum(np.where(grid.inside, h * steep * psi, 0.0), axis=-1) + ends[:, 0] * first + ends[:, 1]
         return np.log(variation) + 1e-9
@@ -289,7 +294,7 @@ class TrapezoidOnContour(SummandOnContour):
         The vertical paths between the real axis and Im x = eta at both ends add to this bound. B_eta decreases in t.
         The best of a few eta serves each height.
         """
-        heights = self.parts.of_parts(heights) if self.parts.separate else heights[:, None]
+        heights = self.law.of_parts(heights) if self.law.separate else heights[:, None]
         share = heights[0] / np.maximum(self._made_for, 1e-300)
         if self._majorants is None or not ((share >= 0.9) & (share <= _LARGEST_SHARE)).all():
             known = self._majorants is not None  # the best eta grows slower than the height
@@ -299,7 +304,7 @@ class TrapezoidOnContour(SummandOnContour):
         best = bounds.min(axis=1)
         self._chosen_eta = self._majorants.eta[bounds[-1].argmin(axis=0), np.arange(bounds.shape[-1])]
         self._chosen_height = heights[-1]
-        return self.parts.over_run(best), self.parts.least_of_run(best)
+        return self.law.over_run(best), self.law.least_of_run(best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +316,8 @@ class MeanLoss:
     """Bound of the error of `value` from relative errors of weights."""
     by_loss: FloatArray
     """Bound of the error of `value` from errors of losses."""
-    growth: FloatArray
-    """sum |weight (e^L - 1)| relative error/M(theta) where the second-order summands serve; else 0."""
+    by_difference: FloatArray
+    """sum |null_weight (e^L - 1)| relative error/M(theta) where the second-order summands serve; else 0."""
 
     @staticmethod
     def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
@@ -322,14 +327,14 @@ class MeanLoss:
         |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed plainly, t replaces the
         last term. The terms without a factor e^{itL} - 1 are counted here.
         """
-        terms, size = node_sums.mean_excess(grid.loss, grid.growth, weights, tilt, total)
-        moved = node_sums.untilting(grid.loss, grid.alternative, tilt, weights, total)
+        terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
+        moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)
         direct, relative, error = weights * grid.loss, grid.relative_error, 1.01 * grid.loss_error
         second = (size * relative).sum(axis=-1), (error * moved).sum(axis=-1)
         plain = (np.abs(direct) * relative).sum(axis=-1), (error * weights).sum(axis=-1)
         better: BoolArray = np.asarray(sum(second) < sum(plain))
-        growth = (np.abs(grid.growth) * relative).sum(axis=-1) / total
-        pairs = ((terms.sum(axis=-1), direct.sum(axis=-1)), *zip(second, plain, strict=True), (growth, 0.0))
+        by_difference = (np.abs(grid.weight_difference) * relative).sum(axis=-1) / total
+        pairs = ((terms.sum(axis=-1), direct.sum(axis=-1)), *zip(second, plain, strict=True), (by_difference, 0.0))
         return MeanLoss(*(np.asarray(np.where(better, *pair), dtype=np.float64) for pair in pairs))
 
 
@@ -341,7 +346,8 @@ def difference_rounding(
     Let E(x) = e^{ix} - 1, E'(x) = E(x) - ix and x + y = t|L|. Rounding of products acts on |E(x)E(y)| + |E'(x)| +
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
     2t|L|), beside those of the mean. They may also be counted for both terms together: on |e^{itL} - 1| <= min(t|L|, 2)
-    and on t |weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t) |e^{itL}
+    and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t)
+    |e^{itL}
     - 1|, beside the errors of the mean.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
@@ -354,41 +360,41 @@ def difference_rounding(
     # Powers of e^{ix} by repeated multiplication: 4 u for each of about 2 sqrt(nodes) factors.
     products = 8 * math.sqrt(t.shape[-1]) * UNIT_ROUNDOFF * np.minimum(0.505 * t**2 * second, 3.03 * t * first)
     apart = np.minimum(0.505 * t**2 * quadratic, 2.02 * t * linear) + t * mean.by_weight[:, None]
-    together = 1.01 * np.minimum(t * linear, 2 * constant) + t * mean.growth[:, None]
+    together = 1.01 * np.minimum(t * linear, 2 * constant) + t * mean.by_difference[:, None]
     through_loss = (theta + t) * np.minimum(t * steep, 2 * flat) + square * (1 + theta + t) ** 2
     return products + np.minimum(apart, together) + 1.01 * through_loss + t * mean.by_loss[:, None]
 
 
 def side_terms(
-    ends: FloatArray, growth: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
+    log_ends: FloatArray, rate: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
     """Return a bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
 
-    On the side |integrand| <= e^{ends}/h e^{s g}, where g = t |dD/dq| + Q q is the `growth`, against e^{-2 pi s/h} for
-    0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75 terms.
-    The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing half has
-    an exponent that is convex in s. It is below q/h times the larger of its values at s = 0 and s = q. A bound of e^700
-    is useless and stands for any larger one.
+    On the side |integrand| <= e^{log_ends}/h e^{s g}, where g = t |dD/dq| + Q q is the `rate`, against e^{-2 pi s/h}
+    for 0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75
+    terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing
+    half has an exponent that is convex in s. It is below q/h times the larger of its values at s = 0 and s = q. A bound
+    of e^700 is useless and stands for any larger one.
     """
-    terms = (1.3 + more) * np.exp(ends)
-    fast: BoolArray = np.greater(growth, 1.5 * math.pi / h)
+    terms = (1.3 + more) * np.exp(log_ends)
+    fast: BoolArray = np.greater(rate, 1.5 * math.pi / h)
     if not fast.any():
         return terms
-    grown = np.exp(np.minimum(ends + q * np.maximum(growth - 2 * math.pi / h, 0.0), 700.0))
+    grown = np.exp(np.minimum(log_ends + q * np.maximum(rate - 2 * math.pi / h, 0.0), 700.0))
     return terms + q / h * fast * grown
 
 
-def least_ends(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
+def least_over_last_nodes(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
     """Return the minimum of `inside` up to a node, the side there, and the terms `beyond`, summed over both sides.
 
     The sides are left and right of the middle node; nodes are along the last axis.
     """
     left, right = slice(middle, None, -1), slice(middle, None)
-    ends = [_least_end(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)]
+    ends = [_least_over_last_node(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)]
     return ends[0] + ends[1]
 
 
-def _least_end(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:
+def _least_over_last_node(inside: FloatArray, side: FloatArray, beyond: FloatArray) -> FloatArray:
     rest = np.zeros_like(beyond)
     rest[..., :-1] = np.cumsum(beyond[..., :0:-1], axis=-1)[..., ::-1]
     return np.fmin.reduce(np.cumsum(inside, axis=-1) + side + rest, axis=-1)

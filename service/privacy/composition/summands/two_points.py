@@ -53,7 +53,7 @@ class TwoPointSteps(Summand):
 
     @property
     @override
-    def reach(self) -> tuple[float, float]:
+    def loss_range(self) -> tuple[float, float]:
         return -self.count * self.loss, self.count * self.loss
 
     @property

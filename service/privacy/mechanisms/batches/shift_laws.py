@@ -29,7 +29,7 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the positions of these ascending shifts, which are neighbours in the law."""
+        """Return the positions of these ascending shifts in the law. The shifts are neighbours there."""
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
@@ -142,7 +142,7 @@ class HypergeometricHits(HitsLaw):
 @final
 @dataclass(frozen=True, slots=True)
 class StatedWeights(ShiftLaw):
-    """Law with the stated weights of all shifts, in their order."""
+    """Law with the stated weights of all shifts, in the order of the shifts."""
 
     weights: tuple[Fraction, ...]
 

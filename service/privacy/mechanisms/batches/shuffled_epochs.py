@@ -147,7 +147,7 @@ class ShuffledEpochs(AbstractStep):
 
 
 def _root(square: Fraction) -> Enclosure:
-    """Return an enclosure of the square root between doubles."""
+    """Return an enclosure of the square root of a fraction between doubles."""
     nearest = math.sqrt(square)
     ends = [nearest]
     while Fraction(ends[0]) ** 2 > square:

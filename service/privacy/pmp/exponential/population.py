@@ -80,7 +80,7 @@ class Population:
 
     @property
     def object_count(self) -> int:
-        """Number m of objects."""
+        """Number m of objects among which the mechanism draws."""
         return self.logits.shape[0]
 
     @property

@@ -50,7 +50,7 @@ class QueryPoints:
 
     @property
     def count(self) -> int:
-        """Number N of points."""
+        """Number N of points of the parent set."""
         return len(self.positions)
 
     @property
@@ -60,7 +60,7 @@ class QueryPoints:
 
     @property
     def coincide(self) -> bool:
-        """Whether all points are equal."""
+        """Whether all points of the parent set are equal."""
         return bool((self.positions == self.positions[0]).all())
 
     def ratios(self, point: int) -> FloatArray:
@@ -97,12 +97,12 @@ class QueryPoints:
 
     @cached_property
     def radii(self) -> FloatArray:
-        """Norms of the centred positions."""
+        """Distances of the points from their mean, shape (N,)."""
         return _norms(self.centred)
 
     @cached_property
     def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-        """Factors of a matrix of padded squared distances in single precision, and their unit of length.
+        """Two matrix factors of the squared distances of all points, padded upwards, and their unit of length.
 
         u32 = 2^-24 is the unit of rounding in single precision. |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has
         an error of at most (3 d + 12) u32 (|x|^2 + |y|^2), including the rounding to single precision. The padding is

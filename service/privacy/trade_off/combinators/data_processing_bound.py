@@ -49,7 +49,7 @@ class DataProcessingBound(DelegatingCurve):
 
     @cached_property
     def parts(self) -> Sequence[AbstractTradeOff]:
-        """Curves of the parts, built at their first use."""
+        """Trade-off curves of the parts of the composition, built at their first use."""
         return self._make_parts()
 
     @property

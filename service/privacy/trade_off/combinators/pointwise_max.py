@@ -289,7 +289,7 @@ class _Touching:
         return np.minimum(low, high), high
 
     def select(self, which: BoolArray) -> _Touching:
-        """Return the same rates and profiles for some of the epsilons."""
+        """Return the touching rates and profiles of both curves for some of the epsilons."""
         return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 

@@ -51,10 +51,11 @@ class SingularMass:
 
     @staticmethod
     def of(deltas: Iterable[tuple[float, int]]) -> SingularMass:
-        """Return the mass of steps that reveal everything with probability delta, given as (delta, count) pairs.
+        """Return the probability Delta that at least one step reveals everything, from (delta, count) pairs.
 
-        -ln(1 - Delta) = sum count -log1p(-delta) has positive terms, so that its relative error is at most 8 u plus a
-        few u. Every delta is in [0, 1]. A single step keeps its delta exactly.
+        A step reveals everything with probability delta. -ln(1 - Delta) = sum count -log1p(-delta) has positive terms,
+        so that its relative error is at most 8 u plus a few u (u = 2^-53). Every delta is in [0, 1]. A single step
+        keeps its delta exactly.
         """
         given = [(delta, count) for delta, count in deltas if delta > 0 and count > 0]
         if any(delta == 1 for delta, _ in given):
@@ -126,7 +127,7 @@ class WithSingularMass(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite if everything is revealed with positive probability, because the power at rate 0 is positive."""
+        """Smallest mu for mu-GDP: infinite if everything may be revealed, because the power at rate 0 is positive."""
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 
     @property
@@ -173,7 +174,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of the rates alpha/(1 - Delta) of the inner curve, at most 1."""
+        """Return bounds of the rates alpha/(1 - Delta) of the curve without the mass Delta that reveals everything."""
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
         if high == 0:
             return alpha, alpha
@@ -204,7 +205,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(self.curve.profile(epsilon))
 
     def _raised(self, inner: EnclosureArray) -> EnclosureArray:
-        """Return Delta + (1 - Delta) x for enclosures x of the inner curve."""
+        """Return Delta + (1 - Delta) x for enclosures x, where Delta is the probability that everything is revealed."""
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return inner

@@ -122,7 +122,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where H1 has mass outside H0; otherwise None, because no closed form is known."""
+        """Smallest mu for mu-GDP: infinite if H1 has mass outside H0, otherwise None, as no closed form is known."""
         return Enclosure.point(math.inf) if self._singular.lower > 0 else None
 
     @override
@@ -135,12 +135,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Search of points for parts whose own points are inexpensive."""
+        """Search of points of the mixture, for parts whose own points are inexpensive."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search of points for expensive parts: the first engine of each part, at levels that all parts share."""
+        """Search of points for expensive parts, by the first engine of each part at shared log slopes (levels)."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -217,7 +217,7 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """Narrow bounds of points by profiles at finite levels, and by the points of all parts at the same rates."""
+        """Narrow bounds of points by profiles at log slopes, and by points of all parts at the same rates."""
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:

@@ -78,7 +78,7 @@ def best_level(
 
 
 def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Return rising levels of shape (n, K) between both endpoints.
+    """Return rising levels (log-likelihood ratios) between both endpoints, shape (n, K).
 
     They are equally spaced, or (`bent`) close to the vertex of a parabola.
     """

@@ -91,7 +91,10 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope -e^c for finite levels c of shape (n,). Searches start at `nodes`."""
+        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+
+        Searches start at `nodes`.
+        """
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
         for forward, which in ((True, ahead), (False, ~ahead)):
@@ -175,7 +178,7 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point (rows) at rate 0, left of every slope."""
+        """Points (rows) at false positive rate 0, left of every slope."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 

@@ -55,7 +55,7 @@ LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(slots=True)
 class _Found:
-    """Bounds of ln power, ln f and the level at n rates, shape (2, n) each. They only tighten."""
+    """Bounds of ln power, ln f and the log slope (level) at n rates, shape (2, n) each. They only tighten."""
 
     power: FloatArray
     error: FloatArray
@@ -124,7 +124,7 @@ class SharedLevels:
         return LogPoints(found.error, found.power, found.slope, level[None])
 
     def _one_sided(self, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate intervals (low, high) of the best level.
+        """Return approximate intervals (low, high) of the best level, a log-likelihood ratio.
 
         A wide interval around 0 is reduced to one side.
         """
@@ -136,9 +136,9 @@ class SharedLevels:
         return low, high
 
     def _about_power(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at levels of shape (n, K), and the widths of its enclosures.
+        """Return approximate ln(g + k alpha) at log-likelihood ratios c of shape (n, K), and the widths of enclosures.
 
-        g is the profile at the level c and k = e^c. The minimum over levels is the power.
+        g is the profile at c, and k = e^c. The minimum over c is the power.
         """
         low, high = (end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         lines = np.log(alpha)[:, None] + levels
@@ -147,10 +147,10 @@ class SharedLevels:
         return np.logaddexp(middle, lines), np.where(most > least, most - least, 0.0)
 
     def _about_error(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')) at levels of shape (n, K), and the widths of its enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at log-likelihood ratios (n, K), and the widths of enclosures.
 
-        g' is the swapped profile. The best level minimises this. Where g' exceeds 1 - alpha, the returned value rises
-        with the level.
+        g' is the profile of the swapped hypotheses, and k = e^c. The best level minimises this. Where g' exceeds 1 -
+        alpha, the returned value rises with the level.
         """
         low, high = (end.reshape(levels.shape) for end in self._mirrored(-levels.ravel()))
         rest = (1 - alpha)[:, None]
@@ -163,7 +163,7 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds in `found` by evaluations at levels around the best ones."""
+        """Narrow the bounds in `found` by evaluations at log-likelihood ratios around the best ones."""
         active = np.arange(len(alpha))
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
         for _ in range(PROOFS):
@@ -197,7 +197,7 @@ class SharedLevels:
         found: _Found,
         at: IndexArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """Narrow bounds of the power by profiles at levels c, shape (n, S).
+        """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
         Return two arrays of shape (n,): the last level proved to be below the best one, and the first level proved to
         be above.

@@ -59,7 +59,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the other direction, because g_mu is its own inverse."""
+        """mu of the curve of the other direction, because the curve of mu-GDP is its own inverse."""
         return self.base.global_gdp_mu
 
     @override

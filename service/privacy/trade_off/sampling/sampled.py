@@ -81,10 +81,10 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds of ln of the solved number, of ln of its complement, and of the log slope; shape (2, n) each.
+        """Return bounds of the number that solves the equation for a rate, in logarithms, shape (2, n) each.
 
-        On the inverse curve the power solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p
-        power(a) = target.
+        The three arrays bound ln of the number, ln of its complement, and the log slope. On the inverse curve the power
+        solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p power(a) = target.
         """
         low, high = self._bracketed(target, inverse=inverse)
         curve = self.inverse if inverse else self.base

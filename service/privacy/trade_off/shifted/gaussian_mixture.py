@@ -96,7 +96,7 @@ class NormalComponents:
 
     @property
     def is_at_zero(self) -> bool:
-        """Whether all components are at 0."""
+        """Whether all components of the mixture have the mean 0."""
         return float(self.distances[1].max()) == 0
 
     @property
@@ -408,7 +408,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _nearest(self) -> float:
-        """Smallest positive distance of a component from 0."""
+        """Smallest positive distance of the mean of a component from 0."""
         both = np.concatenate((self.absent.distances[0], self.present.distances[0]))
         return float(both[both > 0].min())
 

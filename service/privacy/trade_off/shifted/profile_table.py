@@ -49,7 +49,7 @@ class ProfileTable:
         self._known = known[:, rising]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return approximate ln delta, at infinite eps too."""
+        """Return approximate ln delta(eps) from the table, at infinite eps too."""
         known = self._known
         inside = np.clip(epsilon, known[0, 0], known[0, -1])
         place = np.clip(np.searchsorted(known[0], inside, side="right"), 1, known.shape[1] - 1)
@@ -61,7 +61,7 @@ class ProfileTable:
 
 
 def _between(left: FloatArray, right: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return the cubics through values and slopes of both endpoints, at `epsilon`; rows are eps, value and slope."""
+    """Return cubic (Hermite) interpolation at `epsilon`; the rows of both endpoints are eps, value and slope."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         width = right[0] - left[0]
         share = np.where(width > 0, (epsilon - left[0]) / width, 0.0)

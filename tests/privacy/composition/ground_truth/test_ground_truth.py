@@ -12,8 +12,8 @@ import pytest
 from flint import acb, arb, ctx
 from scipy.special import ndtri
 
+from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun
 from service.privacy.composition.ground_truth.engine import _guides, _pair
-from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.moments import MixtureMoments
 from service.privacy.composition.ground_truth.nodes import ShiftedNodes
@@ -197,7 +197,7 @@ def test_coarse_quadrature_is_wide_and_valid(run: tuple[float, float, int], nats
     for center in (-0.5 * deviation, 1.5 * deviation):
         threshold = -center if reflected else center
         finest, *coarse = (
-            BallLine(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
+            BallContour(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
             for tilt, need, second in (
                 (0.5 + 1.1 / deviation, 60.0, False),
                 (0.5 + 2.0 / deviation, nats - 14, True),
@@ -208,8 +208,8 @@ def test_coarse_quadrature_is_wide_and_valid(run: tuple[float, float, int], nats
         sharp = finest.at(arb(center))
         with ctx.workprec(200):
             assert sharp.power.rad() < 1e-18
-        for line in coarse:
-            wide = line.at(arb(center))
+        for contour in coarse:
+            wide = contour.at(arb(center))
             with ctx.workprec(200):
                 assert wide.power.overlaps(sharp.power)
                 assert wide.false_positive_rate.overlaps(sharp.false_positive_rate)
@@ -238,7 +238,7 @@ def test_moments_and_majorants_enclose_direct_integrals(step: tuple[float, float
         nodes = ShiftedNodes(h, 0.25, -round(11 / h), round(11 / h), 0.5 * top, top)
         real = ShiftedNodes(h, 0.0, -round(11 / h), round(11 / h), 0.0, 0.6 * top)
         with ctx.workprec(120), mpmath.workdps(30):
-            values = part.line(tilt, 0.75, 5, nodes)
+            values = part.on_contour(tilt, 0.75, 5, nodes)
             at_tilt = part.moment(tilt, real)
             for k, direct in zip((0, 1, 4), direct_moments, strict=True):
                 assert values[k].overlaps(acb(arb(str(direct.real), 1e-20), arb(str(direct.imag), 1e-20)))

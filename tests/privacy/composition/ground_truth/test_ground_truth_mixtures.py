@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from service.privacy.composition.ground_truth.line import BallLine, GroundTruthRun
+from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import strip_of
 from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds
@@ -77,7 +77,7 @@ def test_moments_and_majorants_enclose_direct_integrals(mixture: ExactMixture, t
     nodes = ShiftedNodes(h, 0.25, -round(20 / h), round(20 / h), 0.5 * top, top)
     real = ShiftedNodes(h, 0.0, -round(20 / h), round(20 / h), 0.0, 0.6 * top)
     with ctx.workprec(120), mpmath.workdps(30):
-        values, at_tilt = part.line(tilt, 0.75, 5, nodes), part.moment(tilt, real)
+        values, at_tilt = part.on_contour(tilt, 0.75, 5, nodes), part.moment(tilt, real)
         assert at_tilt.overlaps(arb(str(direct[0].real), 1e-18))
         assert at_tilt.rad() < 1e-8 * at_tilt.mid()
         for k, value in zip(heights, direct, strict=True):
@@ -119,8 +119,8 @@ def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None
     deviation = guide.deviation
     for center in (-0.5 * deviation, 1.5 * deviation):
         threshold = -center if reflected else center
-        lines = [
-            BallLine(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
+        contours = [
+            BallContour(exact, guide.plan(tilt, threshold, 0.0, need, second=second), reflected=reflected)
             for tilt, need, second in (
                 (0.5 + 1.1 / deviation, 50.0, False),
                 (0.5 + 2.0 / deviation, -11.0, True),
@@ -128,7 +128,7 @@ def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None
                 (1.01, 3.0, True),
             )
         ]
-        sharp, *coarse = (line.at(arb(center)) for line in lines)
+        sharp, *coarse = (contour.at(arb(center)) for contour in contours)
         with ctx.workprec(200):
             assert sharp.power.rad() < 1e-15
             for wide in coarse:
@@ -192,7 +192,7 @@ def test_truncated_hits_have_known_remainder(batch: int) -> None:
     assert exact is not None
     mixture = ExactMixture(exact.noise_multiplier, exact.law, exact.shifts)
     with ctx.workprec(150):
-        assert 0 < mixture.dropped < 1e-280
+        assert 0 < mixture.moved_mass < 1e-280
         assert abs(sum(mixture.weights(), arb(0)) - 1) < 1e-40
         for weight, rounded in zip(mixture.weights(), part.weights, strict=False):  # type: ignore[union-attr]
             assert abs(weight - rounded) <= 2e-16 * weight

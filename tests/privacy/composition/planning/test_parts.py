@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from service.privacy.composition.planning.sub_runs import with_parts
+from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure
 from service.privacy.mechanisms.abstract import Steps
@@ -92,7 +92,7 @@ def test_lower_bounds_of_parts_carry_over_to_composition() -> None:
         def cheaply(part: Steps) -> TradeOffPair:
             return part[0][0].curves()
 
-        served = with_parts(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
+        served = with_sub_runs(TradeOffPair(Vague(true), Vague(true), ""), steps, cheaply)
         epsilon, delta = float(generator.uniform(-1, 3)), float(10 ** generator.uniform(-12, -1))
         for curve in (served.add, served.remove):
             assert (curve.power(RATES).lower >= strongest.power(RATES).lower).all()

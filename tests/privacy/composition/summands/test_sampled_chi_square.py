@@ -112,16 +112,16 @@ def test_strips_bound_the_integrand() -> None:
             if not strip.valid:
                 continue
             node = source.randrange(grid.kept)
-            s = mpf(float(grid.places[node])) + source.uniform(-0.5, 0.5) * grid.spacing
+            s = mpf(float(grid.points[node])) + source.uniform(-0.5, 0.5) * grid.spacing
             q = a * source.random()
             (density, w), (turned, w_turned) = _integrand(law, s), _integrand(law, mpmath.mpc(s, -q))
-            assert mpmath.log(abs(turned) / abs(density)) <= strip.growth[node] * q * q + 1e-9
+            assert mpmath.log(abs(turned) / abs(density)) <= strip.density_growth[node] * q * q + 1e-9
             change = mpmath.log(abs(w_turned) / w)
             assert strip.log_least[node] - 1e-9 <= change <= strip.log_raise[node] + 1e-9
             assert -1e-12 <= mpmath.arg(w_turned) <= strip.near[node] * q + 1e-9
-            exactly = _integrand(law, mpmath.mpc(float(grid.places[node]), -a))[1]
+            exactly = _integrand(law, mpmath.mpc(float(grid.points[node]), -a))[1]
             assert mpmath.arg(exactly) == pytest.approx(strip.argument[node], rel=1e-6, abs=1e-9)
-            real = _integrand(law, mpf(float(grid.places[node])))[1]
+            real = _integrand(law, mpf(float(grid.points[node])))[1]
             assert mpmath.log(abs(exactly) / real) == pytest.approx(strip.log_modulus[node], rel=1e-6, abs=1e-9)
 
 

@@ -279,8 +279,8 @@ def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
 def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
     """Return the faults of the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
     parameters = tails.grid(hypothesis)
-    places = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
-    logs = tails.log_tails(hypothesis, parameters[(places >= CHECKED[0]) & (places <= CHECKED[1])])
+    standardised = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
+    logs = tails.log_tails(hypothesis, parameters[(standardised >= CHECKED[0]) & (standardised <= CHECKED[1])])
     # If one tail is negative, the other exceeds 1.
     outside = max(logs.upper.max(), logs.lower.max()) > TOLERANCE
     rises = (np.diff(np.exp(logs.upper)) > TOLERANCE).any() or (np.diff(np.exp(logs.lower)) < -TOLERANCE).any()

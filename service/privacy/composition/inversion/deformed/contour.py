@@ -137,10 +137,10 @@ class DeformedContour:
         if not spacing > 0:
             return np.array([]), 0.0, math.inf
         low, high = math.floor(float(grid.tau[0]) * 2.0**20) * 2.0**-20, float(grid.tau[-1])
-        places = math.ceil((high - low) / spacing) + 1
-        if places > 20_000:
+        length = math.ceil((high - low) / spacing) + 1
+        if length > 20_000:
             return np.array([]), 0.0, math.inf
-        tau = low + spacing * np.arange(places, dtype=np.float64)
+        tau = low + spacing * np.arange(length, dtype=np.float64)
         path = panels.paths[kind].chosen(np.array([panel]))
         values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
         weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
@@ -175,13 +175,13 @@ class DeformedContour:
         mu2 = dtype(self._layout.gaussian_mu_squared)
         exponent = exponent + mu2 / 2 * (nodes.x * (nodes.x - 1) - t * t)
         phase = phase + mu2 * t * (nodes.x - dtype(0.5))
-        reach = np.hypot(nodes.x, t).astype(np.float64) + self.theta
+        size_of_z = np.hypot(nodes.x, t).astype(np.float64) + self.theta
         # ln(1 - p) is within 11 u of itself where the rate is rounded, p <= 0.9.
         of_least = 2 + any(step.rest for step in self._steps)
-        size_of_rest = reach * (abs(self.center) + of_least * size_of_least) + abs(self._value)
+        size_of_rest = size_of_z * (abs(self.center) + of_least * size_of_least) + abs(self._value)
         rounding = (24 + 4 * len(kinds)) * unit * (size_of_logs + size_of_rest)
         # mu^2 is a sum of at most 256 rounded parts.
-        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * reach * (reach + 1)
+        rounding = rounding + 600 * UNIT_ROUNDOFF * float(mu2) * size_of_z * (size_of_z + 1)
         uncertain = relative + rounding
         size = np.exp(np.maximum(exponent.astype(np.float64), -690.0))
         grown = np.exp(np.minimum(exponent.astype(np.float64) + uncertain, 700.0))
@@ -194,7 +194,7 @@ class DeformedContour:
         spread = np.abs(kernels[:3] * nodes.weight).astype(np.float64)
         # Kernels, weights and products have 96 u, and numpy's sum has 64 u.
         self._node_errors = spread * (node_error + 160 * unit * size)
-        self._phase_errors = spread * size * (24 * unit * reach)
+        self._phase_errors = spread * size * (24 * unit * size_of_z)
 
     def _log_moments(self, sums: Moments) -> tuple[tuple[RealArray, RealArray], FloatArray]:
         """Return ln|M| and arg M at the nodes, and the relative error of M."""

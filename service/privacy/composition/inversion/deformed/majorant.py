@@ -121,11 +121,11 @@ def least_real(step: SampledStep, tilt: float) -> float:
 
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
     """Return the first and the last tau of a grid."""
-    reach = math.sqrt(2 * need) / step.sigma
-    low = step.mean - reach
+    half_width = math.sqrt(2 * need) / step.sigma
+    low = step.mean - half_width
     if step.mirrored:
-        low = min((least_real(step, tilt) - 1) / step.sigma**2 - reach, step.log_odds - 2.0)
-    return low, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * reach, 2.0 - step.log_odds)
+        low = min((least_real(step, tilt) - 1) / step.sigma**2 - half_width, step.log_odds - 2.0)
+    return low, max(step.mean + max(tilt, 1.0) / step.sigma**2 + 1.5 * half_width, 2.0 - step.log_odds)
 
 
 class MajorantGrid:
@@ -288,9 +288,9 @@ class MajorantGrid:
         w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. Only the sign of t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
-        reach = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
+        real_bound = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
         height = paths.height(np.array([[end]]), step.log_odds) + np.abs(shift)
-        distance, odds = step.mean - reach, np.exp(reach + step.log_odds)
+        distance, odds = step.mean - real_bound, np.exp(real_bound + step.log_odds)
         modest = height <= 0.5 * math.pi
         turned = odds * np.where(modest, height, 0.5 * math.pi)
         growth = turned * np.where(paths.eta + shift < 0, np.abs(z.imag), np.maximum(-z.imag, 0.0))
@@ -312,13 +312,13 @@ class MajorantGrid:
         further factor of the integrand that grows outwards.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
-        reach = end + paths.slope * np.abs(shift)
+        real_bound = end + paths.slope * np.abs(shift)
         height = paths.height(np.array([[end]]), step.log_odds) + np.abs(shift)
-        odds, hump = np.exp(reach + step.log_odds), np.exp(step.log_odds - reach)
+        odds, hump = np.exp(real_bound + step.log_odds), np.exp(step.log_odds - real_bound)
         turned = height + odds * 0.5 * math.pi
         growth = turned * np.where(paths.eta + shift < 0, np.abs(z.imag), np.maximum(-z.imag, 0.0))
         power = 1 + np.maximum(-x, 0.0)
-        distance = -reach - power / step.sigma**2
+        distance = -real_bound - power / step.sigma**2
         squares = power**2 / step.sigma**2 + step.sigma**2 * (height**2 - distance**2)
         bound = math.log1p(-step.rate) + power * (step.log_odds + np.log1p(1 / hump)) + 0.5 * squares
         ratio = np.where(x >= 0, np.log((1 + odds) / np.maximum(hump - 1, 1.0)), np.log1p(-odds))

@@ -72,7 +72,7 @@ class Bend:
         across = self.side * self.width * math.sin(self.angle) * (np.cosh(u) - 1)
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
-    def places(self) -> FloatArray:
+    def parameters(self) -> FloatArray:
         """Return the values of u at which panels begin, with doubling heights."""
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
@@ -214,7 +214,7 @@ class ContourLayout:
 
         One point only where the contour cannot end.
         """
-        corners = self.bend.points(self.bend.places())
+        corners = self.bend.points(self.bend.parameters())
         there = self.moments_at(corners)
         least = sum(grid.step.count * grid.estimates(there).min(axis=0) for grid in self.grids)
         size = self.log_sizes(np.asarray(least), corners, 0.0)
@@ -226,7 +226,7 @@ class ContourLayout:
     def lay_out(self) -> bool:
         """Divide the contour into panels and prove their bounds; return False where that fails."""
         corners = self._corners[0]
-        starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.places())[len(corners) :]
+        starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
         for end in (None, *further[:_EXTENSIONS]):
             if end is not None:  # the rest is not small yet

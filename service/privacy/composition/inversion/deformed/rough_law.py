@@ -74,9 +74,9 @@ def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray
     if core > 0:
         mean = float(mass[~far] @ near) / core
         variance, third = (float(mass[~far] @ (near - mean) ** power) / core for power in (2, 3))
-    place = np.clip(loss[far], -0.5 * (1 - _FULL) * _CELLS, _FULL * _CELLS)
-    left = np.floor(place)
-    share, node = place - left, left.astype(np.intp)
+    position = np.clip(loss[far], -0.5 * (1 - _FULL) * _CELLS, _FULL * _CELLS)
+    left = np.floor(position)
+    share, node = position - left, left.astype(np.intp)
     law = np.bincount(node % _CELLS, mass[far] * (1 - share), _CELLS)
     law += np.bincount((node + 1) % _CELLS, mass[far] * share, _CELLS)
     phase = turns * mean - third * turns**3 / 6

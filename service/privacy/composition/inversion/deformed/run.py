@@ -38,7 +38,7 @@ from service.privacy.numerics.work import is_spent
 _SMALLEST_NOISE, _LARGEST_NOISE = 0.2, 15.0
 _LARGEST_RATE = 0.9
 _SMALLEST_DEVIATION = 1e-100
-_MOST_KINDS = 4
+_MOST_PARTS = 4
 """Ranges of steps for deformed contours.
 
 The grids of much larger noise would be long, and rates near 1 have no jumps.
@@ -106,7 +106,7 @@ def deformed_run(
     The result is None where deformed contours are not tried. Mirrored steps have one direction.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
-    if not 0 < len(steps) <= _MOST_KINDS or not several:
+    if not 0 < len(steps) <= _MOST_PARTS or not several:
         return None
     if any(step.rate > _LARGEST_RATE or not _SMALLEST_NOISE <= step.sigma <= _LARGEST_NOISE for step in steps):
         return None

@@ -26,7 +26,20 @@ LogProfile = Callable[[float], tuple[float, float] | None]
 
 
 def jump_epsilon(step: SampledStep, delta: float) -> float:
-    """Return about the epsilon at which a single jump of any step has the profile `delta`; 0 where none has."""
+    """Return an approximate epsilon at which the profile of a single jump is `delta`.
+
+    Parameters
+    ----------
+    step : SampledStep
+        The equal steps of the run.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        epsilon in nats, without an error bound; 0 where no jump has this profile.
+    """
     law, level = JumpLaw(step), math.log(delta) - math.log(step.count)
     with np.errstate(all="ignore"):
         return bisected(lambda x: float(law.log_profile(np.array([x]))[0]) <= level, 0.0, _LARGEST, 60)[1]
@@ -34,10 +47,25 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
 
 @np.errstate(all="ignore")
 def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> tuple[float, float] | None:
-    """Return proved bounds of the epsilon with this delta; None where they were not found.
+    """Return proved bounds of the epsilon at a delta.
 
-    `log_profile` returns bounds of ln delta(epsilon), or None. The profile falls, so that its bounds at two epsilons
-    prove the enclosure.
+    Parameters
+    ----------
+    step : SampledStep
+        The equal steps of the run.
+    delta : float
+        In (0, 1).
+    log_profile : callable
+        Returns bounds of ln delta(epsilon), or None.
+
+    Returns
+    -------
+    (float, float) or None
+        Lower and upper bound in nats; None where they were not found.
+
+    Notes
+    -----
+    The profile falls, so that its bounds at two epsilons prove the enclosure.
     """
     law, level, at = JumpLaw(step), math.log(delta), jump_epsilon(step, delta)
     known, slope = (-math.inf, math.inf), 0.0

@@ -21,9 +21,9 @@ class Readings:
     lower: FloatArray
     upper: FloatArray
 
-    def of(self, places: IndexArray) -> Readings:
+    def of(self, indices: IndexArray) -> Readings:
         """Return the enclosures at the given indices."""
-        return Readings(self.lower[:, places], self.upper[:, places])
+        return Readings(self.lower[:, indices], self.upper[:, indices])
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
         """Intersect the enclosures at the indices `at` with others, where NaN stands for an unknown bound.

@@ -52,13 +52,13 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
     """Return `read_points` of a single contour, with the profile for a few points wider than `width`."""
     result = read_points(contour, alpha)
-    places = np.flatnonzero(result.width() > width)
-    if not 0 < len(places) <= _FEW or not is_beyond(contour, 1.0):
+    indices = np.flatnonzero(result.width() > width)
+    if not 0 < len(indices) <= _FEW or not is_beyond(contour, 1.0):
         return result
-    threshold = 0.5 * (result.lower[2] + result.upper[2])[places]
-    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[places]))
-    for place, c in zip(places, threshold, strict=True):
-        result.tighten(np.array([place]), read_power_by_profile(contour, float(alpha[place]), float(c)))
+    threshold = 0.5 * (result.lower[2] + result.upper[2])[indices]
+    threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[indices]))
+    for index, c in zip(indices, threshold, strict=True):
+        result.tighten(np.array([index]), read_power_by_profile(contour, float(alpha[index]), float(c)))
     return result
 
 
@@ -107,8 +107,8 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     # The scales of rates and powers differ by e^c and by roundings, which are large on steep contours.
     with np.errstate(invalid="ignore"):
         apart = np.abs((log_scale[1] - log_scale[0]) - c) + 2 * UNIT_ROUNDOFF * np.abs(c)
-        reach = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
-        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + reach) + np.where(apart < 1, 0.0, np.inf)
+        largest = np.minimum(np.maximum(np.abs(lower[0]), np.abs(upper[0])), 1e300)
+        slack = slack + np.expm1(np.minimum(apart, 1.0)) * (target + largest) + np.where(apart < 1, 0.0, np.inf)
     sign = 1.0 if right else -1.0
     # (alpha(c) - alpha) on that scale.
     alpha_excess_low = lower[0] - sign * target - slack

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from flint import acb, acb_mat, arb, ctx
 
-from service.privacy.composition.ground_truth.layout import LineGuide, LinePlan
+from service.privacy.composition.ground_truth.layout import ContourGuide, ContourPlan
 from service.privacy.composition.ground_truth.mixture_guide import MixtureGuide
 from service.privacy.composition.ground_truth.mixture_law import ExactMixture
 from service.privacy.composition.ground_truth.mixture_strip import powers
@@ -40,17 +40,17 @@ class Threshold:
     missed: arb
     density: arb
 
-    def without(self, dropped: arb, *, reflected: bool) -> Threshold:
+    def without(self, moved_mass: arb, *, reflected: bool) -> Threshold:
         """Return the test for the exact H1, if so much of its mass was dropped or moved.
 
         The probability of every event under H1, and so the power of a best test, changes by at most this mass. For
         remove, H1 is the hypothesis that is tested.
         """
-        if dropped.is_zero():
+        if moved_mass.is_zero():
             return self
         if reflected:
-            return replace(self, false_positive_rate=within(self.false_positive_rate, dropped))
-        return replace(self, power=within(self.power, dropped), missed=within(self.missed, dropped))
+            return replace(self, false_positive_rate=within(self.false_positive_rate, moved_mass))
+        return replace(self, power=within(self.power, moved_mass), missed=within(self.missed, moved_mass))
 
 
 @dataclass(frozen=True)
@@ -60,24 +60,24 @@ class GroundTruthRun:
     gaussian_mu_squared: Fraction
     steps: tuple[tuple[ExactMixture, int], ...]
 
-    def guide(self) -> LineGuide:
+    def guide(self) -> ContourGuide:
         """Return the run in doubles."""
-        return LineGuide(tuple(MixtureGuide(*step) for step in self.steps), float(self.gaussian_mu_squared))
+        return ContourGuide(tuple(MixtureGuide(*step) for step in self.steps), float(self.gaussian_mu_squared))
 
     @cached_property
-    def dropped(self) -> arb:
+    def moved_mass(self) -> arb:
         """Bound of the total mass that all balls omit from H1."""
-        return sum((count * step.dropped for step, count in self.steps), arb(0))
+        return sum((count * step.moved_mass for step, count in self.steps), arb(0))
 
 
 A_NODE, A_TERM = 2.0, 0.1
 """Approximate work of a node of a contour, and of a term of its inner sums, in microseconds."""
 
 
-class BallLine:
+class BallContour:
     """Contour of a run; with `reflected` it serves the remove direction, whose transform is K(1 - z)."""
 
-    def __init__(self, run: GroundTruthRun, plan: LinePlan, *, reflected: bool) -> None:
+    def __init__(self, run: GroundTruthRun, plan: ContourPlan, *, reflected: bool) -> None:
         self._run, self._plan, self._reflected = run, plan, reflected
         self.bits = plan.bits
         self._parts = [MixtureMoments(step) for step, _ in run.steps]
@@ -106,13 +106,13 @@ class BallLine:
     def _values(self) -> list[acb]:
         """Return e^{K(z_k)} at the nodes."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
-        count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.line) for nodes in plan.parts)))
+        count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.on_contour) for nodes in plan.parts)))
         values: list[acb] = []
         for k in range(plan.length):
             z = acb(ball(plan.tilt), k * ball(plan.step))
             values.append((mu2 * (z * z - z) / 2).exp())
         for (_, count), part, nodes in zip(self._run.steps, self._parts, plan.parts, strict=True):
-            moments = part.line(plan.tilt, plan.step, plan.length, nodes.line)
+            moments = part.on_contour(plan.tilt, plan.step, plan.length, nodes.on_contour)
             values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
         return [value.conjugate() for value in values] if self._reflected else values
 
@@ -172,7 +172,7 @@ class BallLine:
             missed = -alternative if self._tilt < 1 else 1 - alternative
             null = null + 1 if self._tilt < 0 else null
             return Threshold(null, power, missed, (sums[2, 0].real * scale).mid()).without(
-                self._run.dropped, reflected=self._reflected
+                self._run.moved_mass, reflected=self._reflected
             )
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
