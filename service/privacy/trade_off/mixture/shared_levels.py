@@ -212,7 +212,7 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds in `found` by evaluations at log-likelihood ratios around the best ones."""
+        """Narrow the bounds of points in `found` by the profile at log slopes around the best ones (`level`)."""
         active = np.arange(len(alpha))
         active = active[found.wide(active, with_error=with_error)]
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
