@@ -49,7 +49,7 @@ LOCAL = Local()
 
 
 def examples(model: Any) -> list[Any]:
-    """Every published example of a response that a model reads."""
+    """Return every published example of a response that a model reads."""
     found: list[Any] = []
 
     def search(value: Any) -> None:
@@ -67,7 +67,7 @@ def examples(model: Any) -> list[Any]:
 
 
 def number(value: float, lower: float | None, upper: float | None) -> Number:
-    """An epsilon with other bounds."""
+    """Return an epsilon with other bounds."""
     known = LOCAL.epsilon({"type": "gaussian", "noise_multiplier": 2.0}, delta=1e-5)
     ends: dict[str, Any] = {"value": value, "lower": lower, "upper": upper}
     evidence = "asymptotic" if lower is None else "certified"
