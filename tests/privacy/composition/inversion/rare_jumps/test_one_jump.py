@@ -1,4 +1,4 @@
-"""Tiny deltas of rare runs: as by direct integration, by contours, and by the laws of profiles."""
+"""Tiny deltas of rare runs, against direct integration, contours, and the laws of profiles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NARROW = 1e-6
 
 @np.errstate(all="ignore")
 def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
-    """ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
+    """Return ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
     sigma, rate, shift = step.sigma, step.rate, 1 / step.sigma
     if step.mirrored:
         hump = math.log(rate) + step.offset
@@ -48,9 +48,9 @@ def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
 
 
 def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes y and weights of one step where `left` is left of the loss: at 0 the rest has nearly a kink.
+    """Return Gauss-Legendre nodes y and weights of one step, where `left` remains of the loss.
 
-    Panels become short there.
+    At 0 the remainder has nearly a kink, so panels become short there.
     """
     kink = JumpLaw(step).score(left) if left > 0 else -math.inf
     ends = np.arange(-13.0, max(kink, 0.0) + 10.0, 0.5)
@@ -63,7 +63,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of the density of H1 and L at normal scores."""
+    """Return ln of the density of H1, and L, at normal scores."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -75,7 +75,7 @@ def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
-    """ln delta of some steps by integrals over all but one of them."""
+    """Return ln delta of some steps by integrals over all but one of them."""
     if steps == 1:
         return float(_log_profile_of_one(step, np.array([epsilon]))[0])
     y, share = _nodes(step, epsilon)
@@ -88,7 +88,7 @@ def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
 
 
 def _runs(seed: int, count: int, steps: Callable[[random.Random], int]) -> list[tuple[SampledStep, float]]:
-    """Return rare runs and epsilons at which their deltas are tiny."""
+    """Draw rare runs and epsilons at which their deltas are tiny."""
     draw, found = random.Random(seed), []
     while len(found) < count:
         step = SampledStep(
@@ -103,7 +103,7 @@ def _runs(seed: int, count: int, steps: Callable[[random.Random], int]) -> list[
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 12), thorough(1, 60), thorough(2, 60)])
 @pytest.mark.parametrize("steps", [2, 3])
-def test_direct_integration_agrees(seed: int, count: int, steps: int) -> None:
+def test_profiles_match_direct_integration(seed: int, count: int, steps: int) -> None:
     for step, epsilon in _runs(seed, count if steps == 2 else max(count // 6, 2), lambda _: steps):
         lower, upper = log_profile(step, epsilon, _NARROW)
         exact = _direct(step, epsilon, step.count)
@@ -125,7 +125,7 @@ def test_profiles_fall_and_grow_with_steps(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 3), thorough(1, 30)])
-def test_contours_agree(seed: int, count: int) -> None:
+def test_profiles_agree_with_contours(seed: int, count: int) -> None:
     """Both methods are narrow for deltas between 1e-17 and 1e-13."""
     draw, tried = random.Random(seed), 0
     while tried < count:
@@ -165,7 +165,7 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
     assert law.log_largest(ball(0.1), 0.2, 200.0) == math.inf
 
 
-def test_tails_of_two_steps_in_the_core() -> None:
+def test_tail_bounds_of_two_core_steps_hold() -> None:
     """Bounds of P1(S > a) hold, and exceed the tail of two losses by a small factor."""
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
@@ -231,7 +231,7 @@ def test_series_and_contour_of_one_jump_agree(noise: float, rate: float, steps: 
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 8), thorough(1, 60)])
-def test_answers_far_out_are_narrow(seed: int, count: int) -> None:
+def test_answers_at_tiny_deltas_are_narrow(seed: int, count: int) -> None:
     """Delta at epsilon = 0.1 of few and many steps, and the epsilon of that delta."""
     for step, _ in _runs(seed, count, lambda draw: round(10 ** draw.uniform(0.4, 3.0))):
         curve = pair(built(dpsgd(step.sigma, step.rate, step.count)), neighbours=ONE_REPLACED).add
