@@ -65,7 +65,7 @@ both = pytest.mark.parametrize("ask", [ask_waiting, ask_awaiting], ids=["Client"
 
 
 def drip(_server: FaultyServer, _number: int) -> Iterable[bytes]:
-    """A body that arrives byte by byte, each well within the time for one."""
+    """Send a body byte by byte, each byte well within its time limit."""
     yield HEAD + b"Content-Length: 100000\r\n\r\n"
     for _ in range(200):
         time.sleep(0.05)
