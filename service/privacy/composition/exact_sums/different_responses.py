@@ -81,7 +81,7 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return the results of `_low` at rates 1 - rest above 1/2.
+        """Return the bounds of `_points_of_half` at the rates 1 - rest above 1/2, shape (6, n).
 
         The rate of losses above c under H1 is that of losses below -c under H0.
         """
