@@ -172,7 +172,7 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log
             move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
             rest, moved = np.abs(move * hazard), here + move
             far = rest > _SMALL_RESIDUAL
-            gap = above - below  # infinite where an end is not known
+            gap = above - below  # infinite where a bound is not known
             halved = far & ((moved <= below) | (moved >= above)) & (gap < np.inf)
             if halved.any():
                 moved = np.where(halved, 0.5 * (below + above), moved)
