@@ -29,7 +29,7 @@ help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 serve: $(VENV)/runtime $(GUIDE) ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
-	@echo "http://$(HOST):$(PORT)/guide"
+	@echo "http://$(HOST):$(PORT)/ is the page, http://$(HOST):$(PORT)/guide the guide"
 	@exec $(VENV)/bin/privacy-bounds serve --host $(HOST) --port $(PORT)
 
 guide: $(VENV)/runtime $(GUIDE) ## build the guide that is served at /guide

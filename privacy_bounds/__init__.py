@@ -23,7 +23,8 @@ from privacy_bounds.errors import (
     Refused,
     Unreachable,
 )
-from privacy_bounds.values import Bounds, Columns, Curves, Number, Power, Sweep, table
+from privacy_bounds.series import Curves, Sweep, table
+from privacy_bounds.values import Bounds, Columns, Number, Power
 
 if TYPE_CHECKING:
     from privacy_bounds.asynchronous import AsyncClient

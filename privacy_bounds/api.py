@@ -17,7 +17,8 @@ from privacy_bounds.calls import JSON, Call, asks, encode, read_response
 from privacy_bounds.errors import InvalidAnswer, InvalidArgument
 from privacy_bounds.pictures import Origin
 from privacy_bounds.runs import Notes, Run, foreign_state, mechanism_of, read_run
-from privacy_bounds.values import Bounds, Curves, Number, Power, Sweep
+from privacy_bounds.series import Curves, Sweep
+from privacy_bounds.values import Bounds, Number, Power
 
 if TYPE_CHECKING:
     from api_schemas.base import Response

@@ -60,6 +60,9 @@ class AsyncClient:
     def __repr__(self) -> str:
         return f"AsyncClient({self.blocking!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_opened": None, "_loop": None}
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,9 +48,13 @@ class Client(Asking):
         check_address(url, headers, timeout, retry_seconds)
         self.address = Address(url.rstrip("/"), dict(headers or {}), timeout, retry_seconds, max_bytes)
         self._opened: httpx2.Client | None = None
+        self._process = 0
 
     def __repr__(self) -> str:
         return f"Client({self.address.name!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_opened": None}
 
     def __enter__(self) -> Self:
         return self
@@ -171,10 +176,11 @@ class Client(Asking):
         return self.address.retry_seconds
 
     def _http(self) -> httpx2.Client:
-        if self._opened is None:
+        """Return the connections of this process. A process that was forked must not use those of its parent."""
+        if self._opened is None or self._process != os.getpid():
             import httpx2
 
-            self._opened = httpx2.Client(**self.address.client_settings())
+            self._opened, self._process = httpx2.Client(**self.address.client_settings()), os.getpid()
             weakref.finalize(self, self._opened.close)
         return self._opened
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api_schemas.jobs import JobRequest
 from privacy_bounds.clients import Client
 from privacy_bounds.errors import PrivacyBoundsError, Refused
 from privacy_bounds.jobs import Job
+
+if TYPE_CHECKING:
+    from stamina.instrumentation import RetryDetails
 
 FAILED, PROBLEM = 1, 2
 
@@ -19,6 +23,9 @@ def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int
 
     Return 0, 1 if the job did not succeed, or 2 after a problem was reported.
     """
+    from stamina.instrumentation import set_on_retry_hooks
+
+    set_on_retry_hooks([_report_attempt])  # by default, attempts are written to standard output
     try:
         client = Client(url)
         if subject is None:
@@ -54,6 +61,10 @@ def _run_action(job: Job, action: str) -> int:
         return 0 if job_state.state == "succeeded" else FAILED
     _write((job.cancel() if action == "cancel" else job.state()).json_bytes())
     return 0
+
+
+def _report_attempt(details: RetryDetails) -> None:
+    sys.stderr.write(f"The service is busy. Next attempt in {details.wait_for:.1f} s.\n")
 
 
 def _write(line: bytes) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from api_schemas.problems import Problem
 
@@ -37,6 +39,10 @@ class Refused(PrivacyBoundsError):
         known = f" Supported: {', '.join(unnamed)}." if unnamed else ""
         super().__init__(f"{problem.title} ({problem.status}). {places or problem.detail}{known}")
 
+    @override
+    def __reduce__(self) -> tuple[type[Refused], tuple[Problem, float | None]]:
+        return Refused, (self.problem, self.retry_after)
+
     @property
     def pointer(self) -> str:
         """JSON pointer to the first invalid member. "": the whole request is invalid, or no member."""
@@ -58,6 +64,10 @@ class Unreachable(PrivacyBoundsError):
         self.status = status
         self.retry_after = retry_after
         super().__init__(message)
+
+    @override
+    def __reduce__(self) -> tuple[type[Unreachable], tuple[str, int | None, float | None]]:
+        return type(self), (str(self), self.status, self.retry_after)
 
 
 @final

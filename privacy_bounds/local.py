@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import final
 
 from typing_extensions import override
@@ -19,24 +20,30 @@ class Local(Asking):
     """
 
     def __init__(self) -> None:
-        try:
-            from service.command import in_process
-        except ImportError as error:
-            raise NotInstalled(
-                f"Local needs the numeric core ({error}). Install it: pip install 'privacy-bounds[local]'. "
-                "Client needs a service only."
-            ) from error
-        self._core = in_process
+        _core()
 
     @override
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
+        core = _core()
         try:
-            computation = self._core.resource_by_path(path)
+            computation = core.resource_by_path(path)
         except ValueError as error:
             raise InvalidArgument(str(error)) from None
-        found = self._core.evaluate(computation, body, instance=path)
+        found = core.evaluate(computation, body, instance=path)
         if isinstance(found, bytes) and media_type != JSON:
-            found = self._core.represent(computation, found, media_type, instance=path)
+            found = core.represent(computation, found, media_type, instance=path)
         if not isinstance(found, bytes):
             raise Refused(found)
         return found
+
+
+def _core() -> ModuleType:
+    """Return the module that evaluates resources. Raise NotInstalled."""
+    try:
+        from service.command import in_process
+    except ImportError as error:
+        raise NotInstalled(
+            f"Local needs the numeric core ({error}). Install it: pip install 'privacy-bounds[local]'. "
+            "Client needs a service only."
+        ) from error
+    return in_process

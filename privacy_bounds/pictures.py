@@ -49,13 +49,22 @@ class Origin:
     body: bytes = field(default=b"", compare=False)
     notes: Notes = field(default=(), compare=False)
 
+    def __reduce__(self) -> tuple[type[Origin], tuple[None, str, bytes, Notes]]:
+        # Clients hold connections, which no other process can use.
+        return Origin, (None, self.path, self.body, self.notes)
+
+    def __deepcopy__(self, _: object) -> Origin:
+        return self
+
     def plot(self) -> Any:
         """Return the picture of the answer: a chart of Altair, or a `Picture` without Altair. This may send a request.
 
         Raise PrivacyBoundsError.
         """
         if self.asking is None:
-            raise InvalidArgument("This answer was not made by a client, so that there is no service to draw it.")
+            raise InvalidArgument(
+                "This answer was not made by a client of this process, so that no service can draw it."
+            )
         try:
             altair = importlib.import_module("altair")
         except ImportError:

@@ -55,7 +55,7 @@ class Report(Response, ABC):
 
     @property
     def read_as(self) -> Notes:
-        """Notes on how the state of another library was read as a run."""
+        """Notes on how a run without a type was read."""
         return self._origin.notes
 
     @classmethod

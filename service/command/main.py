@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from service.command.arguments import JSON, TABLE
+from service.command.cite import cite
 from service.command.output import print_error, progress_indicator, render_output
-from service.command.parser import JSON, TABLE, build_parser
+from service.command.parser import build_parser
+from service.command.questions import QUESTIONS, VALUE, request_of, safe_values
 from service.command.request_file import infer_plot_resource, load_request
 from service.resources.abstract import Computation, command_of, exit_ok
 from service.resources.catalogue import RESOURCES, resource
@@ -29,7 +32,7 @@ from service.server.serve import (
 
 EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
-NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
+NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite")
 """Commands that compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -57,7 +60,7 @@ def _run(sent: list[str]) -> int:
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
     # Describing a resource loads it: only the help of all commands describes all of them.
-    described = [first] if first in names else [] if first in NOT_COMPUTING else list(names)
+    described = [first] if first in names else [] if first in (*NOT_COMPUTING, *QUESTIONS) else list(names)
     parser = build_parser(names, described)
     chosen = parser.parse_args(sent)
     match chosen.command:
@@ -75,9 +78,14 @@ def _run(sent: list[str]) -> int:
             return _run_operate(parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
+        case "cite":
+            return cite(chosen.key, every=chosen.all, listed=chosen.list)
         case "plot":
             name = chosen.resource or infer_plot_resource(chosen.request)
             return plot(name, chosen.request, Path(chosen.output), chosen.target)
+        case command if command in QUESTIONS:
+            request = request_of(command, chosen)
+            return PROBLEM_EXIT_CODE if request is None else answer_request(resource("bounds"), request, chosen.form)
         case command:
             computation = resource(names[command])
             files = {member: path for member in computation.files if (path := getattr(chosen, member)) is not None}
@@ -136,28 +144,49 @@ def run_resource(
     `files` holds further members of the request by name, as paths or as JSON. `form` is TABLE or a media type. Without
     `form`, a terminal receives a table, and a pipe or a file receives the response bytes. Return the exit code.
     """
-    body = compute_response(computation, source, files)
+    request = read_request(computation, source, files)
+    return PROBLEM_EXIT_CODE if request is None else answer_request(computation, request, form)
+
+
+def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
+    """Answer a request, write the response or the problem, and return the exit code, as `run_resource` does."""
+    body = compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
     is_terminal = sys.stdout.isatty()
-    sys.stdout.buffer.write(render_output(computation, body, form or (TABLE if is_terminal else JSON)))
+    written = (
+        safe_values(body)
+        if form == VALUE
+        else render_output(computation, body, form or (TABLE if is_terminal else JSON))
+    )
+    sys.stdout.buffer.write(written)
     if is_terminal and form == JSON:
         sys.stdout.buffer.write(b"\n")
-    response = computation.response_type.model_validate_json(body) if computation.exit_code is not exit_ok else None
-    return 0 if response is None else computation.exit_code(response)
+    if computation.exit_code is exit_ok:
+        return 0
+    from service.command.gate import explain_failure
+
+    response = computation.response_type.model_validate_json(body)
+    for sentence in explain_failure(response):
+        print_error(sentence)
+    return computation.exit_code(response)
 
 
-def compute_response(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
-    """Return the response to the request in a file, or None after a problem was written to standard error."""
-    from api_schemas.problems import Problem
-    from service.command.in_process import evaluate
-
+def read_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
+    """Return the request in a file, or None after a sentence about it was written to standard error."""
     try:
-        request = load_request(computation, source, files)
+        return load_request(computation, source, files)
     except OSError as error:
         return print_error(f"cannot read {error.filename or source}: {error.strerror}")
     except argparse.ArgumentError as error:
         return print_error(str(error))
+
+
+def compute_response(computation: Computation[Any, Any], request: bytes) -> bytes | None:
+    """Return the response to a request, or None after a problem was written to standard error."""
+    from api_schemas.problems import Problem
+    from service.command.in_process import evaluate
+
     with progress_indicator():
         body = evaluate(computation, request, instance=f"privacy-bounds {computation.name}")
     if isinstance(body, Problem):
@@ -183,7 +212,8 @@ def plot(name: str, source: str, output: Path, targets: Sequence[float]) -> int:
         print_error(f"{output.name} must end in one of {', '.join(media_types)}.")
         return PROBLEM_EXIT_CODE
     computation = resource(name)
-    body = compute_response(computation, source, {})
+    request = read_request(computation, source, {})
+    body = None if request is None else compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
     with progress_indicator():

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from service.command.parser import JSON, TABLE
+from service.command.arguments import JSON, TABLE
 from service.resources.abstract import Computation
 
 PROGRESS_DELAY_SECONDS: Final = 1.0

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
 from typing_extensions import override
 
+from service.command.arguments import Commands, add_forms, address, count, finite, port
+from service.command.cite import add_cite_command
+from service.command.questions import add_question_commands
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
 """Punctuation that ends the first phrase of a description."""
-LARGEST_PORT: Final = 65_535
-LARGEST_COUNT: Final = 1_000
-TABLE: Final = "table"
-JSON: Final = "application/json"
-FORMS: Final = (
-    ("--json", JSON, "write the JSON response of the service (default for pipes and files)"),
-    ("--table", TABLE, "write a table (default for terminals)"),
-    ("--csv", "text/csv", "write CSV with one row for each number, with all digits"),
-)
-
-
-class Commands(Protocol):
-    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
-
-    def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
-        """Add a command and return its parser."""
-        ...
 
 
 def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse.ArgumentParser:
@@ -40,13 +26,16 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     added. Without any, only the commands that compute nothing are added.
     """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
     _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
-    completing.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
+    add_cite_command(commands)
+    add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
@@ -149,43 +138,11 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
     for member in computation.files:
         told = f"member {member} of the request, as a JSON file or as JSON"
         computing.add_argument(f"--{member}", help=told, action=_AtMostOnce)
-    forms = computing.add_mutually_exclusive_group()
-    for option, form, told in FORMS:
-        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    forms = add_forms(computing)
     known = renderings_of(computation.name)
     if known:
         other = ", ".join(known)
         forms.add_argument("--accept", dest="form", help=f"write one of {other}", choices=known)
-
-
-def port(text: str) -> int:
-    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
-        raise argparse.ArgumentTypeError(f"use a port number from 0 to {LARGEST_PORT}, not {text!r}")
-    return int(text)
-
-
-def address(text: str) -> tuple[str, int]:
-    """Return the host and port of `HOST:PORT`. Raise ArgumentTypeError."""
-    host, _, number = text.rpartition(":")
-    if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-        raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
-    return host.strip("[]"), port(number)
-
-
-def count(text: str) -> int:
-    """Return a number of processes or jobs. Raise ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
-        raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
-    return int(text)
-
-
-def finite(text: str) -> float:
-    """Return a finite number. Raise ValueError for any other text."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
 
 
 @final
@@ -199,3 +156,20 @@ class _AtMostOnce(argparse.Action):
         if getattr(namespace, self.dest) is not None:
             parser.error(f"use {option_string} only once; put everything into one file.")
         setattr(namespace, self.dest, values)
+
+
+@final
+class _Version(argparse.Action):
+    """Option that prints the versions of the package and of the numerical engine, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the versions of the package and its engine")
+
+    @override
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        from service.engine_version import ENGINE_VERSION
+
+        sys.stdout.write(f"privacy-bounds {version('privacy-bounds')}, engine {ENGINE_VERSION}\n")
+        parser.exit()

@@ -121,7 +121,7 @@ def resource_path(computation: Computation[Any, Any]) -> str:
 
 
 def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: RequestValidator) -> JobPlan:
-    """Parse the JSON of a request, and return its plan. Raise RequestBodyError."""
+    """Return the validated request of a job from its JSON. Raise RequestBodyError."""
     chunks = computation.chunking
     if chunks is None:
         return JobPlan(computation, parse_request(computation.request_type, sent, validate), 1)
@@ -130,5 +130,5 @@ def parse_plan(computation: Computation[Any, Any], sent: bytes, validate: Reques
 
 
 def restore_plan(job: StoredJob, request: bytes, validate: RequestValidator) -> JobPlan:
-    """Return the plan of a stored job from the JSON of its request. Raise InvalidJob and RequestBodyError."""
+    """Return the validated request of a stored job from its JSON. Raise InvalidJob and RequestBodyError."""
     return parse_plan(resource_at(job.resource), request, validate)

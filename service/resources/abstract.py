@@ -37,7 +37,7 @@ cache of a processor."""
 
 
 class BodyProducer(Protocol):
-    """Producer of a response body: a resource, a chunk of a job, a chart, or plans that were made for the estimate."""
+    """Producer of a response body: a resource, a chunk of a job, a chart, or an estimate with its engines."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
         """Return the response body of a request as JSON bytes."""

@@ -85,7 +85,7 @@ def quote(
 
 
 def is_for_a_job(quoted: Quote) -> bool:
-    """Whether a request with this estimate is allowed the work of a job."""
+    """Whether a request with this estimate is so expensive that only a job computes it, with more work allowed."""
     return quoted.minimum > SURELY_TOO_LONG
 
 
@@ -192,7 +192,8 @@ MAY_READ_LIMITS: Final = frozenset(
 def _reads_limits(question: QuestionSpec) -> bool:
     """Whether the answer needs only the extreme likelihood ratios, and no point of the curve.
 
-    That is so without a rate, and at a rate where the test never gives the answer that the predictive value is about.
+    Predictive values need no curve without a false positive rate. The same holds at a rate at which the test never
+    gives the answer that the value is about.
     """
     if type(question) not in MAY_READ_LIMITS:
         return False

@@ -88,7 +88,7 @@ def _worst_case_of(relation: NeighboringRelation, records: int | None) -> WorstC
 
 
 def worst_case_spec(model: WorstCase) -> WorstCaseThreatModel:
-    """Return the specification of the worst case that accompanies a relaxed threat model."""
+    """Return the specification of the worst case that accompanies the answers against a weaker attacker."""
     return WorstCaseThreatModel(
         type="worst_case", neighboring_relation=model.neighboring_relation, records=model.records
     )

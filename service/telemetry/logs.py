@@ -19,14 +19,17 @@ AUDIT_EVENTS: Final = frozenset({"decision"})
 def make_logger(level: str, stream: BinaryIO | None = None) -> FilteringBoundLogger:
     """Return a logger that writes events of at least `level` (`debug` ... `critical`), by default to standard error.
 
-    Events in AUDITED are written at every level.
+    Events are lines of JSON, or readable lines on a terminal. Events in AUDIT_EVENTS are written at every level.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     wrapper = structlog.make_filtering_bound_logger(number)
     if number > logging.INFO:
         wrapper = type("AuditingLogger", (wrapper,), {"info": _log_audit_event})
+    is_terminal = stream is None and sys.stderr.isatty()
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        structlog.BytesLogger(stream or sys.stderr.buffer), processors=[_render], wrapper_class=wrapper
+        structlog.BytesLogger(stream or sys.stderr.buffer),
+        processors=[_render_for_people if is_terminal else _render],
+        wrapper_class=wrapper,
     ).bind()
     return logger
 
@@ -61,3 +64,15 @@ def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
         return to_json(event, fallback=repr)
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
         return json.dumps(event, default=repr).encode()
+
+
+def _render_for_people(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
+    """Return a log event as a line for a terminal: time, level, event, and the other fields as `name=value`."""
+    event = {"timestamp": datetime.now().astimezone().strftime("%H:%M:%S"), "level": level, **event}
+    if event.get("exc_info") is None:
+        event.pop("exc_info", None)
+    # Local variables of a traceback may hold requests, which logs never contain.
+    render = structlog.dev.ConsoleRenderer(
+        pad_event_to=0, pad_level=False, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    return render(logger, level, event).encode(errors="backslashreplace")

@@ -13,6 +13,6 @@ from service.settings import Settings
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    """A client of an application with default settings, without Redis."""
+    """Yield a client of an application with default settings, without Redis."""
     with TestClient(create_app(Settings(redis_url=None, log_level="error"))) as client:
         yield client

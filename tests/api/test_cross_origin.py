@@ -86,7 +86,7 @@ def test_no_origin_is_allowed_by_default(client: TestClient) -> None:
         '["https://a.example.com", "https://"]',
     ],
 )
-def test_what_is_no_origin_is_refused_at_start(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_origin_is_rejected_at_start(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRIVACY_BOUNDS_CORS_ORIGINS", value)
     with pytest.raises(ConfigurationError, match="PRIVACY_BOUNDS_CORS_ORIGINS is not accepted: "):
         read_settings()

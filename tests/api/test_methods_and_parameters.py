@@ -26,7 +26,7 @@ def address(path: str) -> str:
 
 @pytest.mark.parametrize("path", METHODS)
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST", "GET"])
-def test_wrong_method_names_all_right_ones(client: TestClient, path: str, method: str) -> None:
+def test_wrong_method_lists_allowed_ones(client: TestClient, path: str, method: str) -> None:
     if method in METHODS[path]:
         return
     answer = client.request(method, address(path))
@@ -66,5 +66,5 @@ def test_parameter_outside_of_its_range_names_the_range(
     assert f" {bound}" in error["detail"].rstrip(".")
 
 
-def test_all_ranges_are_asked_for() -> None:
+def test_every_documented_range_is_tested() -> None:
     assert len(list(parameters())) >= 8

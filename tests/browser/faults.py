@@ -41,7 +41,7 @@ class Faults:
     """Faults by kind of request. `held` lists the requests that wait for `release`."""
 
     def __init__(self, page: Page) -> None:
-        """Intercept the requests of the page."""
+        """Register a handler for all requests of the page."""
         self.page = page
         self.by_kind: dict[str, Fault] = {}
         self.held: list[Route] = []

@@ -64,7 +64,7 @@ def gateway(service: str) -> Generator[Gateway]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-            """Says nothing."""
+            """Discard the log line."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

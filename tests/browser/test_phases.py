@@ -127,7 +127,7 @@ def restore_first_form(page: Page) -> None:
 
 
 def type_other_state(page: Page, /) -> str:
-    """Type another state."""
+    """Put another state into the text field."""
     page.fill("#paste", OTHER)
     return "other"
 
@@ -145,7 +145,7 @@ def switch_run(page: Page, /) -> str:
 
 
 def start_over(page: Page, /) -> str:
-    """Start over."""
+    """Reset the page by its button."""
     page.get_by_role("button", name="Start over").click()
     return "fresh"
 

@@ -92,7 +92,7 @@ def open_page(page: Page, address: str, state: dict[str, Any]) -> None:
 
 
 def typed_message(page: Page, field: str, text: str, beside: str = "") -> str:
-    """Type a text, and return the message at the field or at another field."""
+    """Fill in a text, and return the message at the field or at another field."""
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)

@@ -64,7 +64,7 @@ class FaultyServer:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """One request, headers and body; nothing where the client has closed the connection."""
+    """Read one request, headers and body. Return nothing if the client has closed the connection."""
     received = b""
     while b"\r\n\r\n" not in received:
         piece = connection.recv(65_536)
@@ -95,14 +95,14 @@ def faulty_server(script: Script) -> Generator[FaultyServer]:
 
 
 def answer(status: int, body: bytes = b"", media_type: str = "application/json", **headers: str) -> bytes:
-    """A complete answer. Underscores in names of headers stand for hyphens."""
+    """Return a complete response. Underscores in names of headers stand for hyphens."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Type: {media_type}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def always(*pieces: bytes, close: bool = False) -> Script:
-    """The same pieces for every request."""
+    """Return a script that sends these pieces for every request."""
 
     def script(_: FaultyServer, __: int) -> Iterable[bytes]:
         yield from pieces
@@ -113,7 +113,7 @@ def always(*pieces: bytes, close: bool = False) -> Script:
 
 
 def in_turn(*answers: bytes) -> Script:
-    """One answer for each request; the last one for all that follow."""
+    """Return a script with one response for each request, and the last one for all later requests."""
 
     def script(_: FaultyServer, number: int) -> Iterable[bytes]:
         yield answers[min(number, len(answers) - 1)]

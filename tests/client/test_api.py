@@ -1,4 +1,4 @@
-"""The Python client without a server: what it sends, what comes back, and what goes wrong."""
+"""The Python client without a server: sent requests, returned values, and errors."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ GAUSSIAN = GaussianMechanism(type="gaussian", noise_multiplier=2.0)
 
 
 @final
-class Sent(Asking):
-    """Remembers what is sent, and has it answered."""
+class RecordingClient(Asking):
+    """A client that records its requests and answers them locally."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ class Sent(Asking):
 
 
 class Accountant:
-    """Like one of Opacus."""
+    """Stub of an accountant of Opacus."""
 
     def __init__(self, history: list[Any]) -> None:
         self.history = history
@@ -62,7 +62,7 @@ class Accountant:
 
 
 class GaussianEvent(NamedTuple):
-    """Like what an event of dp_accounting makes."""
+    """Stub of the named tuple of an event of dp_accounting."""
 
     module_name: str = "dp_accounting.dp_event"
     class_name: str = "GaussianDpEvent"
@@ -89,17 +89,17 @@ class Event:
     ],
     ids=lambda run: type(run).__name__,
 )
-def test_a_run_may_be_what_is_at_hand(run: Any) -> None:
+def test_run_may_have_any_accepted_form(run: Any) -> None:
     answer = Local().epsilon(run, delta=1e-5, relative_tolerance=1e-3)
     assert answer.response.mechanism == parsed_request(RUN).mechanism
 
 
-def test_events_of_dp_accounting_are_runs() -> None:
+def test_events_of_dp_accounting_are_accepted_as_runs() -> None:
     assert Local().advantage(Event()).response.mechanism == GAUSSIAN
 
 
 class Relation(Enum):
-    """Like the relations of dp_accounting."""
+    """Stub of the relations of dp_accounting."""
 
     ADD_OR_REMOVE_ONE = 1
     REPLACE_ONE = 2
@@ -107,7 +107,7 @@ class Relation(Enum):
 
 
 class Ledger:
-    """Like an accountant of dp_accounting: the events so far, and the neighbouring relation."""
+    """Stub of an accountant of dp_accounting: the events so far, and the neighbouring relation."""
 
     ledger = Event()
 
@@ -123,7 +123,7 @@ class Ledger:
         (Relation.REPLACE_SPECIAL, "zero_out"),
     ],
 )
-def test_accountants_of_dp_accounting_are_runs_with_their_relation(relation: Relation, read: str) -> None:
+def test_accountants_of_dp_accounting_are_accepted_with_their_relation(relation: Relation, read: str) -> None:
     answer = Local().advantage(Ledger(relation))
     assert answer.response.mechanism == GAUSSIAN
     assert isinstance(answer.response.threat_model, WorstCaseThreatModel)
@@ -141,9 +141,9 @@ SHORT_FORMS: list[Any] = [
 
 
 @pytest.mark.parametrize("run", SHORT_FORMS)
-def test_a_short_form_is_read_as_dpsgd_and_a_note_says_so(run: Any) -> None:
+def test_short_form_is_read_as_dpsgd_with_note(run: Any) -> None:
     local = Local()
-    sent = Sent()
+    sent = RecordingClient()
     answer = sent.epsilon(run, delta=1e-5)
     assert sent.bodies[0]["mechanism"] == RUN  # with its type: nothing is guessed on the wire
     assert answer == local.epsilon(RUN, delta=1e-5)
@@ -167,7 +167,7 @@ def test_a_short_form_is_read_as_dpsgd_and_a_note_says_so(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [RUN, GAUSSIAN, HISTORY, RUN | {"noise_multiplier": [1.0, 2.0], "steps": [1, 2]}])
-def test_a_run_with_a_type_has_no_note(run: Any) -> None:
+def test_run_with_type_has_no_note(run: Any) -> None:
     assert Local().epsilon(run, delta=1e-5).read_as == ()
 
 
@@ -180,21 +180,21 @@ def test_a_run_with_a_type_has_no_note(run: Any) -> None:
         (1.0, 0.01, "1000"),
     ],
 )
-def test_an_incomplete_short_form_is_refused(run: Any) -> None:
+def test_incomplete_short_form_is_rejected(run: Any) -> None:
     with pytest.raises(Refused):
         Local().epsilon(run, delta=1e-5)
 
 
-def test_a_million_equal_rows_are_one() -> None:
-    sent = Sent()
+def test_million_equal_rows_are_merged() -> None:
+    sent = RecordingClient()
     answer = sent.advantage([(5.0, 0.001, 1)] * 1_000_000, relative_tolerance=1e-3)
     meant = RUN | {"noise_multiplier": 5.0, "sample_rate": 0.001, "steps": 1_000_000}
     assert answer.response.mechanism == parsed_request(meant).mechanism
     assert sent.bodies[0]["mechanism"]["content"] == [[5.0, 0.001, 1_000_000]]
 
 
-def test_every_question_is_the_one_that_a_hand_would_write() -> None:
-    sent = Sent()
+def test_every_method_sends_expected_question() -> None:
+    sent = RecordingClient()
     answers: list[tuple[Number, dict[str, Any]]] = [
         (sent.epsilon(GAUSSIAN, 1e-5), {"type": "epsilon", "delta": 1e-5}),
         (sent.delta(GAUSSIAN, 1.0), {"type": "delta", "epsilon": 1.0}),
@@ -215,11 +215,11 @@ def test_every_question_is_the_one_that_a_hand_would_write() -> None:
         assert (direct["value"], direct["lower"]) == (answer.value, answer.lower)
 
 
-def test_infinity_is_a_number() -> None:
+def test_infinite_answer_is_a_float() -> None:
     assert Local().epsilon({"type": "approximate_dp", "epsilon": 1.0, "delta": 0.1}, delta=0.0).value == math.inf
 
 
-def test_options_go_with_the_request() -> None:
+def test_options_are_sent_with_the_request() -> None:
     answer = Local().advantage(
         GAUSSIAN, threat_model={"type": "worst_case", "neighboring_relation": "replace_one"}, relative_tolerance=1e-3
     )
@@ -227,7 +227,7 @@ def test_options_go_with_the_request() -> None:
     assert answer.response.relative_tolerance == 1e-3
 
 
-def test_columns_are_lists_of_one_length() -> None:
+def test_columns_have_equal_length() -> None:
     rates = np.logspace(-6, -1, 4)
     power = Local().power(GAUSSIAN, rates)
     assert power.value == power.upper
@@ -274,7 +274,7 @@ def test_columns_are_lists_of_one_length() -> None:
     ],
     ids=["steps", "delta", "nan", "history", "text", "accountant", "mixture"],
 )
-def test_a_refusal_says_where_and_what_to_send(run: Any, delta: float, pointer: str, remedy: str) -> None:
+def test_refusal_has_pointer_and_remedy(run: Any, delta: float, pointer: str, remedy: str) -> None:
     with pytest.raises(Refused) as caught:
         Local().epsilon(run, delta=delta)
     assert caught.value.pointer == pointer
@@ -288,13 +288,13 @@ CIRCLE.append(CIRCLE)
 
 
 @pytest.mark.parametrize("run", [object(), {"type": "gaussian", "noise_multiplier": object()}, CIRCLE, 1j])
-def test_a_run_that_cannot_be_written_is_an_invalid_argument(run: Any) -> None:
+def test_run_that_is_not_json_is_an_invalid_argument(run: Any) -> None:
     for kind in (PrivacyBoundsError, TypeError, ValueError):
         with pytest.raises(kind, match="cannot be written as JSON"):
             Local().epsilon(run, delta=1e-5)
 
 
-def test_a_path_without_a_resource_is_an_invalid_argument() -> None:
+def test_path_without_resource_is_an_invalid_argument() -> None:
     for kind in (PrivacyBoundsError, ValueError):
         with pytest.raises(kind, match="no resource"):
             Local().send("/v1/nothing", b"{}")
@@ -310,12 +310,12 @@ def test_runs_without_names_are_an_invalid_argument() -> None:
     ("form", "sentence"),
     [("text/nothing", "text/markdown"), ("markdown", "media type"), ("image/png", "not a text"), ("", "media type")],
 )
-def test_an_unknown_form_of_a_report_is_an_error_of_the_package(form: str, sentence: str) -> None:
+def test_unknown_report_format_is_an_error_of_the_package(form: str, sentence: str) -> None:
     with pytest.raises(PrivacyBoundsError, match=sentence):
         Local().report(RUN, {"delta": 1e-5, "dataset_size": 48_000}, form=form)
 
 
-def test_assessments_claims_and_imports() -> None:
+def test_assessments_claims_and_imports_return_responses() -> None:
     local, context = Local(), {"delta": 1e-5, "dataset_size": 48_000}
     policy = {
         "version": 1,
@@ -333,7 +333,7 @@ def test_assessments_claims_and_imports() -> None:
 
 
 @pytest.mark.parametrize("run", [GAUSSIAN, Accountant(HISTORY)], ids=["model", "accountant"])
-def test_noise_is_calibrated_and_then_asked(run: Any) -> None:
+def test_calibrated_noise_meets_its_target(run: Any) -> None:
     target = {"question": {"type": "epsilon", "delta": 1e-5}, "at_most": 1.0}
     found = Local().calibrate(run, [target], relative_tolerance=1e-3)
     assert found.status == "met"
@@ -345,7 +345,7 @@ def test_noise_is_calibrated_and_then_asked(run: Any) -> None:
     assert caught.value.pointer == "/free"
 
 
-def test_steps_of_a_history_can_be_free() -> None:
+def test_steps_of_history_can_be_calibrated() -> None:
     target = {"question": {"type": "advantage"}, "at_most": 0.2}
     found = Local().calibrate(HISTORY, [target], free="/mechanism/steps")
     assert isinstance(found.value, int)
@@ -353,7 +353,7 @@ def test_steps_of_a_history_can_be_free() -> None:
     assert Local().advantage([(1.0, 0.01, found.value + 1)]).value > 0.2
 
 
-def test_runs_are_compared_by_their_names() -> None:
+def test_runs_are_compared_by_name() -> None:
     runs = {"noisy": [(1.2, 0.01, 1000)], "first": Accountant([(1.0, 0.01, 1000)])}
     asked_for = [{"type": "epsilon", "delta": 1e-5}, {"type": "trade_off", "false_positive_rates": [0.01, 0.1]}]
     found = Local().compare(runs, asked_for)
@@ -380,18 +380,18 @@ def test_asynchronous_clients_have_the_same_methods() -> None:
 
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://example.org", "127.0.0.1:8000"])
-def test_only_http_is_spoken(address: str) -> None:
+def test_url_other_than_http_is_rejected(address: str) -> None:
     with pytest.raises(ValueError, match="http://"):
         Client(address)
 
 
-def test_nobody_answers() -> None:
+def test_unreachable_server_raises_unreachable() -> None:
     with closing(reserved_port()) as place, pytest.raises(Unreachable, match="Nobody answers"):
         Client(f"http://127.0.0.1:{place.getsockname()[1]}", timeout=5).advantage(GAUSSIAN)
 
 
-def test_a_number_is_calibrated() -> None:
-    asking = Sent()
+def test_calibration_defaults_to_noise_multiplier() -> None:
+    asking = RecordingClient()
     target = {"question": AdvantageQuestion(type="advantage"), "at_most": 0.1}
     found = asking.calibrate(GAUSSIAN, [target])
     assert asking.bodies[0]["free"] == "/mechanism/noise_multiplier"

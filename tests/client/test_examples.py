@@ -1,4 +1,4 @@
-"""The examples of the documentation, run with what stands in for the libraries that they are for."""
+"""Examples of the documentation, run with stubs of the libraries that they use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def example(name: str) -> Any:
 
 
 class Accountant:
-    """Like those of Opacus: a row for each change of noise or rate."""
+    """Stub of an accountant of Opacus: one row for each change of noise or rate."""
 
     def __init__(self) -> None:
         self.history: list[tuple[float, float, int]] = []
@@ -45,7 +45,7 @@ class Accountant:
 
 
 class Recorder(ModuleType):
-    """Like MLflow, as far as its limits go: parameters are written once, keys and values have a length."""
+    """Stub of MLflow with its limits: parameters are written once, and keys and values have a maximum length."""
 
     def __init__(self) -> None:
         super().__init__("mlflow")
@@ -69,8 +69,8 @@ class Recorder(ModuleType):
         self.tags |= tags
 
 
-def trained_under(watch: Any, accountant: Accountant, noises: list[float], rate: float, interval: int) -> bool:
-    """Train interval by interval, as the example says; whether the watch has ended the run."""
+def train_under(watch: Any, accountant: Accountant, noises: list[float], rate: float, interval: int) -> bool:
+    """Run the training interval by interval, as in the example, and return whether the watch ended the run."""
     for noise in noises:
         if not watch.allows(accountant, noise_multiplier=noise, sample_rate=rate, steps=interval):
             return True
@@ -85,16 +85,16 @@ FALLING = [1.2] * 3 + [1.0] * 60 + [0.7] * 400
 @pytest.mark.parametrize("interval", [1, 37, 200])
 @pytest.mark.parametrize("rate", [256 / 60_000, 0.05])
 @pytest.mark.parametrize("limit", [0.5, 1.0, 3.0])
-def test_a_callback_ends_a_run_before_its_limit(limit: float, rate: float, interval: int) -> None:
+def test_callback_ends_run_before_its_limit(limit: float, rate: float, interval: int) -> None:
     accountant, asking = Accountant(), Local()
-    noises = FALLING if interval > 1 else [0.9] * 12  # one question for each step: few of them
+    noises = FALLING if interval > 1 else [0.9] * 12  # One question for each step, so the run has few steps.
     watch = example("opacus_callback").PrivacyWatch(asking, delta=1e-5, most=limit)
-    ended = trained_under(watch, accountant, noises, rate, interval)
+    ended = train_under(watch, accountant, noises, rate, interval)
     told = asking.epsilon(accountant, delta=1e-5).upper if accountant.history else 0.0
     assert told is not None
     assert told <= limit
     assert ended == (watch.epsilons[-1] > limit)
-    if ended:  # no interval was given away: with the next one the limit is surely exceeded
+    if ended:  # No interval was wasted: the next one would certainly exceed the limit.
         noise = noises[len(watch.epsilons) - 1]
         beyond = asking.epsilon([*accountant.history, (noise, rate, interval)], delta=1e-5)
         assert beyond.lower is not None
@@ -102,15 +102,15 @@ def test_a_callback_ends_a_run_before_its_limit(limit: float, rate: float, inter
     assert ended or interval == 1
 
 
-def test_a_callback_ends_a_run_before_a_step_with_less_noise() -> None:
+def test_callback_ends_run_before_step_with_less_noise() -> None:
     accountant, asking = Accountant(), Local()
     watch = example("opacus_callback").PrivacyWatch(asking, delta=1e-5, most=1.0)
-    assert trained_under(watch, accountant, [1.2, 1.2, 0.3, 1.2], 0.01, 100)
+    assert train_under(watch, accountant, [1.2, 1.2, 0.3, 1.2], 0.01, 100)
     assert accountant.history == [(1.2, 0.01, 200)]
     assert watch.epsilons[-2] <= 1.0 < watch.epsilons[-1]
 
 
-def test_an_assessment_is_logged_within_the_limits_of_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assessment_is_logged_within_limits_of_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = Recorder()
     monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     accountant = Accountant()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gzip
+import os
+import pickle  # noqa: TID251 - what this process has written
 import threading
 import time
 import tracemalloc
@@ -62,7 +65,7 @@ both = pytest.mark.parametrize("ask", [ask_waiting, ask_awaiting], ids=["Client"
 
 
 def drip(_server: FaultyServer, _number: int) -> Iterable[bytes]:
-    """A body that arrives byte by byte, each well within the time for one."""
+    """Send a body byte by byte, each byte well within its time limit."""
     yield HEAD + b"Content-Length: 100000\r\n\r\n"
     for _ in range(200):
         time.sleep(0.05)
@@ -259,6 +262,42 @@ def test_connections_are_reused() -> None:
         client.close()
         client.advantage(RUN)
         assert server.connections == 2
+
+
+def test_a_forked_process_opens_connections_of_its_own() -> None:
+    with faulty_server(always(answer(200, RIGHT))) as server, Client(server.url) as client:
+        expected = client.advantage(RUN)
+        child = os.fork()
+        if child == 0:  # pragma: no cover - another process
+            os._exit(0 if client.advantage(RUN) == expected else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.advantage(RUN) == expected
+        assert server.connections == 2
+
+
+def test_clients_and_answers_pass_to_other_processes() -> None:
+    with faulty_server(always(answer(200, RIGHT))) as server:
+        with Client(server.url, headers={"X-Key": "secret"}) as client:
+            found = client.advantage(RUN)
+            with pickle.loads(pickle.dumps(client)) as other:
+                assert other.advantage(RUN) == found
+        assert server.requests[0] == server.requests[1]
+    for value in (found, Local().assess(RUN, {"delta": 1e-5}), Local(), AsyncClient(server.url)):
+        assert repr(pickle.loads(pickle.dumps(value)))
+        assert repr(copy.deepcopy(value))
+    assert pickle.loads(pickle.dumps(found)) == copy.deepcopy(found) == found
+    with pytest.raises(InvalidArgument, match="of this process"):
+        pickle.loads(pickle.dumps(Local().curves(RUN, [0.1]))).plot()
+    assert copy.deepcopy(Local().curves(RUN, [0.01, 0.1])).plot() is not None
+
+
+def test_errors_pass_to_other_processes() -> None:
+    with pytest.raises(Refused) as refused:
+        Local().epsilon(RUN, delta=2.0)
+    errors = (refused.value, InvalidAnswer("other", 200, None), Unreachable("gone", 503, 1.0), InvalidArgument("no"))
+    for error in errors:
+        other = pickle.loads(pickle.dumps(error))
+        assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
 
 
 def test_an_asynchronous_client_uses_connections_and_no_threads() -> None:

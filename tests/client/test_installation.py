@@ -29,7 +29,7 @@ sys.meta_path.insert(0, Blocker())
 
 
 def run(code: str) -> str:
-    """What a new interpreter prints that cannot import the packages of the server."""
+    """Return the output of a new interpreter that cannot import the packages of the server."""
     return subprocess.run(
         [sys.executable, "-c", BLOCKER + code],
         cwd=ROOT,

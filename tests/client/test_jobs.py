@@ -215,6 +215,16 @@ def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: 
     assert run("submit", str(file))[0] == run("submit", str(tmp_path / "nowhere"))[0] == 2
 
 
+def test_a_shell_sees_repeated_attempts_on_standard_error_only(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    busy = answer(503, b"busy", "text/plain", Retry_After="0")
+    state = JobResponse.model_validate(JOB_STATE).json_bytes()
+    with faulty_server(in_turn(busy, answer(200, state))) as service:
+        assert cli.main(["jobs", "state", "j", "--url", service.url]) == 0
+    written = capfdbinary.readouterr()
+    assert written.out == state + b"\n"
+    assert b"The service is busy. Next attempt in 0.1" in written.err
+
+
 def test_rows_go_on_where_a_connection_broke() -> None:
     """Streams of lines are cut when the server ends; what has come of a line that is cut does not count."""
     rows = [json.dumps({"point": point, "numbers": [1.0]}).encode() + b"\n" for point in range(9)]

@@ -1,4 +1,4 @@
-"""What the command line prints: tables that keep the safe side, CSV with all digits, bytes for programs."""
+"""Output of the command line: tables rounded to the safe side, CSV with all digits, exact bytes for programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLES = [
 
 
 def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
-    """Every number with ends in a response, but for the type II errors beside powers, and for columns."""
+    """Return every number with bounds in a response, except columns and type II errors next to powers."""
     if isinstance(value, list):
         return [found for each in value for found in enclosures(each)]
     if not isinstance(value, dict):
@@ -53,7 +53,7 @@ def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
 
 
 @pytest.mark.parametrize("response", EXAMPLES)
-def test_every_number_has_a_row_and_every_printed_end_is_a_bound(response: dict[str, Any]) -> None:
+def test_every_number_has_a_row_with_valid_bounds(response: dict[str, Any]) -> None:
     rows = shell.number_rows(response)
     if "curves" not in response:
         sent = [tuple(None if end is None else float(end) for end in each) for each in enclosures(response)]
@@ -80,21 +80,21 @@ def request_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_programs_get_the_bytes_and_forms_can_be_asked_for(
+def test_output_to_pipe_is_json_and_formats_can_be_chosen(
     request_file: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    said: dict[str, bytes] = {}
+    output: dict[str, bytes] = {}
     for form in ("", "--json", "--table", "--csv"):
         assert cli.main(["bounds", str(request_file), *([form] if form else [])]) == 0
-        said[form] = capfdbinary.readouterr().out
-    assert said[""] == said["--json"]
-    answers = json.loads(said["--json"])["answers"]
-    assert b"power at 0.01" in said["--table"]
-    assert repr(answers[0]["value"]).encode() in said["--csv"]
+        output[form] = capfdbinary.readouterr().out
+    assert output[""] == output["--json"]
+    answers = json.loads(output["--json"])["answers"]
+    assert b"power at 0.01" in output["--table"]
+    assert repr(answers[0]["value"]).encode() in output["--csv"]
 
 
 def on_a_terminal(*words: str) -> str:
-    """What a person sees, with both outputs on one real terminal; colours and moves of the cursor are taken out."""
+    """Return the output on a real terminal, without colours and cursor movements."""
     leader, follower = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     command = [sys.executable, "-m", "service.cli", *words]
@@ -104,7 +104,7 @@ def on_a_terminal(*words: str) -> str:
     while True:
         try:
             seen += (read := os.read(leader, 65536))
-        except OSError:  # the terminal is gone with the last process that held it
+        except OSError:  # The terminal closes with the last process that holds it.
             break
         if not read:
             break
@@ -113,7 +113,7 @@ def on_a_terminal(*words: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
 
 
-def test_people_get_tables_and_sentences(request_file: Path) -> None:
+def test_output_on_terminal_is_table_or_sentence(request_file: Path) -> None:
     table = on_a_terminal("bounds", str(request_file))
     assert "safe value" in table
     assert "{" not in table
@@ -123,9 +123,7 @@ def test_people_get_tables_and_sentences(request_file: Path) -> None:
     assert "/questions: " in problem
 
 
-def test_a_bare_state_is_assessed_where_delta_is_known(
-    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_bare_state_is_assessed_with_given_delta(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     bare, whole = tmp_path / "state.json", tmp_path / "whole.json"
     context = {"delta": 1e-6, "dataset_size": 120_000}
     bare.write_text(json.dumps(HISTORY))
@@ -142,16 +140,18 @@ def test_a_bare_state_is_assessed_where_delta_is_known(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_a_shell_can_complete(shell: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_completion_script_is_valid(shell: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0
     script = capfd.readouterr().out
     assert "calibrate" in script
-    assert "--policy" in script or shell == "tcsh"  # which shtab gives positions, and few options
+    assert (
+        "--policy" in script or shell == "tcsh"
+    )  # shtab supports positional arguments and few options for this shell.
     if shell == "bash":
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_an_answer_is_plotted_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_is_written_to_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = tmp_path / "request.json"
     vary = {"/mechanism/noise_multiplier": {"values": [1.0, 2.0]}}
     body = {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "vary": vary}
@@ -162,7 +162,7 @@ def test_an_answer_is_plotted_into_a_file(tmp_path: Path, capsys: pytest.Capture
     assert "at most 30" in drawn[0].read_text("utf-8")
     assert drawn[1].read_bytes().startswith(b"\x89PNG")
     assert json.loads(drawn[2].read_text("utf-8"))["params"][0] == {"name": "target_0", "value": 0.3}
-    bounds = tmp_path / "bounds.json"  # asked for curves, which have other fields
+    bounds = tmp_path / "bounds.json"  # Curves have other fields.
     bounds.write_text(json.dumps({"mechanism": body["mechanism"], "questions": [{"type": "advantage"}]}))
     wrong = [[*plotted, str(tmp_path / "a.gif")], [*plotted, str(tmp_path / "none" / "a.svg")]]
     wrong += [[*plotted, str(drawn[0]), "--target", "1"], ["plot", str(bounds), "--output", str(drawn[0])]]

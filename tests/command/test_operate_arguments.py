@@ -1,4 +1,4 @@
-"""Arguments of `privacy-bounds operate jobs` that are no text."""
+"""Arguments of `privacy-bounds operate jobs` that are not valid text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.jobs.local.store import SqliteStore
 
 
 @pytest.mark.parametrize("action", ["show", "cancel", "purge", "list"])
-def test_bytes_that_are_no_text_are_one_sentence(
+def test_argument_that_is_not_text_is_one_sentence(
     action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(tmp_path))
@@ -26,7 +26,7 @@ def test_bytes_that_are_no_text_are_one_sentence(
     assert capsys.readouterr().err == "privacy-bounds: use only ASCII characters in ids and requesters.\n"
 
 
-def test_a_cursor_that_would_be_ignored_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cursor_that_would_be_ignored_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = OperateArguments(
         action="list", subject=None, requester=None, ended=False, limit=5, cursor="7", as_json=False
     )

@@ -22,6 +22,7 @@ from api_schemas.questions import QuestionSpec
 from api_schemas.threat_models import ThreatModelSpec
 from service.command.main import main
 from service.command.parser import build_parser
+from service.command.questions import QUESTIONS as DIRECT_QUESTIONS
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from service.resources.abstract import command_of
@@ -144,7 +145,8 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         if words[0] == "operate":
             run_operator_command(words, folder)
             continue
-        prepare(words, folder)
+        if words[0] not in DIRECT_QUESTIONS:
+            prepare(words, folder)
         assert main(words) in (0, 1), words
     lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]
     rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]

@@ -14,7 +14,7 @@ import pytest
 from tests.contract.answer_texts import answer_texts, fixed_texts
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("service", "api_schemas", "privacy_bounds")
+PACKAGES: Final = ("service", "api_schemas", "privacy_bounds", "tests", "benchmarks")
 PAGES: Final = ("CHANGELOG.md", "README.md", "SECURITY.md", "docs/guide", "docs/decisions")
 
 LEAST_WORDS: Final = 4
@@ -107,8 +107,8 @@ def docstrings(folder: Path) -> Iterator[Docstring]:
 
 
 def is_called(node: ast.AST) -> bool:
-    """Return whether the node is a function and not a property."""
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    """Return whether the node is a function, and neither a property nor a test, whose docstring states a law."""
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith("test_"):
         return False
     return not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 

@@ -43,7 +43,7 @@ class FakeMechanism(Request):
 
 
 class FakeRequest(Request):
-    """A scripted request.
+    """A request with scripted behaviour.
 
     Every computation appends its process id to the file `log`. The action `wait` waits for the file `gate`.
     """

@@ -74,7 +74,7 @@ class Model:
             self.admission.join(self.random.choice(self.asked).work, self.random.choice(REQUESTERS))
 
     def leave(self) -> None:
-        """Disconnect one of the clients that wait for a computation. The last one ends the computation."""
+        """Cancel one of the clients that wait for a computation. The last one ends the computation."""
         if self.asked:
             asked = self.random.choice(self.asked)
             self.admission.leave(asked.work, self.random.choice(tuple(asked.work.requesters)))

@@ -15,8 +15,8 @@ SEED = 20261
 
 
 async def test_event_loop_runs_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a simulated clock, at most one slice and one step pass between two rounds of the loop, however many steps
-    are ready.
+    """At most one slice and one step pass between two rounds of the loop, however many steps are ready (simulated
+    clock).
     """
     source = random.Random(SEED)
     clock = SimpleNamespace(now=0.0)

@@ -51,7 +51,7 @@ async def leave(holders: list[Holder]) -> list[str]:
     return [await holder.outcome() for holder in holders]
 
 
-async def test_the_largest_holder_gives_way_and_never_the_newcomer() -> None:
+async def test_largest_holder_gives_way_and_never_the_newcomer() -> None:
     pot = ResourceBudget(4)
     large = await held(pot, *[("large", 1)] * 4)
     small = await held(pot, ("small", 1), ("other", 1), ("small", 1))

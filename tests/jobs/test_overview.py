@@ -1,4 +1,4 @@
-"""What every job repository shows to operators, and removes for them."""
+"""Views and removals for operators that every job repository supports."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class History:
             job.size = min(job.size, chunks[0].points)
 
     def lose(self) -> None:
-        """Lose a claim, as if its worker died."""
+        """Remove a claim, as if its worker died."""
         if self.claims:
             self.claims.pop(self.chance.randrange(len(self.claims)))
 
@@ -236,7 +236,7 @@ class History:
         self.agree(anew, job)
 
     def purge(self) -> None:
-        """Purge; the repository removes nothing active, and nothing before its time."""
+        """Remove expired jobs; the repository removes nothing active, and nothing before its time."""
         late = self.chance.random() < 0.2
         now = self.backend.now() + (3_000 if late else 0)
         assert self.backend.repository.purge(now, QUOTA, 10**9) == []

@@ -23,7 +23,7 @@ from tests.timeouts import TEST_TIMEOUT
 
 @pytest.fixture(autouse=True)
 def _shorten_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten seconds to hundredths of a second."""
+    """Set intervals of seconds to hundredths of a second."""
     for module, name, seconds in (
         (chunk_worker, "WORKER_TIMEOUT_SECONDS", 0.3),
         (chunk_worker, "HEARTBEAT_SECONDS", 0.01),

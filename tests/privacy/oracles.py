@@ -25,9 +25,9 @@ def laplace_tail(y: Real) -> Real:
 
 @dataclass(frozen=True)
 class Pair:
-    """H0: y ~ F.
+    """Two hypotheses, H0: y ~ F and H1: y ~ (1 - p) F + p F(. - mu).
 
-    H1: y ~ (1 - p) F + p F(. - mu). The likelihood ratio increases with y, so the best tests are y > t.
+    The likelihood ratio increases with y, so the best tests are y > t.
     """
 
     tail: Callable[[Real], Real]

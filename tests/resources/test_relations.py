@@ -240,8 +240,8 @@ def test_worst_of_several_models_dominates_all() -> None:
 @pytest.mark.parametrize("exponent", [-9, -40, -160, -234, -299])
 @pytest.mark.parametrize("neighbours", [Neighbours(records=3), ONE_REPLACED], ids=str)
 def test_extreme_sampling_rates_are_enclosed(exponent: int, neighbours: Neighbours) -> None:
-    """For one step, epsilon is 0 if delta exceeds the sampling probability; otherwise the enclosure contains the
-    exact value.
+    """Epsilon of one step is 0 if delta exceeds the sampling probability; otherwise the enclosure contains the exact
+    value.
     """
     rate, noise = 3.7 * 10.0**exponent, 1.2
     curves = choose.pair(built(sampled(rate, gaussian(noise))), "auto", neighbours)

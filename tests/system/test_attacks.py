@@ -251,6 +251,6 @@ def test_flood_leaves_polite_client_its_turn(server: httpx2.Client) -> None:
 
 
 def _statuses(connections: list[socket.socket]) -> list[int]:
-    """Statuses of those that have an answer by now."""
+    """Return the statuses of the connections that have a response by now."""
     readable = select.select(connections, [], [], 0)[0]
     return [int(connection.recv(12, socket.MSG_PEEK)[9:]) for connection in readable]

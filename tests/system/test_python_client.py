@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from privacy_bounds import AsyncClient, Client, Local, Number, Refused, Unreachable
+from privacy_bounds import AsyncClient, Client, Curves, Local, Number, Refused, Unreachable
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
@@ -38,8 +39,23 @@ def test_server_and_local_client_reject_alike(server: httpx2.Client) -> None:
     for asking in (Client(str(server.base_url)), Local()):
         with pytest.raises(Refused) as caught:
             asking.epsilon(RUN | {"steps": 0}, delta=1e-5)
-        problems.append(caught.value.problem.model_copy(update={"request_id": ""}))
+        with pytest.raises(Refused, match="text/markdown") as unknown:
+            asking.report(RUN, CONTEXT, form="text/nothing")
+        errors = (caught.value, unknown.value)
+        problems.append([error.problem.model_copy(update={"request_id": ""}) for error in errors])
     assert problems[0] == problems[1]
+
+
+def test_a_service_and_this_process_draw_the_same(server: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+
+    async def awaited() -> Curves:
+        async with AsyncClient(str(server.base_url)) as asking:
+            return await asking.curves(RUN, [1e-3, 0.1])
+
+    with Client(str(server.base_url)) as client:
+        pictures = [asking.curves(RUN, [1e-3, 0.1]).plot() for asking in (client, Local())]
+    assert pictures[0] == pictures[1] == asyncio.run(awaited()).plot()
 
 
 @contextmanager

@@ -100,7 +100,10 @@ class Crossing:
             following = self._next()
 
     def _record(self, number: float, found: Evaluation | None) -> None:
-        """Record an evaluation. An undecided number within the bracket counts as one without the condition."""
+        """Record an evaluation of the condition at a number.
+
+        An undecided number within the bracket (interval around the crossing) counts as one without the condition.
+        """
         if found is None and self.inside is not None and self.outside is not None:
             found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
@@ -192,7 +195,7 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether the last two evaluations reduced neither the bracket nor the smallest height sufficiently."""
+        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height."""
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False

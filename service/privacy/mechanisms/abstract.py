@@ -96,7 +96,7 @@ def _caveats(
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms of the tree, parts before the whole, and whether each has parts."""
+    """Return all mechanisms inside a mechanism and itself, inner ones first, and whether each has inner ones."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
@@ -305,7 +305,7 @@ class GaussianMixturePart(StepPart):
     def mean_shift(self) -> float:
         """Mean of the shift in units of the noise, doubled for a mirrored mixture.
 
-        The mean approximates the deviation of a weak loss.
+        It approximates the standard deviation of the privacy loss if that is small.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
@@ -511,9 +511,9 @@ class ResolvedStep(AbstractStep):
 
 
 class DescribedStep(AbstractStep):
-    """Step as a request describes it, whose pair of laws `under` returns.
+    """Step as a request describes it, before the neighbouring relation is known.
 
-    Its own curves are those of one added record.
+    The method `under` returns the step with its pair of laws. The curves of this step are those of one added record.
     """
 
     __slots__ = ()

@@ -121,9 +121,9 @@ def _split(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _cell_bounds(read: _Read) -> FloatArray:
-    """Return an upper bound of mu over each cell between neighbouring points of a row.
+    """Return an upper bound of mu over each cell, the interval between neighbouring points of a row.
 
-    Along a row the rates and q rise, while u and the slope fall.
+    Along a row the rates and q = Phi^-1(power) rise, while u = -Phi^-1(alpha) and the slope fall.
     """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]

@@ -173,9 +173,9 @@ class JointBounds:
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return the nearest upper bounds of the profile left of index `side`, for chords.
+        """Return recorded upper bounds of delta(eps) next to the left of index `side`, as left ends of chords.
 
-        With x = e^eps, the point (x = 0, delta = 1) counts.
+        With x = e^eps, the point (x = 0, delta = 1) counts, too.
         """
         at, ends = self._highest
         first = max(side - NEAREST + 1, 0)

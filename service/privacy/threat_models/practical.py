@@ -158,7 +158,7 @@ def _larger(own: Plan, worst: Plan) -> TradeOffPair:
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:
-    """Return the trade-off curves of the stated PMP parameter, with these notes."""
+    """Return the trade-off curves of the stated parameter of practical membership privacy, with these notes."""
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 

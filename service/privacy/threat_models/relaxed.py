@@ -80,7 +80,10 @@ class RelaxedThreatModel(AbstractThreatModel):
 
 
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
-    """Return the worst case that accompanies the answers of a relaxed model. None: the model is the worst case."""
+    """Return the worst case that accompanies the answers of a relaxed (weaker) attacker.
+
+    None: the model is the worst case.
+    """
     if type(model) is WorstCase:
         return None
     return model.worst_case(mechanism) if isinstance(model, RelaxedThreatModel) else None

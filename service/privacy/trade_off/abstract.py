@@ -407,16 +407,16 @@ class AbstractTradeOff(ABC):
         """Compute the privacy profile for finite epsilons."""
 
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        """Compute wide enclosures of the privacy profile; overridden where less precision costs less."""
+        """Compute wide enclosures of the privacy profile. Subclasses override this if less precision costs less."""
         del rate
         return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute `power_at` for a rate strictly between 0 and 1; overridden where this costs less than an array."""
+        """Compute the power at a rate strictly between 0 and 1. Subclasses override this to avoid arrays."""
         return self._points_formula(np.array([rate])).power.at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        """Compute `profile_at` for a finite epsilon; overridden where this costs less than an array."""
+        """Compute the privacy profile at a finite epsilon. Subclasses override this to avoid arrays."""
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     def _epsilon_formula(self, delta: float) -> Enclosure:

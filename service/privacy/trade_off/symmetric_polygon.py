@@ -83,7 +83,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """Decreases of the two lines below delta in each cell: from the left node, and to the right node."""
+        """Decreases of the two lines that bound delta from below between nodes: from the left and to the right."""
         v, n = self.values, len(self.nodes)
         before = np.exp(-self.nodes[1:2]) * v.rest_low[1:2] * (1 - SLACK)
         rest_low = np.concatenate([before, v.rest_low, [1.0]])
@@ -115,7 +115,7 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Return ((lower, upper) of delta, (lower, upper) of 1 - delta) from the two lines of a cell.
+        """Return bounds of delta and of 1 - delta between two nodes, from the two lines there.
 
         The position is a share of the cell in e^x.
         """
@@ -157,7 +157,7 @@ class SymmetricPolygon:
         )
 
     def _share(self, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
-        """Return the cell of each x, and its share of the cell, (e^x - z_i)/(z_{i+1} - z_i) with z = e^node."""
+        """Return the interval of nodes (cell) of each x, and its share (e^x - z_i)/(z_{i+1} - z_i) with z = e^node."""
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
         width = self._widths[1:-1][cell]
         away = np.minimum(x - self.nodes[cell], width)

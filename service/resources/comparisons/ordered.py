@@ -44,8 +44,8 @@ def _harder(one: Any, other: Any) -> bool:
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether the first description is at least as private as the second in a field that differs.
 
-    Rate and steps of a run of dpsgd determine the effect of its epochs, and under Poisson sampling that of its sizes.
-    For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
+    In DP-SGD, rate and steps determine the effect of the epochs, and under Poisson sampling that of the sizes. For
+    batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
     """
     value, kind = one[name], one.get("type", "")
     if name in PARTS:

@@ -87,7 +87,7 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers of the worst case that accompany a relaxed threat model."""
+        """Answers against the strongest attacker, beside those against a weaker one; None without a weaker one."""
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None

@@ -75,7 +75,7 @@ def audited(
 
 
 def audits(dimension: int, rows: int, trials: int, shrinkages: tuple[float | None, ...]) -> list[glir.StepAudit]:
-    """Audit one non-member per trial, alternating noises and shrinkages, so that p-values are independent."""
+    """Run audits of one non-member per trial, alternating noises and shrinkages, so that p-values are independent."""
     population = Population(dimension, rows)
     found: list[glir.StepAudit] = []
     for trial in range(trials):

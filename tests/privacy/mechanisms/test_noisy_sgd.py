@@ -54,7 +54,7 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
     mu = 2 / noise
 
     def tails(level: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Masses of N(0) and of the mixture where ln r > level."""
+        """Return masses of N(0) and of the mixture where ln r > level."""
         inner = (np.exp(level) - (1 - rate)) / rate
         at = np.where(inner > 0, np.log(np.maximum(inner, 1e-300)) / mu + mu / 2, -np.inf)
         null = ndtr(-at)

@@ -52,7 +52,7 @@ def truth(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
     ("degrees", "noncentrality", "x"), [(650, 1e3, 1500.0), (650, 1e3, 1750.0), (3, 1e4, 1.05e4), (1, 1e3, 900.0)]
 )
 @pytest.mark.parametrize("lower", [True, False])
-def test_the_oracles_agree(degrees: int, noncentrality: float, x: float, lower: bool) -> None:
+def test_three_oracles_agree(degrees: int, noncentrality: float, x: float, lower: bool) -> None:
     values = [oracles.mixture(degrees, noncentrality, x, lower), oracles.inversion(degrees, noncentrality, x, lower)]
     if degrees < 4:
         values.append(oracles.closed_form(degrees, noncentrality, x, lower))

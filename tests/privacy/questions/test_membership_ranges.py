@@ -109,7 +109,7 @@ def test_inverses_match_700_digits(seed: int) -> None:
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
 def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
-    """For priors just below 1 - B^{1/m}, epsilon is the remainder of a difference."""
+    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference."""
     generator = np.random.default_rng(deletions)
     for _ in range(12):
         target = probability(generator)

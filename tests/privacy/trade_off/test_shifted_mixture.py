@@ -44,7 +44,9 @@ def truth(mu: Any, steps: list[tuple[float, int]], rate: float) -> Any:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_power_and_type_two_error_keep_their_digits(seed: int) -> None:
-    """For any size: the type II error is not computed as 1 minus the power, nor the power as 1 minus the error."""
+    """The type II error is not computed as 1 minus the power, nor the power as 1 minus the error, whatever their
+    size.
+    """
     random = np.random.default_rng(seed)
     noise = float(10 ** random.uniform(-1.4, 0.7))
     steps = [(float(10 ** random.uniform(-1, 1)), int(random.integers(1, 4))) for _ in range(random.integers(1, 3))]

@@ -80,12 +80,12 @@ class DirectionContours:
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
-        """Return whether one rare jump determines a tiny delta(epsilon)."""
+        """Return whether delta(epsilon) is tiny and may be divided by the number of jumps."""
         step, deformed = self.jumping_step, self.deformed
         return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
 
     def far_profile(self, epsilon: float) -> tuple[float, float] | None:
-        """Return bounds of ln delta where one rare jump determines a tiny delta, else None."""
+        """Return bounds of ln delta where `is_far`, else None."""
         if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
             return None
         return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)

@@ -44,13 +44,13 @@ Such numbers begin with the deepest one, because every level has its own contour
 """
 
 
-_MOST_FAR = 32
-"""Maximal number of thresholds of a list that are evaluated as those of one rare jump: each takes 10 ms."""
+_MOST_FAR = 16
+"""Maximal number of thresholds of a list that are evaluated as those of one rare jump: each takes 10 to 50 ms."""
 
 _COARSE = 1e-2
 """Width above which contours are tried in any case."""
 
-_CONTOUR_DIGITS = 1e-20
+_CONTOUR_DIGITS = 1e-19
 """Error of contours in long doubles beside rare jumps, approximately. They do not improve narrower bounds."""
 
 

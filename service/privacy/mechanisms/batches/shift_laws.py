@@ -29,7 +29,7 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the positions of these ascending shifts, which are neighbours in the law."""
+        """Return the positions of these ascending shifts in the law. The shifts are neighbours there."""
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:

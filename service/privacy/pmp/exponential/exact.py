@@ -82,7 +82,10 @@ class _Meeting:
     logits: tuple[FloatArray, FloatArray]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Yield blocks of subsets of the first half, which form at most about `numbers` pairs with the second half."""
+        """Yield blocks of subsets of the first n points.
+
+        A block forms at most about `numbers` pairs with subsets of the other n points.
+        """
         first, other = (len(members) for members in self.members)
         rows = max(1, numbers // other)
         return (slice(start, start + rows) for start in range(0, first, rows))

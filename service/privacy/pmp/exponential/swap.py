@@ -104,7 +104,7 @@ def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArra
 
 
 def _negative_log_mean(swaps: FloatArray, count: int) -> FloatArray:
-    """Return -ln of the mean of e^-s over the `count` largest s of each row."""
+    """Return -ln of the mean of e^-s over the `count` largest entries s of each row of `swaps`."""
     largest = np.partition(swaps, swaps.shape[1] - count, axis=1)[:, -count:]
     smallest = largest.min(axis=1, keepdims=True)
     return smallest[:, 0] - np.log(np.exp(smallest - largest).mean(axis=1))

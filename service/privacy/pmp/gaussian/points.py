@@ -102,7 +102,7 @@ class QueryPoints:
 
     @cached_property
     def _padded(self) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-        """Factors of a matrix of padded squared distances in single precision, and their unit of length.
+        """Two matrix factors of the squared distances of all points, padded upwards, and their unit of length.
 
         u32 = 2^-24 is the unit of rounding in single precision. |x|^2 + |y|^2 - 2 x.y as a product of d + 2 columns has
         an error of at most (3 d + 12) u32 (|x|^2 + |y|^2), including the rounding to single precision. The padding is

@@ -119,7 +119,7 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Raise epsilon slightly, by twice the amount of the previous call."""
+        """Raise epsilon, the bound found so far, by a small amount that doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 

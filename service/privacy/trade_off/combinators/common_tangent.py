@@ -55,8 +55,8 @@ class _Points:
     def of(curve: AbstractTradeOff, epsilon: FloatArray) -> _Points:
         """Return points of the profile at all epsilons but the first, which bounds the slope at the second.
 
-        Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes rise, so that
-        the chord to the left bounds the slope at a point.
+        x is e^eps. Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes
+        rise, so that the chord to the left bounds the slope at a point.
         """
         delta, x = curve.profile(epsilon), np.exp(epsilon)
         slopes = np.maximum(delta.upper[:-1] - delta.lower[1:], 0.0) / np.diff(x)
@@ -90,7 +90,7 @@ class _Points:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """Chord of the convex envelope of two profiles that contains the level delta.
+    """Chord of the convex envelope of two profiles at the height delta that is searched.
 
     `ends` holds (curve, index) of both endpoints, `rate` is c, and `upper` is an upper bound of the epsilon.
     """

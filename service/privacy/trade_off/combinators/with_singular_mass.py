@@ -127,7 +127,7 @@ class WithSingularMass(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite if everything is revealed with positive probability, because the power at rate 0 is positive."""
+        """Smallest mu for mu-GDP: infinite if everything may be revealed, because the power at rate 0 is positive."""
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 
     @property
@@ -205,7 +205,7 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(self.curve.profile(epsilon))
 
     def _raised(self, inner: EnclosureArray) -> EnclosureArray:
-        """Return Delta + (1 - Delta) x for enclosures x of the inner curve."""
+        """Return Delta + (1 - Delta) x for enclosures x, where Delta is the probability that everything is revealed."""
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return inner

@@ -122,7 +122,7 @@ class MixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Infinite where H1 has mass outside H0; otherwise None, because no closed form is known."""
+        """Smallest mu for mu-GDP: infinite if H1 has mass outside H0, otherwise None, as no closed form is known."""
         return Enclosure.point(math.inf) if self._singular.lower > 0 else None
 
     @override
@@ -140,7 +140,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search of points for expensive parts: the first engine of each part, at levels that all parts share."""
+        """Search of points for expensive parts, by the first engine of each part at shared log slopes (levels)."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -173,8 +173,8 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        least = min(curve.epsilon(delta).lower for _, curve in self.parts)
-        most = max(curve.epsilon(delta).upper for _, curve in self.parts)
+        alone = [curve.epsilon(delta) for _, curve in self.parts]
+        least, most = min(each.lower for each in alone), max(each.upper for each in alone)
         if math.isinf(most):
             # The profile of one part stays above delta, but that of the mixture may fall to delta.
             most, factor = max(2 * least, 1.0), 2.0
@@ -217,7 +217,7 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """Narrow bounds of points by profiles at finite levels, and by the points of all parts at the same rates."""
+        """Narrow bounds of points by profiles at log slopes, and by points of all parts at the same rates."""
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:

@@ -91,7 +91,10 @@ class LevelledCurve:
             self._turn = float(slope.lower[0] if np.isfinite(slope.lower[0]) else slope.upper[0])
 
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
-        """Return the points of slope -e^c for finite levels c of shape (n,). Searches start at `nodes`."""
+        """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
+
+        Searches start at `nodes`.
+        """
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
         for forward, which in ((True, ahead), (False, ~ahead)):

@@ -107,7 +107,7 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return points of the mixture at levels c, and rates that are surely below, and surely above, those points.
+        """Return points of the mixture where its slope is -e^c, and rates surely below and surely above them.
 
         The rates come with their complements.
         """
@@ -128,7 +128,7 @@ class MixturePoints:
         return mixed, surely_less, surely_more
 
     def _first_levels(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
-        """Return rising first levels c, given enclosures of the log slopes of all parts at the rates.
+        """Return rising log slopes c at which a search starts, from those of all parts at the rates.
 
         They enclose the log slope of the mixture.
         """

@@ -56,7 +56,7 @@ class Cells:
 
     @staticmethod
     def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
-        """Return cells whose mean log ratios lie within their borders.
+        """Return cells (intervals of the noise) whose mean log ratios lie within those at their borders.
 
         The borders replace means that rounding made unusable.
         """
@@ -64,7 +64,7 @@ class Cells:
         return Cells(log_mass, inside, border)
 
     def swapped(self) -> Cells:
-        """Return the cells of the swapped hypotheses: losses are -l, and the masses are those of H0."""
+        """Return the same cells for swapped hypotheses: log-likelihood ratios are -l, and masses are those of H0."""
         slack = 2 * UNIT_ROUNDOFF * (np.abs(self.log_mass) + np.abs(self.mean)) * OUTWARD
         with np.errstate(invalid="ignore"):
             mass = self.log_mass - self.mean[::-1] + slack
@@ -92,17 +92,17 @@ class CellStep(ABC):
 
     @abstractmethod
     def first_borders(self) -> FloatArray:
-        """Return the borders of the cells before any refinement, from minus to plus infinity."""
+        """Return the first borders of the cells (intervals of the noise), from minus to plus infinity."""
 
     @abstractmethod
     def cells(self, borders: FloatArray) -> Cells:
-        """Return the cells between neighbouring `borders`, which rise from minus to plus infinity."""
+        """Return the cells (intervals of the noise) between neighbouring `borders`, which include both infinities."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class SampledShift(CellStep):
-    """Sampled step of a shifted noise law, divided into cells.
+    """Sampled step of a shifted noise law, divided into cells (intervals of the noise).
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ def spaced(low: float, high: float, modes: list[float]) -> FloatArray:
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
-    """Return finer borders: each bounded cell is divided into the given number of equal parts."""
+    """Return finer borders of cells: each interval of the noise is divided into the given number of equal parts."""
     counts = np.clip(parts, 1, MOST_PARTS).astype(np.int64)
     counts[[0, -1]] = 1
     index = np.repeat(np.arange(len(counts)), counts)

@@ -53,7 +53,7 @@ class FirstStep:
     swapped: bool = False
 
     def cells(self, borders: FloatArray) -> tuple[Cells, Cells]:
-        """Return the cells between neighbouring borders, for both bounds of the shift."""
+        """Return the cells (noise intervals) between neighbouring borders, for both bounds of the shift."""
         low = self.ends[0].cells(borders)
         high = low if self.ends[1] == self.ends[0] else self.ends[1].cells(borders)
         return (low.swapped(), high.swapped()) if self.swapped else (low, high)
@@ -61,7 +61,7 @@ class FirstStep:
 
 @final
 class Sums:
-    """Lower and upper sum for the profile of two steps, over cells of the first step.
+    """Lower and upper sum for the privacy profile of two steps, over cells (noise intervals) of the first step.
 
     `rest` is the curve of the other step.
 
@@ -75,11 +75,11 @@ class Sums:
         self._table = rest.table if isinstance(rest, GaussianMixtureTradeOff) else None
 
     def lower_parts(self, epsilon: float, side: int = -1) -> FloatArray:
-        """Return lower (side -1) or upper (1) bounds of ln of the terms of the lower sum, shape (cells,)."""
+        """Return lower (side -1) or upper (1) bounds of the log terms of the lower sum, one for each cell."""
         return self.low.log_mass[0] + self._log_rest(epsilon, self.low.mean[0], side)
 
     def upper_parts(self, epsilon: float) -> FloatArray:
-        """Return upper bounds of ln of the terms of the upper sum, shape (cells,)."""
+        """Return upper bounds of the logarithms of the terms of the upper sum, one for each cell."""
         return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
 
     def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:

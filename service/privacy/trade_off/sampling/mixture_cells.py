@@ -22,7 +22,7 @@ from service.privacy.trade_off.shifted.location_law import NORMAL
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureInCells(CellStep):
-    """Step of a Gaussian mixture that is divided into cells.
+    """Step of a Gaussian mixture that is divided into cells, intervals of the noise.
 
     Attributes
     ----------
@@ -58,7 +58,10 @@ class MixtureInCells(CellStep):
 
 
 def _log_masses(components: NormalComponents, borders: FloatArray, sign: int) -> FloatArray:
-    """Return bounds of ln of the masses of the cells, shape (2, K). Distances have a width of at most two roundings."""
+    """Return bounds of the log masses of the components in K cells (intervals of the noise), shape (2, K).
+
+    Distances have a width of at most two roundings.
+    """
     logs = [log_masses(NORMAL, borders, sign * distance) for distance in components.distances[0].tolist()]
     with np.errstate(divide="ignore"):
         return np.minimum(np.stack(log_sums(np.stack(logs, axis=1) + components.log_weights)), 0.0)

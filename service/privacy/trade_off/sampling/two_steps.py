@@ -282,7 +282,7 @@ class TwoSteps(AbstractTradeOff):
     def _minimise(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
     ) -> tuple[Sums, float]:
-        """Minimise `steer`, refining the cells around the current minimum. Return the refined sums and the minimiser.
+        """Return refined sums, and the threshold that minimises `steer`, a function of sums and threshold.
 
         `share` is the required accuracy, relative to delta.
         """
@@ -301,7 +301,7 @@ def _evaluate_finely(
     sums: Sums,
     near: float,
 ) -> tuple[float, float]:
-    """Return (lower, upper) bounds from `read` with fine cells near a threshold, and near that of its own bound."""
+    """Return the (lower, upper) bound of a number that `read` evaluates, from sums with cells that become finer."""
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):
         sums = sums.refined(near, FINEST * share(sums, near))

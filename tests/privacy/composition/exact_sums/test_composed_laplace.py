@@ -157,7 +157,7 @@ def test_two_steps_match_integration() -> None:
         e = 1 / mpf(noise)
 
         def one(x: mpf) -> mpf:
-            """P0(L > x)."""
+            """Return P0(L > x) of one step."""
             return mpf(0) if x >= e else mpf(1) if x < -e else mpmath.exp(-(x + e) / 2) / 2
 
         inner = mpmath.quad(lambda loss: mpmath.exp(-(loss + e) / 2) / 4 * one(c - loss), [-e, c - e, e])

@@ -135,7 +135,7 @@ def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float
         false, true = 1 / (1 + eps.exp()), 1 / (1 + (-eps).exp())
 
         def beyond(k: int, success: arb) -> arb:
-            """P(K > k)."""
+            """Return P(K > k) as a ball."""
             return success.beta_lower(k + 1, steps - k, regularized=True)
 
         for scores in (0.0, 5.0):

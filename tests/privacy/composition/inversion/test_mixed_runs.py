@@ -108,7 +108,7 @@ def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, 
     e = 1 / mpf(scale)
 
     def tail(c: Any) -> tuple[Any, Any]:
-        """P0 and P1 of a Laplace loss above c."""
+        """Return P0 and P1 of a Laplace loss above c."""
         if c >= e:
             return mpf(0), mpf(0)
         if c < -e:

@@ -1,5 +1,5 @@
-"""Tiny deltas of runs of equal sampled Gaussian steps, far out in the tail of the total privacy loss.
+"""Tiny deltas of rare runs, divided by the number of steps with a large loss.
 
-A *jump* is a step with an unusually large loss. Far out one rare jump exceeds epsilon, and the losses of all other
-steps (the *core*) hardly matter. Every error has a proved bound.
+`one_jump.py` adds up the parts. `core_law.py`, `core_tails.py` and `core_contour.py` treat the other steps, and
+`jump_law.py` treats the step with the large loss. `roots.py` finds epsilon at a tiny delta.
 """

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import ComplexArray, FloatArray
 from service.privacy.numerics.gauss_legendre import gauss_legendre
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
@@ -31,6 +31,9 @@ LARGEST_RATE: Final = 0.1
 """Largest rate for which the bounds of rounding are proved."""
 
 _NODES = 24
+_CELL = 0.02
+"""Width of the cells in y on which the variation is bounded."""
+
 _HEIGHT = 1.45
 """Largest |Im v| on the ellipses, below pi/2."""
 
@@ -44,11 +47,11 @@ _RELATIVE = 64 * UNIT_ROUNDOFF
 class CoreLaw:
     """Law of the loss of one step in the core, under H1."""
 
-    def __init__(self, step: SampledStep, lowest: float, highest: float) -> None:
-        """Lay out the nodes for the core -`lowest` <= y <= `highest`."""
-        self.step, self._lowest, self._highest = step, lowest, highest
+    def __init__(self, step: SampledStep, lowest: float, highest: float, longest: float = 1.0) -> None:
+        """Lay out the nodes for the core -`lowest` <= y <= `highest`, on panels no longer than `longest`."""
+        self.step, self._lowest, self.highest = step, lowest, highest
         sigma = step.sigma
-        count = math.ceil((lowest + highest) / min(1.0, sigma))
+        count = math.ceil((lowest + highest) / (longest * min(1.0, sigma)))
         ends = np.linspace(-lowest, highest, count + 1)
         half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
         nodes, weights = gauss_legendre(_NODES)
@@ -92,6 +95,9 @@ class CoreLaw:
             self._absent = logs(-right, -left)
             sizes = sizes + (rate + np.exp(odds - left)) / (1 - rate)
         self._largest = sizes * (1 + 1e-9)
+        # |Im L| is at most |Im v| times the largest |L'|.
+        slopes = np.exp(odds + right) + (np.exp(odds - left) if step.mirrored else 0.0)
+        self._turned = across * slopes / (1 - rate) * (1 + 1e-9)
 
     def _log_ellipses(self, tilt: float) -> FloatArray:
         """Return ln of the rule's factor times the largest |g a e^{k L}| on each ellipse."""
@@ -104,8 +110,20 @@ class CoreLaw:
         step = self.step
         shift = 1 / step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), math.log(step.rate) + log_ndtr(-self._lowest - shift))
-        high = np.logaddexp(log_ndtr(-self._highest), math.log(step.rate) + log_ndtr(shift - self._highest))
+        high = np.logaddexp(log_ndtr(-self.highest), math.log(step.rate) + log_ndtr(shift - self.highest))
         return float(low) + 1e-9, float(high) + 1e-9
+
+    def log_missing_absent(self) -> tuple[float, float]:
+        """Return upper bounds of ln of the mass of H0 left of the core, and right of the core."""
+        rate, shift = self.step.rate if self.step.mirrored else 0.0, 1 / self.step.sigma
+        low = np.logaddexp(log_ndtr(-self._lowest), np.log(rate) + log_ndtr(shift - self._lowest))
+        high = np.logaddexp(log_ndtr(-self.highest), np.log(rate) + log_ndtr(-self.highest - shift))
+        return float(low) + 1e-9, float(high) + 1e-9
+
+    def deviation(self) -> float:
+        """Return about the standard deviation of the loss."""
+        weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
+        return math.sqrt(float(weight @ self.loss**2))
 
     def mean(self, tilt: float) -> float:
         """Return about the mean of the tilted loss."""
@@ -130,6 +148,59 @@ class CoreLaw:
         logs = np.maximum(self._log_ellipses(tilt), self._log_ellipses(0.0))
         bounds = np.exp(logs) * (abs(tilt) * self._largest)
         return float(np.nanmin(bounds, axis=0).sum()) + 1e-300
+
+    def transform(self, tilt: float, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), and bounds of the errors.
+
+        On the ellipses |e^{itL}| is at most e^{t |Im L|}. The error on a panel is at most twice the sum without
+        oscillation, and twice the error of that sum.
+        """
+        weight = self._weight * np.exp((1 + tilt) * self._log_present - tilt * self._log_absent - 0.5 * self.y**2)
+        values: ComplexArray = np.exp(1j * heights[:, None] * self.loss) @ weight.astype(np.complex128)
+        relative = _RELATIVE * (4 + self.y**2 + self._size) + np.expm1(abs(tilt) * self._loss_error)
+        turned = heights[:, None] * (self._loss_error + 4 * UNIT_ROUNDOFF * np.abs(self.loss))
+        errors = weight @ relative + turned @ weight
+        logs = self._log_ellipses(tilt)
+        plain = np.nanmin(np.exp(np.minimum(logs, 700.0)), axis=0)
+        turning = np.exp(np.minimum(logs + heights[:, None, None] * self._turned, 700.0))
+        masses = weight.reshape(len(plain), -1).sum(axis=1)
+        rules = np.fmin(np.nanmin(turning, axis=1), 2 * (masses + plain) * (1 + 1e-6)).sum(axis=1)
+        return values, (errors + rules) * (1 + 1e-9) + 1e-300
+
+    def spread(self, tilt: float) -> float:
+        """Return an upper bound of E1[e^{kL} |L - l|; core], where l is about the tilted mean."""
+        mean = self.mean(tilt)
+        values, errors = self.moments(tilt, mean, 1.0, 3)
+        total, square = 1 + values[0] + errors[0], values[2] + errors[2]  # by Cauchy and Schwarz
+        return math.exp(tilt * mean) * math.sqrt(total * square) * (1 + 1e-9)
+
+    def log_variation(self, tilt: float) -> float:
+        """Return ln V with |E1[e^{(k + it) L}; core]| <= V/t for every t > 0, where k >= 0.
+
+        Let f = g a^{1+k} b^-k, r = L' and G = f/r. Integration by parts gives V = G(ends) + int |G'|. The logarithm of
+        G has a slope of at most sigma^2 |v - mean| + (1 + k) (ln a)' - k (ln b)' + 1, and is bounded on short cells.
+        """
+        step, sigma = self.step, self.step.sigma
+        ends = np.linspace(-self._lowest, self.highest, math.ceil((self._lowest + self.highest) / _CELL) + 1)
+        width = float(ends[1] - ends[0])
+        odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
+
+        def rise(v: FloatArray) -> FloatArray:
+            return 1 / (1 + np.exp(-(v + odds)))
+
+        def log_size(y: FloatArray) -> FloatArray:
+            v = step.mean + y / sigma
+            log_present = lost + np.logaddexp(0.0, v + odds)
+            log_absent = lost + np.logaddexp(0.0, odds - v) if step.mirrored else np.zeros_like(v)
+            slope = rise(v) + (rise(-v) if step.mirrored else 0.0)
+            density = math.log(sigma / math.sqrt(2 * math.pi)) - 0.5 * y**2
+            return density + (1 + tilt) * log_present - tilt * log_absent - np.log(slope)
+
+        left, right = step.mean + ends[:-1] / sigma, step.mean + ends[1:] / sigma
+        steep = sigma * np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])) + (1 + tilt) * rise(right) + 1
+        steep = steep + (tilt * rise(-left) if step.mirrored else 0.0)
+        cells = log_size(0.5 * (ends[1:] + ends[:-1])) + 0.5 * width / sigma * steep + np.log(steep * width / sigma)
+        return float(np.logaddexp.reduce(np.append(cells, log_size(ends[[0, -1]])))) + 1e-9
 
     def moments(self, tilt: float, center: float, scale: float, orders: int) -> tuple[FloatArray, FloatArray]:
         """Return the moments E1[e^{k (L - l)} ((L - l)/scale)^j; core], j < orders, and bounds of their errors.

@@ -64,6 +64,7 @@ class JumpLaw:
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
 
+    @np.errstate(all="ignore")
     def places(self, losses: FloatArray) -> FloatArray:
         """Return the v of losses, -inf for losses below 0, within `_SLACK`."""
         grown = np.expm1(np.clip(losses, 0.0, 700.0))
@@ -76,12 +77,25 @@ class JumpLaw:
         """Return the normal score y of a loss."""
         return self.step.sigma * (float(self.places(np.array([loss]))[0]) - self.step.mean)
 
+    @np.errstate(all="ignore")
     def log_above(self, losses: FloatArray) -> FloatArray:
         """Return upper bounds of ln P1(L > l), within `TAIL_SLACK`."""
         y, rate = self.step.sigma * (self.places(losses) - self.step.mean), self.step.rate
         tail = np.logaddexp(math.log1p(-rate) + log_ndtr(-y), math.log(rate) + log_ndtr(1 / self.step.sigma - y))
         return np.minimum(np.where(np.isnan(tail), 0.0, tail) + 1e-10 * (1 + np.minimum(y**2, 1e4)), 0.0)
 
+    @np.errstate(all="ignore")
+    def tails(self, loss: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return bounds of P1(L > l) and of P0(L > l)."""
+        y, shift = self.score(loss), 1 / self.step.sigma
+        rate = self.step.rate if self.step.mirrored else 0.0
+        present = math.exp(float(self.log_above(np.array([loss]))[0]))
+        log_absent = np.logaddexp(np.log1p(-rate) + log_ndtr(-y), np.log(rate) + log_ndtr(-y - shift))
+        absent = math.exp(float(log_absent) + 1e-10 * (1 + y**2))
+        least = 1 - 4e-10 * (1 + y**2)
+        return (present * least, present), (absent * least, absent)
+
+    @np.errstate(all="ignore")
     def log_profile(self, losses: FloatArray) -> FloatArray:
         """Return upper bounds of ln delta_1 at real losses."""
         step, v = self.step, self.places(losses)

@@ -8,11 +8,12 @@ in the core (`core_law.py`). Let S be the loss of the run, c = epsilon, and delt
 
 - R has a low step. Given the low step, the other N - 1 steps have no larger profile than the run, and the loss of the
   low step is negative. Hence R <= N P1(low) delta(c).
-- T0 has no jump, and T2 has two jumps or more (`CoreTails`).
+- T0 has no jump (`core_contour.py`, `CoreTails`), and T2 has two jumps or more (`CoreTails`).
 - T1 has one jump and N - 1 steps in the core, whose loss is S'. Given S' = s, the jump contributes f(s) =
   delta_1(c - s) if L(y0) <= c - s, and else at most f(s) and at most P1(jump).
 
-The sum S' is mostly near some m, and is evaluated there by the series of G(u) = e^{-k u} f(m + u):
+T1 is N E1[psi(c - L); jump] with the profile psi of S' (`core_contour.py`). Contours of a narrow core would be long.
+The sum S' is then mostly near some m, and T1 is evaluated there by the series of G(u) = e^{-k u} f(m + u):
 
     E1[f(S'); core] = E1[e^{k (S' - m)} G(S' - m); core].
 
@@ -35,6 +36,7 @@ import numpy as np
 from flint import arb, arb_series, ctx
 from scipy.special import log_ndtr
 
+from service.privacy.composition.inversion.rare_jumps.core_contour import CoreContour, Jumps
 from service.privacy.composition.inversion.rare_jumps.core_law import LARGEST_RATE, CoreLaw
 from service.privacy.composition.inversion.rare_jumps.core_tails import CELLS, CoreTails, Growth
 from service.privacy.composition.inversion.rare_jumps.jump_law import FARTHEST_SCORE, LARGEST_RADIUS, JumpLaw
@@ -75,29 +77,41 @@ _STEPS_TO_TILT = 8
 _LEAST_JUMP = 0.3
 """Smallest c - m, relative to epsilon, beyond which the core determines delta."""
 
-_WORK = 10_000
+_NEGLIGIBLE = 1e-8
+"""Bound of T0, relative to T0 + T1, above which T0 is evaluated on a contour."""
+
+_WIDE = 1e-7
+"""Relative width of T1 above which T1 is evaluated on a contour."""
+
+_DEVIATIONS = 8.0
+"""Deviations of S' below 0 that the range of jumps on the contour covers."""
+
+_PANEL = 0.1
+"""Longest panel of that range."""
+
+_WORK = 20_000
 """Counted work of one enclosure, microseconds."""
 
 _FAR = -25.0
 """ln of delta below which one jump is tried: larger deltas are evaluated on contours."""
 
-_BESIDE = 10.0
-"""Nats by which the rough delta of a normal core may exceed that of a jump."""
+_MOST_SAMPLED = 10.0
+"""Expected number of sampled records from which runs have good contours for tiny deltas."""
 
 _UNKNOWN = (-math.inf, math.inf)
 
 
 def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
-    """Return whether delta is tiny, and one jump contributes about as much as the core or more.
+    """Return whether delta is tiny, and the run samples few records.
 
     `deviation` is that of the core. The result steers; no bound depends on it.
     """
-    if not 0 < epsilon < _LARGEST_EPSILON:
+    if not (0 < epsilon < _LARGEST_EPSILON and step.count * step.rate < _MOST_SAMPLED):
         return False
     with np.errstate(all="ignore"):
         jump = math.log(step.count) + float(JumpLaw(step).log_profile(np.array([epsilon]))[0])
     core = float(log_ndtr(-epsilon / deviation - 0.5 * deviation))
-    return max(jump, core) < _FAR and jump > core - _BESIDE
+    return max(jump, core) < _FAR
 
 
 def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float, float]:
@@ -119,9 +133,9 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 
     Notes
     -----
-    The relative width is about the probability that two jumps exceed epsilon, divided by delta, and at least 1e-13. It
-    is below 1e-6 for most runs whose delta is below 1e-12 and whose core, of deviation s, has epsilon > 15 s. Tested by
-    direct integration of two and three steps, and against contours.
+    The relative width is about the probability that two jumps together exceed epsilon, divided by delta, and at least
+    1e-13. It is below 1e-6 for nearly all runs that sample few records and whose delta is below 1e-15. Tested by direct
+    integration of two and three steps, and against other contours.
     """
     if not (step.count > 1 and step.rate <= LARGEST_RATE and 0 < epsilon < _LARGEST_EPSILON):
         return _UNKNOWN
@@ -161,9 +175,6 @@ class _OneJump:
             return _UNKNOWN
         lowest = min(_LOW, highest)
         self._core = CoreLaw(step, lowest, highest)
-        middle = self._middle()
-        if middle is None:
-            return _UNKNOWN
         self._below = self._growth(self._core, float(self._core.loss.min()))
         small = self._growth(CoreLaw(step, lowest, moderate + 1e-9), _MODERATE * self._epsilon)
         ends = _MODERATE * self._epsilon, self._jump, self._epsilon
@@ -171,27 +182,61 @@ class _OneJump:
         with ctx.workprec(_BITS):
             cap, ctx.cap = ctx.cap, _ORDERS
             try:
-                return self._bounds(middle)
+                return self._bounds()
             finally:
                 ctx.cap = cap
 
-    def _bounds(self, middle: _Middle) -> tuple[float, float]:
-        count = self._step.count
-        series = self._law.tilted_series(self._distance(middle), self._epsilon, middle.tilt)
-        moments, above = self._moments(middle), self._cells_above()
-        found = [one for share in _RADII if (one := self._error(middle, share, moments, above)) is not None]
-        if not found:
-            return _UNKNOWN
-        order, error = min(found, key=lambda one: float(one[1].log().mid()))
-        value = sum((series[k] * moments[k] for k in range(order)), arb(0))
+    def _bounds(self) -> tuple[float, float]:
+        count, middle = self._step.count, self._middle()
+        least, most = arb(0), arb(math.inf)
+        if middle is not None:
+            least, most = self._one_jump(middle)
+        if not most.is_finite() or most - least > _WIDE * most:
+            logs = self._one_jump_on_contour()
+            least = least.max(arb(logs[0]).exp()) if math.isfinite(logs[0]) else least
+            most = most.min(arb(logs[1]).exp()) if math.isfinite(logs[1]) else most
+        if not most.is_finite():
+            above = self._cells_above()[0] + math.exp(float(self._law.log_profile(np.array([self._epsilon]))[0]))
+            least, most = arb(0), arb(count) * above
+        none = arb(0), arb(self._sums.profile_without_jumps(count))
+        if none[1] > _NEGLIGIBLE * (least + none[1]):
+            logs = self._contour(count).log_profile()
+            none = arb(logs[0]).exp() if math.isfinite(logs[0]) else none[0], none[1].min(arb(logs[1]).exp())
         low, _ = self._core.log_missing()
-        lower = (count * (value - error)).lower()
-        others = self._sums.profile_without_jumps(count) + self._sums.profile_of_several(count)
-        upper = (count * (value + error) + arb(others)).upper() / (1 - count * arb(low).exp())
+        lower = (least.max(0) + none[0]).lower()
+        upper = (most + none[1] + arb(self._sums.profile_of_several(count))).upper() / (1 - count * arb(low).exp())
         return (
             log_doubles(lower)[0] if lower > 0 else -math.inf,
             min(log_doubles(upper)[1], 0.0) if upper > 0 else math.inf,
         )
+
+    def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
+        """Return bounds of T1, infinite where none is known."""
+        series = self._law.tilted_series(self._distance(middle), self._epsilon, middle.tilt)
+        moments, above = self._moments(middle), self._cells_above()
+        found = [one for share in _RADII if (one := self._error(middle, share, moments, above)) is not None]
+        if not found:
+            return arb(0), arb(math.inf)
+        order, error = min(found, key=lambda one: float(one[1].log().mid()))
+        value = sum((series[k] * moments[k] for k in range(order)), arb(0))
+        count = self._step.count
+        return (count * (value - error)).lower(), (count * (value + error)).upper()
+
+    def _contour(self, steps: int) -> CoreContour:
+        return CoreContour(self._core, steps, self._epsilon, self._largest_tilt(self._core, self._jump))
+
+    def _one_jump_on_contour(self) -> tuple[float, float]:
+        """Return bounds of ln T1, infinite where none is known."""
+        largest = self._epsilon + _DEVIATIONS * math.sqrt(self._others) * self._core.deviation()
+        highest = self._core.highest
+        ahead = self._law.score(largest)
+        if not highest + 0.1 < ahead < FARTHEST_SCORE:
+            return _UNKNOWN
+        range_of_jumps = CoreLaw(self._step, -highest, ahead, _PANEL)
+        jumps = Jumps(range_of_jumps, math.exp(self._core.log_missing()[1]), self._law.tails(largest))
+        below = -1 + self._largest_tilt(self._core, float(self._core.loss.min())) * np.geomspace(1e-3, 1.0, _TILTS)
+        logs = self._contour(self._others).log_with_jump(jumps, self._epsilon - largest, below)
+        return logs[0] + math.log(self._step.count), logs[1] + math.log(self._step.count)
 
     def _distance(self, middle: _Middle) -> arb:
         """Return c - m."""
@@ -210,8 +255,13 @@ class _OneJump:
 
     def _growth(self, core: CoreLaw, farthest: float) -> Growth:
         """Return moments of a core at tilts of the sign of its farthest loss."""
-        tilts = 2 * (core.y[-1] ** 2 + 20) / farthest * np.geomspace(1e-3, 1.0, _TILTS)
+        tilts = self._largest_tilt(core, farthest) * np.geomspace(1e-3, 1.0, _TILTS)
         return Growth(tilts, np.log1p(core.growth(tilts)))
+
+    @staticmethod
+    def _largest_tilt(core: CoreLaw, farthest: float) -> float:
+        """Return a tilt at which the farthest loss of a core dominates."""
+        return 2 * (core.y[-1] ** 2 + 20) / farthest
 
     def _moments(self, middle: _Middle) -> list[arb]:
         """Return E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core]."""

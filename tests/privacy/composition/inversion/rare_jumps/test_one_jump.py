@@ -1,4 +1,4 @@
-"""Tiny deltas of rare runs: as by direct integration, by contours, and by the laws of profiles."""
+"""Tiny deltas of rare runs, against direct integration, contours, and the laws of profiles."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from scipy.special import log_ndtr
 
 from service.privacy.composition.inversion.deformed.run import deformed_run
+from service.privacy.composition.inversion.rare_jumps.core_contour import CoreContour
 from service.privacy.composition.inversion.rare_jumps.core_law import CoreLaw
 from service.privacy.composition.inversion.rare_jumps.core_tails import CELLS, CoreTails, Growth
 from service.privacy.composition.inversion.rare_jumps.jump_law import JumpLaw
-from service.privacy.composition.inversion.rare_jumps.one_jump import log_profile
+from service.privacy.composition.inversion.rare_jumps.one_jump import _OneJump, log_profile
 from service.privacy.composition.planning.choose import pair
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.mechanisms.neighbours import ONE_REPLACED
@@ -28,7 +29,7 @@ _NARROW = 1e-6
 
 @np.errstate(all="ignore")
 def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
-    """ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
+    """Return ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
     sigma, rate, shift = step.sigma, step.rate, 1 / step.sigma
     if step.mirrored:
         hump = math.log(rate) + step.offset
@@ -47,9 +48,9 @@ def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
 
 
 def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes y and weights of one step where `left` is left of the loss: at 0 the rest has nearly a kink.
+    """Return Gauss-Legendre nodes y and weights of one step, where `left` remains of the loss.
 
-    Panels become short there.
+    At 0 the remainder has nearly a kink, so panels become short there.
     """
     kink = JumpLaw(step).score(left) if left > 0 else -math.inf
     ends = np.arange(-13.0, max(kink, 0.0) + 10.0, 0.5)
@@ -62,7 +63,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln of the density of H1 and L at normal scores."""
+    """Return ln of the density of H1, and L, at normal scores."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -74,7 +75,7 @@ def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
-    """ln delta of some steps by integrals over all but one of them."""
+    """Return ln delta of some steps by integrals over all but one of them."""
     if steps == 1:
         return float(_log_profile_of_one(step, np.array([epsilon]))[0])
     y, share = _nodes(step, epsilon)
@@ -87,7 +88,7 @@ def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
 
 
 def _runs(seed: int, count: int, steps: Callable[[random.Random], int]) -> list[tuple[SampledStep, float]]:
-    """Return rare runs and epsilons at which their deltas are tiny."""
+    """Draw rare runs and epsilons at which their deltas are tiny."""
     draw, found = random.Random(seed), []
     while len(found) < count:
         step = SampledStep(
@@ -102,7 +103,7 @@ def _runs(seed: int, count: int, steps: Callable[[random.Random], int]) -> list[
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 12), thorough(1, 60), thorough(2, 60)])
 @pytest.mark.parametrize("steps", [2, 3])
-def test_direct_integration_agrees(seed: int, count: int, steps: int) -> None:
+def test_profiles_match_direct_integration(seed: int, count: int, steps: int) -> None:
     for step, epsilon in _runs(seed, count if steps == 2 else max(count // 6, 2), lambda _: steps):
         lower, upper = log_profile(step, epsilon, _NARROW)
         exact = _direct(step, epsilon, step.count)
@@ -124,7 +125,7 @@ def test_profiles_fall_and_grow_with_steps(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 3), thorough(1, 30)])
-def test_contours_agree(seed: int, count: int) -> None:
+def test_profiles_agree_with_contours(seed: int, count: int) -> None:
     """Both methods are narrow for deltas between 1e-17 and 1e-13."""
     draw, tried = random.Random(seed), 0
     while tried < count:
@@ -164,7 +165,7 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
     assert law.log_largest(ball(0.1), 0.2, 200.0) == math.inf
 
 
-def test_tails_of_two_steps_in_the_core() -> None:
+def test_tail_bounds_of_two_core_steps_hold() -> None:
     """Bounds of P1(S > a) hold, and exceed the tail of two losses by a small factor."""
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
@@ -183,8 +184,54 @@ def test_tails_of_two_steps_in_the_core() -> None:
         assert exact * 0.5 <= bounds[at] <= 3 * exact + 1e-300, a
 
 
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
+def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
+    """The core is the whole run but for negligible jumps: its profile is that of the other contours."""
+    step = SampledStep(noise, rate, steps, mirrored=True)
+    lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
+    delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
+    assert upper - lower < 1e-8
+    assert lower <= math.log(delta.upper) + 1e-10
+    assert upper >= math.log(delta.lower) - 1e-10
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"),
+    [
+        (1.8049947834495992, 3.979467616302289e-05, 23_548),
+        (1.933681193957474, 4.385224698075819e-05, 24_193),
+        (1.829, 5.37e-05, 27_344),
+        (1.4528, 1.42e-4, 2566),
+        (1.575, 1.3678e-4, 3501),
+        (1.852, 6.155e-5, 10_027),
+    ],
+)
+def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
+    """The parts depend on the least loss of a jump, their sum does not; all of them contribute in these runs."""
+    for mirrored in (True, False):
+        step = SampledStep(noise, rate, steps, mirrored=mirrored)
+        found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
+        lower, upper = max(low for low, _ in found), min(high for _, high in found)
+        assert lower <= upper
+        assert upper - lower < 1e-5
+        assert sum(high - low < 1e-4 for low, high in found) >= 2
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.4, 8e-5, 2500), (1.2, 3e-5, 12_000), (1.7, 6e-5, 6000)])
+def test_series_and_contour_of_one_jump_agree(noise: float, rate: float, steps: int) -> None:
+    step = SampledStep(noise, rate, steps, mirrored=True)
+    run = _OneJump(step, 0.1, 0.35)
+    whole = run.bounds()
+    low, high = run._one_jump_on_contour()
+    # Runs without jumps, and with several, have hardly any part of delta: the series determines the sum.
+    assert whole[1] - whole[0] < 1e-7
+    assert high - low < 1e-6
+    assert low <= whole[1]
+    assert high >= whole[0] - 1e-7
+
+
 @pytest.mark.parametrize(("seed", "count"), [(0, 8), thorough(1, 60)])
-def test_answers_far_out_are_narrow(seed: int, count: int) -> None:
+def test_answers_at_tiny_deltas_are_narrow(seed: int, count: int) -> None:
     """Delta at epsilon = 0.1 of few and many steps, and the epsilon of that delta."""
     for step, _ in _runs(seed, count, lambda draw: round(10 ** draw.uniform(0.4, 3.0))):
         curve = pair(built(dpsgd(step.sigma, step.rate, step.count)), neighbours=ONE_REPLACED).add

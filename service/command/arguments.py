@@ -1,0 +1,74 @@
+"""Types of arguments, and options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any, Final, Protocol
+
+LARGEST_PORT: Final = 65_535
+LARGEST_COUNT: Final = 1_000
+TABLE: Final = "table"
+JSON: Final = "application/json"
+FORMS: Final = (
+    ("--json", JSON, "write the JSON response of the service (default for pipes and files)"),
+    ("--table", TABLE, "write a table (default for terminals)"),
+    ("--csv", "text/csv", "write CSV with one row for each number, with all digits"),
+)
+
+
+class Commands(Protocol):
+    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
+
+    def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser:
+        """Add a command and return its parser."""
+        ...
+
+
+def add_forms(parser: argparse.ArgumentParser) -> Any:
+    """Add the options for the form of an answer, of which at most one may be given, and return their group."""
+    forms = parser.add_mutually_exclusive_group()
+    for option, form, told in FORMS:
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
+    return forms
+
+
+def port(text: str) -> int:
+    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
+        raise argparse.ArgumentTypeError(f"use a port number from 0 to {LARGEST_PORT}, not {text!r}")
+    return int(text)
+
+
+def address(text: str) -> tuple[str, int]:
+    """Return the host and port of `HOST:PORT`. Raise ArgumentTypeError."""
+    host, _, number = text.rpartition(":")
+    if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+        raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
+    return host.strip("[]"), port(number)
+
+
+def count(text: str) -> int:
+    """Return a number of processes or jobs. Raise ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
+        raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
+    return int(text)
+
+
+def finite(text: str) -> float:
+    """Return a finite number. Raise ArgumentTypeError for any other text."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"use a finite number, not {text!r}")
+    return number
+
+
+def whole(text: str) -> int:
+    """Return an integer, also from a form such as 1e4. Raise ArgumentTypeError for any other text."""
+    number = finite(text)
+    if not number.is_integer():
+        raise argparse.ArgumentTypeError(f"use a whole number, not {text!r}")
+    return int(number)
