@@ -26,7 +26,7 @@ from service.privacy.questions.capping import capped, capped_points
 from service.privacy.questions.reading import Reading
 from service.privacy.questions.unlearning import Held
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
-from service.privacy.trade_off.enclosed.logs import relative_widths
+from service.privacy.trade_off.enclosed.logs import chosen, relative_widths
 from service.privacy.trade_off.pair import TradeOffPair
 from service.resources.abstract import ResponseFields
 from service.resources.allowance import share
@@ -152,11 +152,39 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
     if not known.cut_short:
         return known
     found = _evaluate_question(curves, question, tolerance)
-    if found.widest > known.widest:
+    if question.type == "trade_off":
+        found = _narrower_points(known, found, curves, question, tolerance)
+    elif found.widest > known.widest or (found.cut_short and found.widest == known.widest):
         return known
     if curves.origin is not None:
         replace_kept((curves.origin, question, tolerance), found)
     return found
+
+
+def _narrower_points(
+    known: EngineAnswer, found: EngineAnswer, curves: TradeOffPair, question: TradeOffQuestion, tolerance: float
+) -> EngineAnswer:
+    """Return the narrower of both enclosures of each number of a list; `known` itself if no number is narrower."""
+    before, after = known.read[0], found.read[0]
+    better_error, better_power = (
+        relative_widths(new) < relative_widths(old)
+        for new, old in ((after.type_two_error, before.type_two_error), (after.power, before.power))
+    )
+    if found.cut_short and not (better_error.any() or better_power.any()):
+        return known
+    points = replace(
+        after,
+        type_two_error=chosen(better_error, after.type_two_error, before.type_two_error),
+        power=chosen(better_power, after.power, before.power),
+    )
+    limit = limit_of_points(curves, found.evidence, points, tolerance)
+    return replace(
+        found,
+        number={"points": written_points(question, points, found.evidence)},
+        limit=limit,
+        cut_short=found.cut_short and limit is not None,
+        read=(points, found.evidence),
+    )
 
 
 def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:

@@ -88,9 +88,9 @@ class _Rounds:
 
         The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
         the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
-        others.
+        others. A question that gains nothing from this is not evaluated so again, because it still costs a little.
         """
-        turns = 0
+        turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
             wide = sorted(self._cut_short(numbers), key=lambda at: self.found[at].widest, reverse=widest_first)
             for place, at in enumerate(wide):
@@ -100,8 +100,11 @@ class _Rounds:
                     continue
                 self._read(at, min(max(work.left / (len(wide) - place), work.left * LEAST_TURN), self.most))
                 turns += 1
-                for other in wide[place + 1 :] if turns <= SHARED_TURNS else ():
+                for other in [other for other in wide[place + 1 :] if other in gaining and turns <= SHARED_TURNS]:
+                    before = self.found[other]
                     self._read(other, 0.0)
+                    if self.found[other] is before:
+                        gaining.remove(other)
 
     def settled(self, numbers: Sequence[int]) -> list[EngineAnswer]:
         """Return the answers to the questions with these indices, each narrowed by the others."""

@@ -202,7 +202,7 @@ def test_least_noise_names_its_run(page: Page, address: str) -> None:
     wait_for_answer(page)
     page.wait_for_selector("html[data-rest=settled]", state="attached")
     for part in ("#calibration", "#what-if"):
-        expect(page.locator(part)).to_contain_text("All numbers are of the run with half the noise multiplier")
+        expect(page.locator(part)).to_contain_text("All numbers are for the run with half the noise multiplier")
     expect(page.get_by_role("button", name="Use it")).to_have_count(0)
     assert "sensitivity.:" not in page.locator("#hazards").evaluate("each => each.textContent")
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from service.privacy.composition.adaptive_exponential.adaptive_run import ExponentialRunTradeOff
 from service.privacy.errors import NumericalFailure, PrivacyComputationError
-from service.privacy.numerics.work import at_most, count_separately, count_work, is_spent
+from service.privacy.numerics.work import at_most, count_separately, count_work, is_spent, run_to_end, share_between
 from service.privacy.questions import gaussian_dp
 from service.resources import allowance, bounds, curves
 from service.resources.allowance import OF_SEVERAL
@@ -75,6 +75,37 @@ def test_allowances_nest_and_are_spent() -> None:
     with at_most(10), at_most(3):
         count_work(3)
         assert is_spent()
+
+
+def spend(work: float) -> float:
+    """Count work until the allowance is spent, and return how much was counted."""
+    done = 0.0
+    while done < work and not is_spent():
+        count_work(1.0)
+        done += 1.0
+    return done
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(3, 4, (3, 4)), (9, 2, (3, 2)), (6, 3, (2, 3)), (9, 9, (5, 5))]
+)
+def test_the_first_of_two_has_half_and_runs_again_with_the_rest(
+    first: float, second: float, expected: tuple[float, float]
+) -> None:
+    """The second run of the first computation starts anew, with the work that both left."""
+    with at_most(10):
+        assert share_between(lambda: spend(first), lambda: spend(second)) == expected
+
+
+def test_a_computation_within_its_allowance_runs_to_its_end() -> None:
+    assert run_to_end(lambda: spend(3)) == (3, True)
+    with at_most(10) as work:
+        assert run_to_end(lambda: spend(3)) == (3, True)
+        assert not work.cut_short
+        assert run_to_end(lambda: spend(20)) == (7, False)
+        assert work.cut_short
+        assert run_to_end(lambda: 1) == (1, True)
+        assert work.cut_short
 
 
 def test_last_evaluation_gets_the_remaining_allowance() -> None:

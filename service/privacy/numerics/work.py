@@ -206,6 +206,33 @@ def is_spent(needed: float = 0.0) -> bool:
     return True
 
 
+def run_to_end(compute: Callable[[], Result]) -> tuple[Result, bool]:
+    """Return the result of `compute`, and whether no search in `compute` ended because the allowance was spent."""
+    work = _COUNTED.get()
+    if work is None:
+        return compute(), True
+    before, work.cut_short = work.cut_short, False
+    try:
+        return compute(), not work.cut_short
+    finally:
+        work.cut_short = work.cut_short or before
+
+
+def share_between(first: Callable[[], Result], second: Callable[[], Result]) -> tuple[Result, Result]:
+    """Return both results; `first` has half of the remaining work, and runs again if `second` leaves more to it."""
+    work = _COUNTED.get()
+    if work is None:
+        return first(), second()
+    before = work.cut_short
+    with at_most(work.left / 2):
+        found, is_complete = run_to_end(first)
+    if is_complete:
+        return found, second()
+    work.cut_short = before
+    other = second()
+    return (found if is_spent() else first()), other
+
+
 def begin_evaluation() -> None:
     """Forget whether earlier searches of the request ended because its allowed work was spent."""
     work = _COUNTED.get()

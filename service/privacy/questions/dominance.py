@@ -18,7 +18,7 @@ from service.privacy.trade_off.abstract import CurvePoints
 
 
 class Verdict(StrEnum):
-    """Relation of two curves that their enclosures prove at a list of rates."""
+    """Relation of two trade-off curves that their bounds prove at a list of false positive rates."""
 
     EQUAL = "equal"
     """Each curve is at least as hard as the other at every rate."""

@@ -125,15 +125,15 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     """
     if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
         return None
+    if 1 - curve.first.profile_at(0.0).lower < min(rate_min, error_min):
+        # At some point of the curve both rates together are 1 - delta(0), so the range is empty.
+        return _of_nothing(curve, rate_min, error_min)
     first = MemoisedCurve(curve.first, curve.second)
     hull, firsts = Symmetrised(first, first.reversed()), np.array(list(dict.fromkeys((rate_min, error_min))))
     powers = [hull.power_at(each) for each in firsts.tolist()]
     lower, upper = (np.array([getattr(each, end) for each in powers]) for end in ("lower", "upper"))
     if lower[0] > 1 - error_min:
-        # The curve falls below error_min before the range begins. There mu is at least `least`.
-        least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
-        whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), first.global_gdp_mu_limit, curve.evidence)
-        return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
+        return _of_nothing(curve, rate_min, error_min)
     if upper.max() >= STRONGEST or 1 - upper[0] <= error_min:
         return None
     rest = EnclosureArray(1 - upper - UNIT_ROUNDOFF, 1 - lower + UNIT_ROUNDOFF)
@@ -145,6 +145,13 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
     whole = found[0].global_mu  # g_mu is below f exactly when g_mu is below the inverse of f
     value = Enclosure(lower, max(min(upper, whole.upper), lower), curve.evidence)
     return GdpReading(value, "upper", SOURCE, (), global_mu=whole)
+
+
+def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading:
+    """Return mu of a curve that falls below error_min before rate_min. There mu is at least `least`."""
+    least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
+    whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), curve.first.global_gdp_mu_limit, curve.evidence)
+    return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
 
 
 def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:

@@ -76,5 +76,5 @@ class TradeOffPair:
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
-    """Return the bracket (note on two theorems) of a result of several pairs of curves, or None if no pair has one."""
+    """Return the note on two theorems (bracket) of a number that several curves determine; None if none has one."""
     return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

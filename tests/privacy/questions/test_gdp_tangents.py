@@ -13,7 +13,9 @@ from scipy import special
 
 from service.privacy.composition.planning import choose
 from service.privacy.enclosure import Enclosure, Evidence
+from service.privacy.numerics.work import at_most
 from service.privacy.questions import gaussian_dp
+from service.privacy.questions.empty_range import NOTHING_IN_RANGE
 from service.privacy.questions.gdp_tangents import tangent_bounds
 from service.privacy.trade_off.combinators.symmetrised import Symmetrised
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -48,6 +50,18 @@ def test_tangents_agree_with_search_over_points() -> None:
                 assert searched.lower <= ends[1], spec
                 assert ends[1] - ends[0] <= 1e-7 * ends[1] + 1e-13, spec
     assert compared >= 60
+
+
+def test_a_run_that_reveals_nearly_all_has_an_empty_range_at_little_cost() -> None:
+    pair = choose.pair(built({"type": "composed", "mechanisms": [dpsgd(0.3, 0.5, 200), gaussian(0.01)]}))
+    with at_most(math.inf) as advantage:
+        assert 1 - pair.both.profile_at(0.0).lower < 1e-9
+    with at_most(math.inf) as work:
+        found = gaussian_dp.mu(pair.both, 1e-9, 1e-9)
+    assert found.value.lower == found.value.upper == 0
+    assert found.notes == (NOTHING_IN_RANGE,)
+    assert found.global_mu.lower > 11
+    assert work.done <= advantage.done + 100
 
 
 def test_mu_of_both_directions_is_that_of_the_hull() -> None:

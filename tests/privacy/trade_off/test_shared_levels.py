@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from service.privacy.composition.planning.choose import pair
+from service.privacy.numerics.work import at_most
 from service.privacy.trade_off.enclosed.logs import log_ends
 from service.privacy.trade_off.mixture.curve import MixtureTradeOff
 from service.privacy.trade_off.mixture.points import LogPoints, MixturePoints
-from service.privacy.trade_off.mixture.shared_levels import SharedLevels
+from service.privacy.trade_off.mixture.shared_levels import GOOD, SharedLevels
 from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.gaussian_mixture import log_sums
 from tests.privacy.cases import built, gaussian, laplace, sampled
@@ -55,6 +57,30 @@ def test_both_evaluations_enclose_one_curve(parts: list[dict[str, Any]], weights
     assert (shared.power[1] - shared.power[0] <= 1e-7).all()
     inner = RATES <= 0.999
     assert (shared.error[1] - shared.error[0] <= 2e-8)[inner].all()
+
+
+def run_and_pure() -> MixtureTradeOff:
+    """Return a mixture whose points cost evaluations of a run on contours."""
+    parts = [{"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}, PURE]
+    return MixtureTradeOff([(Fraction(1, 2), pair(built(part)).add) for part in parts])
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.9])
+def test_a_search_that_was_cut_short_narrows_the_point_and_resumes(rate: float) -> None:
+    with at_most(math.inf) as whole:
+        exact = run_and_pure().points(np.array([rate])).power
+    mixture, before, total = run_and_pure(), 1.0, 0.0
+    for share in (0.3, 0.6, 3.0):
+        with at_most(share * whole.done - total) as work:
+            power = mixture.points(np.array([rate])).power
+        total += work.done
+        assert power.lower[0] <= exact.upper[0]
+        assert exact.lower[0] <= power.upper[0]
+        width = float(power.upper[0] - power.lower[0])
+        assert width <= max(before, GOOD)
+        before = width
+    assert before <= 2 * float(exact.upper[0] - exact.lower[0]) + 1e-9
+    assert total <= 1.6 * whole.done  # 1.9 times if every evaluation started anew
 
 
 def test_log_sum_of_zeros_is_minus_infinity() -> None:

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.work import share_between
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import log_ends
 
@@ -67,7 +68,7 @@ class Bracketed(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        least, most = self.attained.points(alpha), self.dominating.points(alpha)
+        most, least = share_between(lambda: self.dominating.points(alpha), lambda: self.attained.points(alpha))
         anything = np.full_like(alpha, np.inf)
         return CurvePoints(
             _joined(most.type_two_error, least.type_two_error),
@@ -77,7 +78,8 @@ class Bracketed(AbstractTradeOff):
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        return _joined(self.attained.profile(epsilon), self.dominating.profile(epsilon))
+        most, least = share_between(lambda: self.dominating.profile(epsilon), lambda: self.attained.profile(epsilon))
+        return _joined(least, most)
 
     @override
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:
@@ -85,7 +87,8 @@ class Bracketed(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        return self._between(self.attained.epsilon(delta), self.dominating.epsilon(delta))
+        most, least = share_between(lambda: self.dominating.epsilon(delta), lambda: self.attained.epsilon(delta))
+        return self._between(least, most)
 
     def _between(self, least: Enclosure, most: Enclosure) -> Enclosure:
         return Enclosure(least.lower, most.upper, self.evidence)

@@ -173,8 +173,8 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        least = min(curve.epsilon(delta).lower for _, curve in self.parts)
-        most = max(curve.epsilon(delta).upper for _, curve in self.parts)
+        alone = [curve.epsilon(delta) for _, curve in self.parts]
+        least, most = min(each.lower for each in alone), max(each.upper for each in alone)
         if math.isinf(most):
             # The profile of one part stays above delta, but that of the mixture may fall to delta.
             most, factor = max(2 * least, 1.0), 2.0

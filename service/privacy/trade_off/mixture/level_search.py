@@ -14,8 +14,9 @@ from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 
 LOOKS: Final = np.linspace(0.0, 1.0, 9)
-NEAR_LOOKS: Final = np.array([-0.2, -0.04, 0.0, 0.04, 0.2])
-"""Levels of a round in widths of the bracket: over the whole bracket, or around the vertex of a parabola."""
+"""Levels of a round in widths of the bracket."""
+NEAR_LOOKS: Final = np.array([1.0, 0.4, 0.08, 0.016])
+"""Distances of levels from the vertex of a parabola, in widths of the bracket on the same side of the vertex."""
 NEARLY_A_PARABOLA: Final = 0.1
 """Largest relative rise at the endpoints, above the minimum, for which a parabola is used."""
 FLAT: Final = 1e-6
@@ -26,12 +27,13 @@ CLOSEST: Final = 1e-10
 SECOND_ORDER, NOISES = 1e-10, 16.0
 """Size of the second differences between the levels of a proof: relative to the sum, and in widths of enclosures."""
 
-Steer = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""Function of rates (n,) and levels (n, K): values that are minimal at the best level, and widths of enclosures."""
+Steer = Callable[[IndexArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""Function of indices (n,) of rates and levels (n, K): values that are minimal at the best level, and widths of
+enclosures."""
 
 
 def best_level(
-    steer: Steer, alpha: FloatArray, low: FloatArray, high: FloatArray, fine: FloatArray
+    steer: Steer, is_wide: Callable[[IndexArray], BoolArray], low: FloatArray, high: FloatArray, fine: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the approximate best level (log-likelihood ratio) for each rate, and the spacing for a proof.
 
@@ -39,8 +41,10 @@ def best_level(
     ----------
     steer : Steer
         The function to minimise.
-    alpha, low, high : array of shape (n,)
-        Rates, and the intervals of the search.
+    is_wide : callable
+        Returns for indices of rates whether the enclosures of the points are still wide. Others need no search.
+    low, high : array of shape (n,)
+        Intervals of the search.
     fine : array of shape (n,)
         Share of the value of `steer` to which the minimum must be known.
 
@@ -50,15 +54,15 @@ def best_level(
         Levels and distances between the levels of a proof, shape (n,).
     """
     left, right = low.copy(), np.maximum(high, low)
-    level, spacing = 0.5 * (left + right), np.full(len(alpha), np.nan)
-    bent = np.zeros(len(alpha), dtype=np.bool_)
-    active = np.arange(len(alpha))
+    level, spacing = 0.5 * (left + right), np.full(len(low), np.nan)
+    bent = np.zeros(len(low), dtype=np.bool_)
+    active = np.arange(len(low))
     for _ in range(ROUNDS):
         active = active[right[active] - left[active] > CLOSEST * (1 + np.abs(level[active]))]
         if not active.size or is_spent():
             break
         levels = _levels_of_round(left[active], right[active], level[active], bent[active])
-        seen, noise = steer(alpha[active], levels)
+        seen, noise = steer(active, levels)
         rows, least = np.arange(len(active)), np.argmin(seen, axis=1)
         first, last = np.maximum(least - 1, 0), np.minimum(least + 1, levels.shape[1] - 1)
         left[active], right[active] = levels[rows, first], levels[rows, last]
@@ -71,7 +75,7 @@ def best_level(
         with np.errstate(all="ignore"):
             apart = np.sqrt(2 * np.maximum(SECOND_ORDER * fine[active], NOISES * noise) / curvature)
         spacing[active] = np.where(curvature > 0, apart, np.nan)
-        active = active[rise > np.maximum(FLAT * fine[active], NOISES * noise)]
+        active = active[(rise > np.maximum(FLAT * fine[active], NOISES * noise)) & is_wide(active)]
     closest = CLOSEST * (1 + np.abs(level))
     spacing = np.where(np.isfinite(spacing), spacing, 0.25 * (right - left))
     return level, np.clip(spacing, closest, np.maximum(right - left, closest))
@@ -82,16 +86,13 @@ def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, ben
 
     They are equally spaced, or (`bent`) close to the vertex of a parabola.
     """
-    start, width = left[:, None], (right - left)[:, None]
-    spread = start + LOOKS * width
+    start, end = left[:, None], right[:, None]
+    spread = start + LOOKS * (end - start)
     if not bent.any():
         return spread
-    aside = np.clip(level[:, None] + NEAR_LOOKS * width, start, start + width)
-    aside = np.concatenate((start, aside, start + width), axis=1)
-    if bent.all():
-        return aside
-    padded = np.concatenate((aside, np.repeat(aside[:, -1:], spread.shape[1] - aside.shape[1], axis=1)), axis=1)
-    return np.where(bent[:, None], padded, spread)
+    vertex = level[:, None]
+    before, after = vertex - NEAR_LOOKS * (vertex - start), vertex + NEAR_LOOKS[::-1] * (end - vertex)
+    return np.where(bent[:, None], np.concatenate((before, vertex, after), axis=1), spread)
 
 
 def _parabola(levels: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:

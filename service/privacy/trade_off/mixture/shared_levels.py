@@ -21,14 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
 from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.numerics.work import is_spent
+from service.privacy.numerics.work import is_spent, run_to_end
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.convex import convex_minimum, minimiser
 from service.privacy.trade_off.enclosed.logs import log, log_ends
@@ -40,6 +40,7 @@ FARTHEST: Final = 700.0
 """Largest level in nats."""
 FAR_APART, BESIDE = 1.0, 0.01
 """Width of an interval around 0 in which the sign of a level is determined first, and the levels that show the sign."""
+ASIDE: Final = np.array([-BESIDE, 0.0, BESIDE])
 STENCIL: Final = np.array([-16.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 16.0])
 WIDER, NARROWER = 16.0, 0.9
 PROOFS: Final = 18
@@ -48,6 +49,9 @@ GOOD: Final = 1e-9
 SLACK: Final = 8 * FUNCTION_ERROR
 MARGIN: Final = 1 + 1e-3
 """Factor that covers the rounding of ratios of differences of k, at levels with the distance CLOSEST."""
+
+MOST_RECORDED: Final = 20_000
+"""Count of recorded levels or rates, above which further ones are not recorded."""
 
 LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Function of levels (n,): both bounds of ln delta there."""
@@ -61,12 +65,37 @@ class _Found:
     error: FloatArray
     slope: FloatArray
 
-    def wide(self, *, with_error: bool) -> BoolArray:
-        return (self._gap(self.power) > GOOD) | (with_error & (self._gap(self.error) > GOOD))
+    def copy(self) -> _Found:
+        return _Found(self.power.copy(), self.error.copy(), self.slope.copy())
+
+    def wide(self, at: IndexArray, *, with_error: bool) -> BoolArray:
+        wide = self._gap(self.power[:, at]) > GOOD
+        return wide | (self._gap(self.error[:, at]) > GOOD) if with_error else wide
 
     @staticmethod
     def _gap(ends: FloatArray) -> FloatArray:
         return np.where(ends[1] > ends[0], ends[1] - ends[0], 0.0)
+
+
+Recorded = TypeVar("Recorded")
+
+
+class _Recorded(Generic[Recorded]):
+    """Function of arrays that records its complete results, so that a search that was cut short resumes."""
+
+    def __init__(self, compute: Callable[[FloatArray], Recorded]) -> None:
+        self._compute, self._left = compute, MOST_RECORDED
+        self._known: dict[bytes, Recorded] = {}
+
+    def __call__(self, places: FloatArray) -> Recorded:
+        key = places.tobytes()
+        if key in self._known:
+            return self._known[key]
+        found, is_complete = run_to_end(lambda: self._compute(places))
+        if is_complete and places.size <= self._left:
+            self._left -= places.size
+            self._known[key] = found
+        return found
 
 
 class SharedLevels:
@@ -81,7 +110,7 @@ class SharedLevels:
     """
 
     def __init__(self, profile: LogProfile, mirrored: LogProfile, start: Callable[[FloatArray], _Found]) -> None:
-        self._profile, self._mirrored, self._start = profile, mirrored, start
+        self._profile, self._mirrored, self._start = _Recorded(profile), _Recorded(mirrored), _Recorded(start)
 
     @staticmethod
     def of_parts(
@@ -107,10 +136,10 @@ class SharedLevels:
 
         Without `with_error`, type II errors are only bounded by the powers.
         """
-        found = self._start(alpha)
+        found = self._start(alpha).copy()
         low, high = np.maximum(found.slope[0], -FARTHEST), np.minimum(found.slope[1], FARTHEST)
         found.slope += np.array([[-SLACK], [SLACK]]) * (1 + np.abs(np.stack((low, high))))
-        low, high = self._one_sided(alpha, low, high)
+        low, high = self._one_sided(alpha, low, high, found)
         # Below level 0 the formula of the type II error keeps its digits, above level 0 that of the power.
         missed = with_error & (low + high < 0)
         fine = np.exp(np.minimum(found.error[1] - found.power[0], 0.0)) if with_error else np.ones_like(alpha)
@@ -119,41 +148,61 @@ class SharedLevels:
             at = np.flatnonzero(which)
             if at.size:
                 share = np.broadcast_to(part, alpha.shape)[at]
-                level[at], spacing[at] = best_level(steer, alpha[at], low[at], high[at], share)
+                level[at], spacing[at] = best_level(
+                    partial(steer, alpha, found, at),
+                    lambda some, at=at: found.wide(at[some], with_error=with_error),
+                    low[at],
+                    high[at],
+                    share,
+                )
         self._prove(alpha, level, spacing, found, with_error=with_error)
         return LogPoints(found.error, found.power, found.slope, level[None])
 
-    def _one_sided(self, alpha: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _one_sided(
+        self, alpha: FloatArray, low: FloatArray, high: FloatArray, found: _Found
+    ) -> tuple[FloatArray, FloatArray]:
         """Return approximate intervals (low, high) of the best level, a log-likelihood ratio.
 
         A wide interval around 0 is reduced to one side.
         """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
-            seen, _ = self._about_power(alpha[at], np.tile([-BESIDE, BESIDE], (at.size, 1)))
-            above = seen[:, 1] < seen[:, 0]
+            seen, _ = self._about_power(alpha, found, at, np.arange(at.size), np.tile(ASIDE, (at.size, 1)))
+            above = seen[:, -1] < seen[:, 0]
             low[at], high[at] = np.where(above, -BESIDE, low[at]), np.where(above, high[at], BESIDE)
         return low, high
 
-    def _about_power(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _about_power(
+        self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return approximate ln(g + k alpha) at log-likelihood ratios c of shape (n, K), and the widths of enclosures.
 
-        g is the profile at c, and k = e^c. The minimum over c is the power.
+        g is the profile at c, and k = e^c. The minimum over c is the power at the rates at[some]. The enclosures narrow
+        the bounds in `found`.
         """
-        low, high = (end.reshape(levels.shape) for end in self._profile(levels.ravel()))
-        lines = np.log(alpha)[:, None] + levels
+        ends = tuple(end.reshape(levels.shape) for end in self._profile(levels.ravel()))
+        self._tighten_power(alpha[at[some]], levels, ends, found, at[some])
+        _exchange(found, at[some])
+        low, high = ends
+        lines = np.log(alpha[at[some]])[:, None] + levels
         middle = np.where(low > -np.inf, 0.5 * (low + high), high)
         least, most = np.logaddexp(low, lines), np.logaddexp(high, lines)
         return np.logaddexp(middle, lines), np.where(most > least, most - least, 0.0)
 
-    def _about_error(self, alpha: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _about_error(
+        self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return approximate -ln(k (1 - alpha - g')) at log-likelihood ratios (n, K), and the widths of enclosures.
 
-        g' is the profile of the swapped hypotheses, and k = e^c. The best level minimises this. Where g' exceeds 1 -
-        alpha, the returned value rises with the level.
+        g' is the profile of the swapped hypotheses, and k = e^c. The best level for the rates at[some] minimises this.
+        Where g' exceeds 1 - alpha, the returned value rises with the level. The enclosures narrow the bounds in
+        `found`.
         """
-        low, high = (end.reshape(levels.shape) for end in self._mirrored(-levels.ravel()))
-        rest = (1 - alpha)[:, None]
+        ends = tuple(end.reshape(levels.shape)[:, ::-1] for end in self._mirrored(-levels[:, ::-1].ravel()))
+        _tighten_error(alpha[at[some]], levels, ends, found, at[some])
+        _exchange(found, at[some])
+        low, high = ends
+        rest = (1 - alpha[at[some]])[:, None]
         gap = rest - np.exp(np.where(low > -np.inf, 0.5 * (low + high), high))
         width = np.exp(high) - np.exp(low)
         known = gap > 0
@@ -163,10 +212,11 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds in `found` by evaluations at log-likelihood ratios around the best ones."""
+        """Narrow the bounds of points in `found` by the profile at log slopes around the best ones (`level`)."""
         active = np.arange(len(alpha))
+        active = active[found.wide(active, with_error=with_error)]
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
-        for _ in range(PROOFS):
+        for _ in range(PROOFS if active.size else 0):
             c = np.clip(center[active, None] + unit[active, None] * STENCIL, -1.1 * FARTHEST, 1.1 * FARTHEST)
             ends = tuple(end.reshape(c.shape) for end in self._profile(c.ravel()))
             left, right = self._tighten_power(alpha[active], c, ends, found, active)
@@ -183,7 +233,7 @@ class SharedLevels:
             before[active] = np.where(closing, gap, np.inf)
             center[active] = np.where(closing, 0.5 * (left + right), center[active])
             gap = unit[active] = np.where(closing, gap, unit[active] * WIDER)
-            enough = found.wide(with_error=with_error)[active] & shrinks
+            enough = found.wide(active, with_error=with_error) & shrinks
             enough &= (gap >= CLOSEST * (1 + np.abs(center[active]))) & (gap < FARTHEST)
             active = active[enough]
             if not active.size or is_spent():
@@ -208,7 +258,7 @@ class SharedLevels:
         unit = log_high.min(axis=1, keepdims=True)
         low, high = np.exp(log_low - unit) * (1 - slack), np.exp(log_high - unit) * (1 + slack)
         left, right = minimiser(c, low, high)
-        least = log(np.maximum(convex_minimum(np.exp(c - c[:, 4:5]), low, high, MARGIN), 0.0))
+        least = log(np.maximum(convex_minimum(np.exp(c - c[:, c.shape[1] // 2, None]), low, high, MARGIN), 0.0))
         rounding = SLACK * (1 + np.abs(unit[:, 0]))
         found.power[0, at] = np.fmax(found.power[0, at], least + unit[:, 0] - rounding)
         found.power[1, at] = np.fmin(found.power[1, at], log(high.min(axis=1)) + unit[:, 0] + rounding)
@@ -264,7 +314,7 @@ def _tighten_error(
     least, most = np.exp(ends[0]), np.exp(ends[1])
     slack = SLACK * (1 + np.abs(np.nan_to_num(ends[1], neginf=0.0)))
     least, most = least * (1 - slack), most * (1 + slack)
-    center = c[:, 4:5]
+    center = c[:, c.shape[1] // 2, None]
     k = np.exp(c - center)
     low = (rest * (1 - rounding) - most) * k
     high = (rest * (1 + rounding) - least) * k
