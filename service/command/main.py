@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.command.arguments import JSON, TABLE
+from service.command.cite import cite
 from service.command.output import print_error, progress_indicator, render_output
 from service.command.parser import build_parser
 from service.command.questions import QUESTIONS, VALUE, request_of, safe_values
@@ -31,7 +32,7 @@ from service.server.serve import (
 
 EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
-NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
+NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite")
 """Commands that compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -77,6 +78,8 @@ def _run(sent: list[str]) -> int:
             return _run_operate(parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
+        case "cite":
+            return cite(chosen.key, every=chosen.all, listed=chosen.list)
         case "plot":
             name = chosen.resource or infer_plot_resource(chosen.request)
             return plot(name, chosen.request, Path(chosen.output), chosen.target)

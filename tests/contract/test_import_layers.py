@@ -54,8 +54,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.telemetry",
         "service.parsing",
     },
+    "service.bibliography": {"service.engine_version"},
     "service.api": {
         "api_schemas",
+        "service.bibliography",
         "service.jobs",
         "service.resources",
         "service.engine_version",
