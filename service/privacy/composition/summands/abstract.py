@@ -236,10 +236,10 @@ class SummandOnContour(ABC):
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of ln |M(theta + it')/M(theta)| over all steps and t' >= t, at each height t.
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)| over t' >= t, at each height t.
 
-        The second array has the smallest bound of one step with a density, 0 without any. Both have the shape of
-        `heights`.
+        `whole` is the bound of the product over all steps. `single` is the smallest bound of one step with a density,
+        and 0 without such a step. Both have the shape of `heights`.
         """
 
     def log_variation(self) -> float:
