@@ -10,6 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from textwrap import TextWrapper
 from typing import Any, Final, NamedTuple, cast
 
 from api_schemas.problems import Problem
@@ -181,6 +182,22 @@ def to_table(response: Object, width: int | None = None) -> str:
     for sentence in _sentences(response):
         console.print(f"- {sentence}")
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def refit(text: str, width: int) -> str:
+    """Wrap the entries of a text at `width` columns. An entry begins with "- "; two spaces begin its next lines.
+
+    Other lines, for example those of tables, are unchanged.
+    """
+    paragraphs: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("  ") and paragraphs and paragraphs[-1].startswith("- "):
+            paragraphs[-1] += f" {line.strip(' ')}"
+        else:
+            paragraphs.append(line)
+    fitting = TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    lines = (fitting.fill(each) if each.startswith("- ") else each for each in paragraphs)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def align_csv(comma_separated_rows: str) -> str:
