@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.settings": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"service.command"},
-    "service.command": {"api_schemas", "privacy_bounds.command", "service"},
+    "service.command": {"api_schemas", "privacy_bounds.command", "privacy_bounds.runs", "service"},
     "service.server": {"api_schemas", "service"},
     "service.mcp": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.command.in_process"},
