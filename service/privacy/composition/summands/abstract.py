@@ -50,13 +50,10 @@ class RealCumulants:
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
         """Return the cumulants at several lists of tilts as those of one list."""
-        return RealCumulants(
-            np.concatenate([piece.value for piece in pieces]),
-            np.concatenate([piece.first for piece in pieces]),
-            np.concatenate([piece.second for piece in pieces]),
-            np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.discretisation for piece in pieces]),
+        columns = zip(
+            *((each.value, each.first, each.second, each.error, each.discretisation) for each in pieces), strict=True
         )
+        return RealCumulants(*map(np.concatenate, columns))
 
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
