@@ -36,9 +36,9 @@ def read_run(run: Run) -> tuple[Any, Notes]:
     "sample_rate", "steps"}` become `dpsgd`, with a note. Everything else becomes an imported mechanism. Raise
     InvalidArgument for an object that cannot be a run, and for a tuple of other numbers.
     """
-    if (short := _short_form(run)) is not None:
-        values = ", ".join(f"{name} {value}" for name, value in short.items())
-        return {"type": "dpsgd", **short}, (READ_AS_DPSGD.format(values=values),)
+    if (short := read_short_form(run)) is not None:
+        mechanism, note = short
+        return mechanism, (note,)
     if run is None or isinstance(run, Real):
         raise InvalidArgument(NO_RUN.format(given=run))
     if _is_flat(run):
@@ -54,6 +54,15 @@ def read_run(run: Run) -> tuple[Any, Notes]:
 def mechanism_of(run: Run) -> Any:
     """Return a run as a mechanism of the contract, without the notes of `read_run`."""
     return read_run(run)[0]
+
+
+def read_short_form(run: Run) -> tuple[dict[str, Any], str] | None:
+    """Return a short form of a DP-SGD run as a mechanism, with a note that says so. None: the run is no short form."""
+    given = _short_form(run)
+    if given is None:
+        return None
+    values = ", ".join(f"{name} {value}" for name, value in given.items())
+    return {"type": "dpsgd", **given}, READ_AS_DPSGD.format(values=values)
 
 
 def _short_form(run: Run) -> dict[str, Any] | None:

@@ -35,7 +35,7 @@ EXAMPLES = [
 
 
 def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
-    """Return every number with bounds in a response, except columns, type II errors next to powers, and refuting attacks."""
+    """Return every number with bounds in a response, except columns, type II errors, and refuting attacks."""
     if isinstance(value, list):
         return [found for each in value for found in enclosures(each)]
     if not isinstance(value, dict):
