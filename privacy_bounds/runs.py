@@ -25,9 +25,9 @@ def read_run(run: Run) -> tuple[Any, Notes]:
     A mechanism is unchanged. The short forms `(noise multiplier, sampling rate, steps)` and `{"noise_multiplier",
     "sample_rate", "steps"}` become `dpsgd`, with a note. Everything else becomes an imported mechanism.
     """
-    if (short := _short_form(run)) is not None:
-        values = ", ".join(f"{name} {value}" for name, value in short.items())
-        return {"type": "dpsgd", **short}, (READ_AS_DPSGD.format(values=values),)
+    if (short := read_short_form(run)) is not None:
+        mechanism, note = short
+        return mechanism, (note,)
     content: object = foreign_state(run)
     if isinstance(content, BaseModel):
         return content, ()
@@ -39,6 +39,15 @@ def read_run(run: Run) -> tuple[Any, Notes]:
 def mechanism_of(run: Run) -> Any:
     """Return a run as a mechanism of the contract, without the notes of `read_run`."""
     return read_run(run)[0]
+
+
+def read_short_form(run: Run) -> tuple[dict[str, Any], str] | None:
+    """Return a short form of a DP-SGD run as a mechanism, with a note that says so. None: the run is no short form."""
+    given = _short_form(run)
+    if given is None:
+        return None
+    values = ", ".join(f"{name} {value}" for name, value in given.items())
+    return {"type": "dpsgd", **given}, READ_AS_DPSGD.format(values=values)
 
 
 def _short_form(run: Run) -> dict[str, Any] | None:

@@ -51,8 +51,8 @@ class FastPathApplication(FastAPI):
     _entry: ASGIApp | None = None
 
     def wrap(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Put a middleware around the whole application, outside of both paths."""
-        self._entry = middleware(self._dispatch)
+        """Put a middleware around the whole application, outside of both paths. The last one is outermost."""
+        self._entry = middleware(self._entry or self._dispatch)
 
     def enable_fast_path(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
         """Set up the fast path after all routes were added. If several routes match a path, the first one answers."""

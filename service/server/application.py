@@ -17,6 +17,7 @@ from service.api import problem_responses
 from service.api.connections import Connections
 from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
+from service.api.deprecation import DEPRECATED, DeprecationHeaders
 from service.api.fast_routes import FastPathApplication
 from service.api.head_as_get import HeadAsGet
 from service.api.jobs import routes as job_routes
@@ -94,6 +95,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     by_address = partial(telemetry, requester_of=requester_from_scope)
     app.add_middleware(by_address)
     app.enable_fast_path(by_address)
+    if DEPRECATED:
+        app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
     if settings.cors_origins:
         app.wrap(cross_origin_access(settings.cors_origins))
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application

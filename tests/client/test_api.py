@@ -8,6 +8,7 @@ import math
 from collections import OrderedDict
 from contextlib import closing
 from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -30,6 +31,7 @@ from privacy_bounds import (
     Unreachable,
     table,
 )
+from service.command.main import main
 from service.resources.bounds import BOUNDS
 from tests.conftest import reserved_port
 from tests.importers.states import RUN, STATES, parsed_request
@@ -164,6 +166,17 @@ def test_short_form_is_read_as_dpsgd_with_note(run: Any) -> None:
         assert note in repr(value)
         assert note in value._repr_html_()
     assert local.compare({"a": run, "b": RUN}, [question]).read_as == (f"a: {note}",)
+
+
+@pytest.mark.parametrize("run", ["[1.0, 0.01, 1000]", '{"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}'])
+def test_the_command_reads_a_short_form_as_dpsgd(run: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(run)
+    context = '{"delta": 1e-5, "dataset_size": 48000}'
+    assert main(["assess", str(file), "--context", context, "--json"]) == 0
+    written = capfd.readouterr()
+    assert json.loads(written.out)["digest"] == Local().assess(RUN, json.loads(context)).digest
+    assert "read as dpsgd (Poisson sampling): noise_multiplier 1.0, sample_rate 0.01, steps 1000." in written.err
 
 
 @pytest.mark.parametrize("run", [RUN, GAUSSIAN, HISTORY, RUN | {"noise_multiplier": [1.0, 2.0], "steps": [1, 2]}])

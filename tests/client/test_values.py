@@ -32,7 +32,7 @@ from privacy_bounds import (
     RunComparison,
     Sweep,
 )
-from privacy_bounds.formatting import DOWN, UP, answer_line, formatted, rounded
+from privacy_bounds.formatting import DOWN, UP, answer_line, formatted, html_table, rounded
 from privacy_bounds.pictures import Origin
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
@@ -264,6 +264,12 @@ def test_tables_for_notebooks_are_well_formed_and_escaped() -> None:
         assert all(len(row) == columns for row in rows)
     header = ET.fromstring(found[4]._repr_html_()).findall(".//th")
     assert [cell.text for cell in header] == ["quantity", "<b>&", "other", "best"]
+
+
+def test_every_part_of_a_table_is_escaped() -> None:
+    tree = ET.fromstring(html_table(("<a>",), [("<b>",)], caption="<c>", notes=("<d>", "&")))
+    places = (".//th", ".//td", ".//caption", "./p[1]", "./p[2]")
+    assert [tree.findtext(place) for place in places] == ["<a>", "<b>", "<c>", "<d>", "&"]
 
 
 def test_curves_are_columns_with_both_bounds() -> None:

@@ -15,6 +15,7 @@ from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
+from service.api.deprecation import DEPRECATED
 from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
 from service.api.openapi.property_examples import add_property_examples
@@ -138,9 +139,11 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
         license_info=app.license_info,
         routes=app.routes,
     )
-    for item in document["paths"].values():
+    for path, item in document["paths"].items():
         for operation in item.values():
             operation["summary"] = SUMMARIES[operation["operationId"]]
+            if path in DEPRECATED:
+                operation["deprecated"] = True
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
