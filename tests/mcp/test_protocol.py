@@ -263,7 +263,7 @@ def test_standard_output_has_nothing_but_messages() -> None:
         (("--http", "example.com:8001"), 2, "listens on this machine only"),
         (("--http", "[::]:8001"), 2, "listens on this machine only"),
         (("--http", "8001"), 2, "use HOST:PORT"),
-        (("--http", "127.0.0.1:99999"), 2, "a port is a number"),
+        (("--http", "127.0.0.1:99999"), 2, "use a port number"),
     ],
 )
 def test_address_that_others_could_reach_is_refused(arguments: tuple[str, ...], code: int, sentence: str) -> None:
