@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.command.arguments import JSON, TABLE
+from service.command.cite import cite
+from service.command.figure import write_figure
 from service.command.output import print_error, progress_indicator, render_output
 from service.command.parser import build_parser
 from service.command.questions import QUESTIONS, VALUE, request_of, safe_values
@@ -31,8 +33,8 @@ from service.server.serve import (
 
 EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
-NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate")
-"""Commands that compute nothing themselves."""
+NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
+"""First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
 }
@@ -59,7 +61,7 @@ def _run(sent: list[str]) -> int:
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
     # Describing a resource loads it: only the help of all commands describes all of them.
-    described = [first] if first in names else [] if first in (*NOT_COMPUTING, *QUESTIONS) else list(names)
+    described = [first] if first in names else [] if first in (*NOT_DESCRIBED, *QUESTIONS) else list(names)
     parser = build_parser(names, described)
     chosen = parser.parse_args(sent)
     match chosen.command:
@@ -77,6 +79,10 @@ def _run(sent: list[str]) -> int:
             return _run_operate(parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
+        case "cite":
+            return cite(chosen.key, every=chosen.all, listed=chosen.list)
+        case "figure":
+            return write_figure(chosen.name, chosen.output, listed=chosen.list)
         case "plot":
             name = chosen.resource or infer_plot_resource(chosen.request)
             return plot(name, chosen.request, Path(chosen.output), chosen.target)

@@ -11,6 +11,8 @@ from typing import Any, Final, final
 from typing_extensions import override
 
 from service.command.arguments import Commands, add_forms, address, count, finite, port
+from service.command.cite import add_cite_command
+from service.command.figure import add_figure_command
 from service.command.questions import add_question_commands
 from service.resources.catalogue import resource
 
@@ -33,6 +35,8 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_operate(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
+    add_cite_command(commands)
+    add_figure_command(commands)
     add_question_commands(commands)
     if described:
         _add_plot(commands)

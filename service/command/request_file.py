@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from service.command.output import print_error
 from service.resources.abstract import Computation
 
 NO_CONTEXT: Final = (
@@ -77,9 +78,18 @@ def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
 
 
 def as_mechanism(state: Any) -> dict[str, Any]:
-    """Return a mechanism unchanged, and the state of another library as an imported mechanism."""
+    """Return a mechanism unchanged, and the state of another library as an imported mechanism.
+
+    The short forms of the Python client become `dpsgd`, and a note on standard error says so.
+    """
     if isinstance(state, dict) and "type" in state:
         return cast("dict[str, Any]", state)
+    from privacy_bounds.runs import read_short_form
+
+    if (short := read_short_form(cast("Any", state))) is not None:
+        mechanism, note = short
+        print_error(note)
+        return mechanism
     return {"type": "imported", "format": "detect", "content": state}
 
 

@@ -61,6 +61,14 @@ def render_chart(request: ChartRequest) -> bytes:
     )
 
 
+def render_pdf(spec: str) -> bytes:
+    """Return a complete Vega-Lite specification as a PDF page in this process, on paper."""
+    import vl_convert
+
+    on_paper = json.dumps({**json.loads(spec), "background": PAPER})
+    return bytes(vl_convert.vegalite_to_pdf(on_paper, vl_version=VEGA_LITE_VERSION, allowed_base_urls=[]))
+
+
 def with_stable_ids(svg: str, prefix: str = "part") -> str:
     """Return an SVG element whose identifiers depend on the element alone.
 

@@ -29,11 +29,11 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.telemetry.sockets import CannotListen, ensure_host_resolves
+    from service.telemetry.sockets import CannotListen, ensure_can_listen
 
     try:
         if listening is None:
-            ensure_host_resolves(host, port)
+            ensure_can_listen(host, port)
         with _operator_socket(settings, operators) as for_operators:
             return _serve(settings, host, port, listening, for_operators)
     except CannotListen as error:

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.contract.published_document import PATH
-from tests.contract.test_examples_of_pages import assert_printed
+from tests.contract.test_page_examples import assert_printed
 
 DOCUMENT: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
 ASKED = [

@@ -18,7 +18,7 @@ from service.rendering.registry import renderings_of
 from service.settings import Settings
 from service.telemetry import logs
 from tests.api.requests import JSON, dpsgd
-from tests.rendering.assessed import HOSTILE
+from tests.rendering.assessment_cases import HOSTILE
 
 ROUTE = "/v1/assessments"
 FORMS = (

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.browser.conftest import DESKTOP, LONGEST_MS, PHONE, Watched
-from tests.browser.test_looks import violations
+from tests.browser.test_appearance import violations
 
 PAGES = ("index", "errata", "samplers", "requests")
 

@@ -37,7 +37,7 @@ def test_committed_document_equals_published_document() -> None:
 
 def test_operation_ids_are_those_of_resources() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
-    discovery = {"catalogue", "limits", "version", "livez", "readyz", "metrics"}
+    discovery = {"catalogue", "sources", "limits", "version", "livez", "readyz", "metrics"}
     jobs = {"submit_job", "list_jobs", "job", "cancel_job", "job_events", "job_results", "estimate"}
     assert names == {"result", "decision", *(computation.operation for computation in resources()), *discovery, *jobs}
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())

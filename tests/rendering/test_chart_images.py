@@ -10,7 +10,7 @@ import pytest
 from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart, with_stable_ids
 from service.rendering.charts.style import VEGA_LITE
 from service.rendering.registry import PNG, SVG, renderings_of
-from tests.rendering.pictures import CASES, NAME, form
+from tests.rendering.chart_cases import CASES, NAME, form
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

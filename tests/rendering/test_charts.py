@@ -24,7 +24,7 @@ from service.resources.bounds import BOUNDS
 from service.resources.catalogue import resource
 from service.resources.curves import CURVES
 from service.resources.digest import digest
-from tests.rendering.pictures import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
+from tests.rendering.chart_cases import CASES, DEAR, GAUSSIAN, HOSTILE, NAME, REQUESTS, charts, nodes, response, spec
 
 BESIDE = {"usermeta"}
 

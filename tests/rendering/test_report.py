@@ -21,7 +21,7 @@ from service.rendering.registry import HTML, renderings_of
 from service.rendering.report.html import render_report, request_of
 from service.resources.catalogue import resource
 from service.resources.digest import canonical_text, digest
-from tests.rendering.pictures import HOSTILE, REQUESTS, form, response
+from tests.rendering.chart_cases import HOSTILE, REQUESTS, form, response
 
 CASES = tuple(REQUESTS["assessments"])
 

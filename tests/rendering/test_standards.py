@@ -25,7 +25,7 @@ from service.rendering.documents.metrics import is_bounded, metrics
 from service.rendering.documents.rows import rows
 from service.rendering.numbers import rounded_up
 from service.rendering.sentences.void import STILL
-from tests.rendering.assessed import COUNT, DPSGD, FIXED, GAUSSIAN, HOSTILE, RULES, assess, assessments
+from tests.rendering.assessment_cases import COUNT, DPSGD, FIXED, GAUSSIAN, HOSTILE, RULES, assess, assessments
 
 FORMS: Final = (CYCLONEDX, CROISSANT, YAML)
 RAI: Final = set(

@@ -32,6 +32,7 @@ SUMMARIES: Final = {
     "result": "Get a stored result",
     "decision": "Get a stored decision",
     "catalogue": "List mechanisms, questions and resources",
+    "sources": "List the software and its sources as BibTeX",
     "limits": "Get the limits of requests",
     "version": "Get the versions of software and engine",
     "livez": "Check that the process is alive",

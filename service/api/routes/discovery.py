@@ -1,22 +1,28 @@
-"""Routes `GET /v1/catalogue`, `/v1/limits` and `/v1/version`: resources and limits of this service."""
+"""Routes `GET /v1/catalogue`, `/v1/limits`, `/v1/sources` and `/v1/version`: what this service offers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 
 from api_schemas.catalogue import CatalogueResource, CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
+from api_schemas.sources import SourceEntry, SourcesResponse
+from service.api.content_negotiation import requested_media_type
 from service.api.dependencies import InjectedServices
-from service.api.openapi.document import request_body
+from service.api.openapi.document import problems, request_body
+from service.bibliography import SOURCES, software
+from service.bibliography.source import Source, join_bibtex
 from service.engine_version import ENGINE_VERSION
-from service.rendering.registry import media_types
+from service.rendering.registry import JSON, media_types
 from service.resources.abstract import Computation
 from service.resources.estimates import INLINE_LIMIT
 
 SERVICE_NAME = "privacy-bounds"
+BIBTEX: Final = "application/x-bibtex"
 
 
 def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
@@ -32,6 +38,18 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         """
         return catalogue_of(ENGINE_VERSION, listed)
 
+    paths = {computation.name: computation.path for computation in offered}
+    cited = (software(tuple(paths)), *SOURCES)
+    listed_sources = SourcesResponse(sources=tuple(_entry(source, paths) for source in cited))
+    bibtex = {200: {"content": {BIBTEX: {"schema": {"type": "string"}}}}, **problems(406)}
+
+    @made.get("/v1/sources", response_model=SourcesResponse, responses=bibtex)
+    async def sources(request: Request) -> SourcesResponse | Response:
+        """List the software and the sources of its answers, as JSON or as BibTeX."""
+        if requested_media_type(request, (JSON, BIBTEX)) == BIBTEX:
+            return Response(join_bibtex(cited), media_type=f"{BIBTEX}; charset=utf-8")
+        return listed_sources
+
     made.get("/v1/limits")(limits)
     made.get("/v1/version")(version)
     return made
@@ -45,6 +63,17 @@ def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
         description=computation.description,
         takes=tuple(request_body(computation)["requestBody"]["content"]),
         answers_in=media_types(computation.name),
+    )
+
+
+def _entry(source: Source, paths: Mapping[str, str]) -> SourceEntry:
+    """Return a source as an entry of the response. `paths` holds the paths of resources by name."""
+    return SourceEntry(
+        key=source.key,
+        title=source.title,
+        cited_as=source.cited_as,
+        bibtex=source.bibtex(),
+        used_by=tuple(paths[name] for name in source.used_by if name in paths),
     )
 
 

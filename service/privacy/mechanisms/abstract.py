@@ -118,6 +118,16 @@ class StepPart:
         return None
 
     @property
+    def noise_between_shifts(self) -> float:
+        """Noise over the distance of the two smallest shifts of sampled Gaussian steps and mixtures; else infinite."""
+        return math.inf
+
+    @property
+    def mixture_terms(self) -> int:
+        """Number of shifts of a `GaussianMixturePart`; 0 for any other step."""
+        return 0
+
+    @property
     def gaussian_shift(self) -> Enclosure | None:
         """mu of a step that composes like N(0, 1) against N(mu, 1), or None for other steps."""
         return None
@@ -189,8 +199,8 @@ class SampledGaussianPart(StepPart):
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
+    @override
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two shifts 0 and 1, which is the noise multiplier."""
         return self.noise_multiplier
 
     @property
@@ -306,9 +316,14 @@ class GaussianMixturePart(StepPart):
         return min(self.mean_shift, 1.0)
 
     @property
+    @override
     def noise_between_shifts(self) -> float:
-        """Noise over the distance between the two smallest shifts of the mixture."""
         return self.noise_multiplier / (self.shifts[1] - self.shifts[0])
+
+    @property
+    @override
+    def mixture_terms(self) -> int:
+        return len(self.shifts)
 
     @property
     @override

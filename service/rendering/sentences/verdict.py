@@ -83,7 +83,3 @@ def _count(number: int, noun: str) -> str:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def _do(number: int) -> str:
-    return "does" if number == 1 else "do"

@@ -160,34 +160,34 @@ class FixedShifts(AbstractTradeOff):
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
         shares = np.array([self._share(x) for x in self._slopes(alpha).tolist()])
-        ends = np.zeros((4, len(alpha)))
+        bounds = np.zeros((4, len(alpha)))
         for share in np.unique(shares).tolist():
             where = shares == share
             read = self._at(share).points(alpha[where])
-            ends[:, where] = (*log_ends(read.type_two_error), *log_ends(read.power))
+            bounds[:, where] = (*log_ends(read.type_two_error), *log_ends(read.power))
         if self._least is not None:
             other = self._least.points(alpha)
-            ends[1] = np.minimum(ends[1], log_ends(other.type_two_error)[1])
-            ends[2] = np.maximum(ends[2], log_ends(other.power)[0])
-            ends[0], ends[3] = np.minimum(ends[0], ends[1]), np.maximum(ends[2], ends[3])
+            bounds[1] = np.minimum(bounds[1], log_ends(other.type_two_error)[1])
+            bounds[2] = np.maximum(bounds[2], log_ends(other.power)[0])
+            bounds[0], bounds[3] = np.minimum(bounds[0], bounds[1]), np.maximum(bounds[2], bounds[3])
         anything = np.full_like(alpha, np.inf)
         return CurvePoints(
-            EnclosureArray.from_logs(ends[0], ends[1]),
-            EnclosureArray.from_logs(ends[2], ends[3]),
+            EnclosureArray.from_logs(bounds[0], bounds[1]),
+            EnclosureArray.from_logs(bounds[2], bounds[3]),
             EnclosureArray(-anything, anything),
         )
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
         shares = np.array([self._share(x) for x in epsilon.tolist()])
-        ends = np.zeros((2, len(epsilon)))
+        bounds = np.zeros((2, len(epsilon)))
         for share in np.unique(shares).tolist():
             where = shares == share
-            ends[:, where] = log_ends(self._at(share).profile(epsilon[where]))
+            bounds[:, where] = log_ends(self._at(share).profile(epsilon[where]))
         if self._least is not None:
-            ends[0] = np.maximum(ends[0], log_ends(self._least.profile(epsilon))[0])
-            ends[1] = np.maximum(ends[0], ends[1])
-        return EnclosureArray.from_logs(ends[0], ends[1])
+            bounds[0] = np.maximum(bounds[0], log_ends(self._least.profile(epsilon))[0])
+            bounds[1] = np.maximum(bounds[0], bounds[1])
+        return EnclosureArray.from_logs(bounds[0], bounds[1])
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

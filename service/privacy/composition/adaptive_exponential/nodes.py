@@ -197,9 +197,9 @@ def log_end(x: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]
     """
     largest = math.fsum(ranges)
     error = 4 * UNIT_ROUNDOFF * largest
-    ends: list[FloatArray] = []
+    bounds: list[FloatArray] = []
     for sign in (-1, 1):
         away = np.clip(largest - x + sign * error, 0.0, min(ranges) + error)
         logs, rounding = log_end_profile(away, ranges)
-        ends.append(np.minimum(logs + sign * np.where(np.isfinite(logs), rounding, 0.0), 0.0))
-    return ends[0], ends[1]
+        bounds.append(np.minimum(logs + sign * np.where(np.isfinite(logs), rounding, 0.0), 0.0))
+    return bounds[0], bounds[1]

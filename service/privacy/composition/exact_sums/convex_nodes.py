@@ -97,11 +97,11 @@ class ConvexNodes:
         return self.scale - self.slope * self.c[node]
 
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
-        """Return bounds of |min V +- e^log_rate e^c| over all c, with the sign opposite to the sign of V's slope.
+        """Return `(bounds, side)` of |min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope.
 
-        The second result is 0 then. If the minimum is not surely at an inner node, the first result is None. The second
-        result is then the side of the minimum (-1 or 1), or 0 if the side is unknown. Left of a node where the line to
-        its left decreases, and right of a node where the line to its right increases, there is no smaller value.
+        `bounds` is None if the minimum is not surely at an inner node. `side` is then the side of the minimum (-1 or
+        1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right of
+        a node where the line to its right increases, there is no smaller value.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1

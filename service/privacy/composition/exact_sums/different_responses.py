@@ -81,7 +81,7 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return the results of `_low` at rates 1 - rest above 1/2.
+        """Return the bounds of `_points_of_half` at the rates 1 - rest above 1/2, shape (6, n).
 
         The rate of losses above c under H1 is that of losses below -c under H0.
         """
@@ -128,17 +128,17 @@ class DifferentResponses(AbstractExactSum):
         root = bracketed_roots(excess, np.full(len(log_target), -edge), np.full(len(log_target), edge))
         unit = 4 * self._nudge + 4 * UNIT_ROUNDOFF * np.abs(root)
         slack = self._lists.error + SLACK * (1 + np.abs(log_target))
-        ends = np.full(len(log_target), -edge), np.full(len(log_target), edge)
-        for side, end in zip((-1, 1), ends, strict=True):
+        bounds = np.full(len(log_target), -edge), np.full(len(log_target), edge)
+        for side, bound in zip((-1, 1), bounds, strict=True):
             rest = np.arange(len(log_target))
             for step in STEPS:
                 tried = np.clip(root[rest] + side * (0.5 * self._nudge + step * unit[rest]), -edge, edge)
                 proved = side * (self._lists.log_tails(tried)[hypothesis] - log_target[rest]) <= -slack[rest]
-                end[rest[proved]] = tried[proved]
+                bound[rest[proved]] = tried[proved]
                 rest = rest[~proved]
                 if not len(rest):
                     break
-        return ends
+        return bounds
 
     @override
     def _log_profile(self, epsilon: FloatArray) -> LogBounds:

@@ -140,13 +140,13 @@ class SmoothedResponses(AbstractExactSum):
         """Return bounds of ln delta at thresholds of a tilted run."""
         nodes = tilted.profile
         unit = nodes.unit(nodes.cell(c))
-        ends: list[FloatArray] = []
+        bounds: list[FloatArray] = []
         for side, end in zip((-1, 1), nodes.between(c), strict=True):
             value = log(np.maximum(end if tilted.r > 0.5 else -end, 0.0)) + unit
             rounding = tilted.nodes.log_error + SLACK * (2 + np.abs(value) + abs(nodes.scale) + np.abs(nodes.slope * c))
             moved = value + (side if tilted.r > 0.5 else -side) * np.where(np.isfinite(value), rounding, 0.0)
-            ends.append(np.minimum(moved, 0.0) if tilted.r > 0.5 else np.log1p(-np.exp(np.minimum(moved, 0.0))))
-        return ends[0], ends[1]
+            bounds.append(np.minimum(moved, 0.0) if tilted.r > 0.5 else np.log1p(-np.exp(np.minimum(moved, 0.0))))
+        return bounds[0], bounds[1]
 
     @override
     def _epsilon_of_less(self, delta: float) -> Enclosure:
@@ -174,13 +174,13 @@ class SmoothedResponses(AbstractExactSum):
 
 def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
     """Return bounds of the logarithm, at most 0."""
-    ends: list[float] = []
+    bounds: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):
         size = abs(end) if math.isfinite(end) else 0.0
         rounding = tilted.nodes.log_error + SLACK * (2 + size + 2 * abs(tilted.profile.scale))
         rounding += SLACK * (abs(tilted.r) + 1) * max(abs(found.left), abs(found.right))
-        ends.append(min(end + side * rounding, 0.0))
-    return ends[0], ends[1]
+        bounds.append(min(end + side * rounding, 0.0))
+    return bounds[0], bounds[1]
 
 
 def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:

@@ -80,19 +80,19 @@ class TiltedRun:
     def profile(self) -> ConvexNodes:
         """D, or minus E0 min(e^L, e^c) for |r| < 1/2. Both are convex and decreasing in e^c."""
         nodes, minus = self.nodes, self.r < 0.5
-        ends = (-nodes.upper, -nodes.lower) if minus else (nodes.lower, nodes.upper)
+        bounds = (-nodes.upper, -nodes.lower) if minus else (nodes.lower, nodes.upper)
         return ConvexNodes(
-            nodes.thresholds, nodes.spacing, *ends, nodes.log_scale, self.r - 0.5, nodes.log_error, positive=not minus
+            nodes.thresholds, nodes.spacing, *bounds, nodes.log_scale, self.r - 0.5, nodes.log_error, positive=not minus
         )
 
     @cached_property
     def inverse(self) -> ConvexNodes:
         """e^-c D as a function of e^-c."""
         nodes = self.nodes
-        ends = nodes.lower[::-1], nodes.upper[::-1]
+        bounds = nodes.lower[::-1], nodes.upper[::-1]
         tilt, error = -self.r - 0.5, nodes.log_error
         return ConvexNodes(
-            -nodes.thresholds[::-1], nodes.spacing, *ends, nodes.log_scale, tilt, error, rises=True, positive=False
+            -nodes.thresholds[::-1], nodes.spacing, *bounds, nodes.log_scale, tilt, error, rises=True, positive=False
         )
 
 

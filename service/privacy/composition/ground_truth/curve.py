@@ -52,9 +52,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
         """The smallest loss sum N ln(1 - p), where 1 - p is the share of H0 in H1; None if a step has no such share."""
         if self._run.gaussian_mu_squared != 0:
             return None
-        ends = [(count, step.log_prob_unshifted) for step, count in self._run.steps]
-        known = [count * end for count, end in ends if end is not None]
-        return sum(known, arb(0)) if len(known) == len(ends) else None
+        logs = [(count, step.log_prob_unshifted) for step, count in self._run.steps]
+        known = [count * log for count, log in logs if log is not None]
+        return sum(known, arb(0)) if len(known) == len(logs) else None
 
     @property
     def largest_log_ratio(self) -> Enclosure:

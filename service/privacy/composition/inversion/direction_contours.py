@@ -55,7 +55,8 @@ class DirectionContours:
     def fallback(self) -> FallbackBounds:
         """Bounds that need no contour. Laplace and two-point steps always reveal information on the record."""
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
-        steps, never = self.run.sampled_gaussian or (), self.run.log_prob_never_sampled
+        steps, never = self.run.sampled_steps or (), self.run.log_prob_never_sampled
+        steps = () if any(step.mirrored for step in steps) else steps
         return FallbackBounds(self.run.gaussian_mu_squared, never, self.reflected, transform, steps, self.run.global_mu)
 
     @cached_property

@@ -20,7 +20,7 @@ from service.privacy.numerics.roots import bisected
 from service.privacy.numerics.work import is_spent
 
 _ROUNDS, _FEW_ROUNDS = 60, 20
-"""Rounds of a bisection for an epsilon. Few rounds suffice where no contour has an end and all numbers are wide."""
+"""Rounds of a bisection for an epsilon. Few suffice where the transform decays on no contour: all numbers are wide."""
 
 _LARGEST_EPSILON = 1e24
 """Nats beyond which no upper bound is searched for. The bound for Gaussian steps without sampling is about mu^2/2."""

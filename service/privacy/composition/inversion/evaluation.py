@@ -273,8 +273,8 @@ class _Thresholds(_Query):
 
     @override
     def bound(self, where: IndexArray) -> None:
-        # Contours through saddle points between distant modes have no end. A contour near the core has an end but
-        # fewer digits. It evaluates far thresholds that unlikely jumps determine.
+        # The transform does not decay on contours through saddle points between distant modes. It does on a contour
+        # near the core, which has fewer digits. It evaluates far thresholds that unlikely jumps determine.
         far = where[self.known.width(1)[where] > self.contours.accuracy.deformed]
         tilt_grid = (
             self.contours.tilt_grid(TRUNCATION_DIGITS[0]) if self.contours.run.is_straight and len(far) else None

@@ -34,7 +34,7 @@ from scipy.special import ndtri_exp
 
 from service.privacy.composition.inversion.loss_transform import LossTransform
 from service.privacy.composition.inversion.readings.enclosures import Readings
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
+from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.enclosure import SMALLEST, Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -58,7 +58,7 @@ class FallbackBounds:
         Whether the direction is remove.
     transform : LossTransform or None
         Moments of the run; None where they cannot be evaluated.
-    steps : tuple of SampledGaussianSteps
+    steps : tuple of SampledStep
         All sampled Gaussian steps, if the run has no others except Gaussian steps.
     global_mu : float
         mu of all steps without sampling, infinite where not all are Gaussian.
@@ -70,7 +70,7 @@ class FallbackBounds:
         log_prob_never_sampled: float,
         reflected: bool,
         transform: LossTransform | None,
-        steps: tuple[SampledGaussianSteps, ...] = (),
+        steps: tuple[SampledStep, ...] = (),
         global_mu: float = math.inf,
     ) -> None:
         mu = math.sqrt(gaussian_mu_squared)
@@ -135,7 +135,7 @@ class FallbackBounds:
         share = level / sum(step.count for step in self._steps)
         total, size = level, np.abs(level)
         for step in self._steps:
-            sigma, rate, count = step.noise_multiplier, step.sample_rate, step.count
+            sigma, rate, count = step.sigma, step.rate, step.count
             log_score = share - math.log1p(-rate) + _SLACK * (1 + np.abs(share))
             y = np.where(log_score < 0, ndtri_exp(np.minimum(log_score, -1e-300)), np.nan)
             y = y + 1e-10 * (1 + np.abs(y))  # the accuracy of the score, many times over

@@ -9,7 +9,6 @@ from service.privacy.composition.planning.parts import Counted
 from service.privacy.mechanisms.abstract import (
     GaussianMixturePart,
     LaplacePart,
-    SampledGaussianPart,
     TwoPointPart,
 )
 
@@ -47,8 +46,7 @@ Shape = Literal["smooth", "jumps", "everything"]
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
     """Return whether the contour of two steps is long, and often wide, so that their closed form is evaluated first."""
-    jumping = [part for part, _ in parts if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
-    if any(part.noise_between_shifts < DIRECT_NOISE for part in jumping):
+    if any(part.noise_between_shifts < DIRECT_NOISE for part, _ in parts):
         return True
     mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
     narrow = all(part.mirrored and part.noise_multiplier >= _smooth_noise(part) * part.shifts[-1] for part in mixtures)
@@ -57,7 +55,7 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
     """Return whether few steps have shifts many deviations of the noise apart: no contour is short, or deformed."""
-    mixtures = [(part, count) for part, count in parts if isinstance(part, GaussianMixturePart)]
+    mixtures = [(part, count) for part, count in parts if part.mixture_terms > 0]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
     return distant and sum(count for _, count in mixtures) <= FEW_STEPS
 

@@ -119,12 +119,12 @@ class TransformOnContour:
         return ValuesOnContour(np.conj(difference) if self._transform.reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of Re K(theta + it) - K(theta) for t >= each height, and the least of one sampled step.
+        """Return `(whole, single)`: bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
 
-        The first result minus the second bounds the rest of the run without that step. The majorants are laid out for
-        the first height. Where no summand decays, the transform is that without its atomic part, which falls like 1/t
-        from some height on. The second result is then no bound of a step. It is chosen so that the formula of
-        `StraightContour` for the tail holds with V = 1.
+        `heights` are the heights t >= 0, shape (H,); the majorants are laid out for the first of them. `single` is the
+        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run. Where no summand
+        decays, `whole` bounds the transform without its atomic part, which falls like 1/t from some height on. `single`
+        is then no bound of a step: it makes the formula of `StraightContour` for the tail hold with V = 1.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
@@ -134,9 +134,9 @@ class TransformOnContour:
         return (total, strongest) if self._decays else self._without_atoms(heights, total)
 
     def _without_atoms(self, heights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return majorants of |M^N - atoms^N| over all steps together.
+        """Return `(whole, single)` of `log_majorants` for |M^N - A^N|, where A is the transform of the atoms of a step.
 
-        It is at most |M|^N + A^N, and at large heights at most (A + V/t)^N - A^N.
+        The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)

@@ -15,7 +15,6 @@ from scipy.special import erfc
 from service.privacy.composition.inversion.loss_transform import LossTransform
 from service.privacy.composition.summands.abstract import RunScale, Summand, TruncatedSummand
 from service.privacy.composition.summands.catalogue import truncated
-from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 
@@ -76,12 +75,6 @@ class RunLaw:
     def summands(self) -> tuple[Summand, ...]:
         """All summands of the run."""
         return tuple(summand for group in self.groups for summand in group)
-
-    @property
-    def sampled_gaussian(self) -> tuple[SampledGaussianSteps, ...] | None:
-        """The summands, where all are sampled Gaussian steps; else None."""
-        known = tuple(summand for summand in self.summands if isinstance(summand, SampledGaussianSteps))
-        return known if len(known) == len(self.summands) else None
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:

@@ -87,6 +87,7 @@ class StraightContour:
         K''(theta) steer the layout; no bound depends on them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
+        self.leftmost = float(self.theta.min())
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._lay_out(transforms, center - half_width, center + half_width)
         self._prepare_aliases()

@@ -62,7 +62,7 @@ _SMALLEST_SPACING = 0.04
 """Distance of neighbours, in standard deviations of the tilted loss, below which the grid ends."""
 
 _NEARER = 3
-"""Number of contours near the core that are tried where contours at saddle points have no end."""
+"""Number of contours near the core that are tried where the transform does not decay at saddle points."""
 
 _POLES = np.array([0.0, 1.0])
 """Poles 0 and 1. Contours between the poles, and on either side, evaluate different members of complements directly."""
@@ -424,9 +424,9 @@ class TiltGrid:
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
 
     def near_core(self, below: float = math.inf) -> Tilt | None:
-        """Return the outermost tilt right of the pole at 0 and below `below` whose contour is short and has an end.
+        """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
-        The result is None where none of the first few contours has an end.
+        Only the first few short contours are tried.
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]

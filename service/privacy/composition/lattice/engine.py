@@ -85,6 +85,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         self, steps: tuple[LatticeStep, ...], tolerance: float, lattices: LatticeSearch, *, reflected: bool
     ) -> None:
         self._steps, self._tolerance, self._lattices, self._reflected = steps, tolerance, lattices, reflected
+        self._curves = [part.remove if reflected else part.add for part in steps]
 
     @staticmethod
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
@@ -99,12 +100,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @property
     def largest_log_ratio(self) -> Enclosure:
         """Sum of the largest log ratios of the steps."""
-        return self._total([(part.remove if self._reflected else part.add).largest_log_ratio for part in self._steps])
+        return self._total([curve.largest_log_ratio for curve in self._curves])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
         """Sum of the smallest log ratios of the steps."""
-        return self._total([(part.remove if self._reflected else part.add).smallest_log_ratio for part in self._steps])
+        return self._total([curve.smallest_log_ratio for curve in self._curves])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:
         counts = [part.count for part in self._steps]
@@ -118,7 +119,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
     @property
     def singular_power(self) -> Enclosure:
         """1 - prod (1 - q)^N over the singular masses q of the steps."""
-        masses = [(part.remove if self._reflected else part.add).singular_power for part in self._steps]
+        masses = [curve.singular_power for curve in self._curves]
         ends: list[float] = []
         for end in ("lower", "upper"):
             logs = [(getattr(mass, end), part.count) for mass, part in zip(masses, self._steps, strict=True)]
@@ -150,8 +151,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     def _read_points(self, alpha: FloatArray) -> Readings:
         known = nothing_known(len(alpha))
-        for part in self._steps:  # ignoring all other steps makes no attack stronger
-            alone = (part.remove if self._reflected else part.add).points(alpha)
+        for curve in self._curves:  # ignoring all other steps makes no attack stronger
+            alone = curve.points(alpha)
             known.lower[0] = np.maximum(known.lower[0], log_ends(alone.power)[0])
             known.upper[1] = np.minimum(known.upper[1], log_ends(alone.type_two_error)[1])
         # An attack that uses the singular mass only has the power q + (1 - q) alpha.
@@ -184,8 +185,8 @@ class DiscretisedTradeOff(AbstractTradeOff):
         singular = self.singular_power
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
         known = Readings(np.full((1, len(epsilon)), log_singular[0]), np.where(beyond, top[0], 0.0)[None])
-        for part in self._steps:
-            alone = (part.remove if self._reflected else part.add).profile(epsilon)
+        for curve in self._curves:
+            alone = curve.profile(epsilon)
             known.lower[0] = np.minimum(np.maximum(known.lower[0], log_ends(alone)[0]), known.upper[0])
         indices = np.flatnonzero(~beyond)
         for digits in LATTICE_DIGITS:
@@ -221,16 +222,15 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        curves = [part.remove if self._reflected else part.add for part in self._steps]
         # Ignoring all other steps makes no attack stronger: mostly a single part proves that epsilon is not 0.
-        if max(curve.profile_at(0.0).lower for curve in curves) <= delta:
+        if max(curve.profile_at(0.0).lower for curve in self._curves) <= delta:
             for tolerance in (_ROUGH, self._tolerance):
                 at_zero = self._profile_within(np.zeros(1), tolerance).at(0, self.evidence)
                 if at_zero.upper <= delta:
                     return Enclosure(0.0, 0.0, self.evidence)
                 if at_zero.lower > delta:
                     break
-        alone = [curve.epsilon(delta).lower for curve in curves]
+        alone = [curve.epsilon(delta).lower for curve in self._curves]
         top = self.largest_log_ratio.upper
         known = Readings(np.array([[min(max(alone), top)]]), np.full((1, 1), top))
         tilt_grid = self._lattices.tilt_grid(digits_for(delta))

@@ -20,9 +20,7 @@ from service.privacy.composition.planning.options import DEFAULT_OPTIONS, Engine
 from service.privacy.composition.planning.parts import Counted, exponentials
 from service.privacy.mechanisms.abstract import (
     AbstractStep,
-    GaussianMixturePart,
     LaplacePart,
-    SampledGaussianPart,
     Steps,
     TwoPointPart,
 )
@@ -229,14 +227,13 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
     """
     known = [(step.part(), count) for step, count in steps]
-    sampled = [(part, count) for part, count in known if isinstance(part, SampledGaussianPart | GaussianMixturePart)]
-    terms = sum(len(part.shifts) for part, _ in sampled if isinstance(part, GaussianMixturePart))
+    sampled = [(part, part.jump, count) for part, count in known if part is not None and part.decays and part.jump]
+    terms = sum(part.mixture_terms for part, _, _ in sampled)
     if not sampled or (len(steps) == 1 and steps[0][1] == 1):
         return BALLS_OF_CLOSED_FORM.scaled(1 + terms)
-    jumps = [(*part.jump, count) for part, count in sampled]
-    loss = math.sqrt(math.fsum(count * (rate / noise) ** 2 for noise, rate, count in jumps))
-    noise = min(part.noise_between_shifts for part, _ in sampled)
-    many = sum(count for _, count in sampled) >= LEAST_STEPS
+    loss = math.sqrt(math.fsum(count * (rate / noise) ** 2 for _, (noise, rate), count in sampled))
+    noise = min(part.noise_between_shifts for part, _, _ in sampled)
+    many = sum(count for _, _, count in sampled) >= LEAST_STEPS
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
     return BALLS.scaled((1 if short else LONG_BALLS) * kinds * options.digits / DEFAULT_OPTIONS.digits)

@@ -50,13 +50,10 @@ class RealCumulants:
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
         """Return the cumulants at several lists of tilts as those of one list."""
-        return RealCumulants(
-            np.concatenate([piece.value for piece in pieces]),
-            np.concatenate([piece.first for piece in pieces]),
-            np.concatenate([piece.second for piece in pieces]),
-            np.concatenate([piece.error for piece in pieces]),
-            np.concatenate([piece.discretisation for piece in pieces]),
+        columns = zip(
+            *((each.value, each.first, each.second, each.error, each.discretisation) for each in pieces), strict=True
         )
+        return RealCumulants(*map(np.concatenate, columns))
 
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
@@ -236,10 +233,10 @@ class SummandOnContour(ABC):
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of ln |M(theta + it')/M(theta)| over all steps and t' >= t, at each height t.
+        """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)| over t' >= t, at each height t.
 
-        The second array has the smallest bound of one step with a density, 0 without any. Both have the shape of
-        `heights`.
+        `whole` is the bound of the product over all steps. `single` is the smallest bound of one step with a density,
+        and 0 without such a step. Both have the shape of `heights`.
         """
 
     def log_variation(self) -> float:

@@ -1,7 +1,6 @@
 """Registry of the kinds of steps: summand of each description, its truncated law, and that law on a contour.
 
-Engines ask summands for properties. Only the bounds without contours (`inversion/run_law.py`) look at the kind of a
-summand, and planning looks at descriptions.
+Engines use properties of summands, never their kind. Planning looks at descriptions.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         shift, weight = terms.shift[:, 0], terms.weight[:, 0]
         falls = self.of_parts(self.least_of_run(np.sqrt(88 / steps) / shift + 0.5 * shift**2 - np.log(weight)))
         turn = highest_turn(highest, steps, sampled, falls, separate=self.separate)
-        # For distant components, contours with an end are several times as long as the core requires.
+        # For distant components, contours on which the transform decays are several times as long as the core requires.
         several = terms.shift.shape[1] > 1 and terms.shift[:, 0].max() > _FAR_APART
         apart = (steps >= FEW_STEPS) & (sampled < _MANY_SAMPLED) & several
         return np.where(apart, np.maximum(np.minimum(2.8 * highest, 180.0), turn * self.separate), turn)

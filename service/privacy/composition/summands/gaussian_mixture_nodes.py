@@ -124,9 +124,9 @@ def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ln a as that of a sum of positive terms, with error bounds; (parts, n) each.
+    """Return `(log_a, error, moved)` of a = w_0 + sum w_i e^{v_i}, a sum of positive terms; each of shape (parts, n).
 
-    The second array bounds the rounding error, and the third is an upper bound of sum w_i |e^{v_i} - 1|/a.
+    `error` bounds the error of `log_a`, and `moved` is an upper bound of sum w_i |e^{v_i} - 1|/a.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):

@@ -68,7 +68,7 @@ def excess(
     """
     tilt = _one_number(tilt)
     linear = tilt * weight_difference
-    scale = np.maximum(1.0, np.abs(tilt)) if isinstance(tilt, np.ndarray) else max(1.0, abs(tilt))
+    scale = np.maximum(1.0, np.abs(tilt))
     # a^n - a b^(n - 1) = a (a - b) sum a^k b^{n-2-k}, a - b = (s - 1)/scale: near s = 1 a difference loses its digits.
     ratio, least = tilt / scale, 1 / scale
     leading = ratio * (tilt - 1) / scale
@@ -115,7 +115,7 @@ def mean_excess(
 
 def _one_number(tilt: float | FloatArray) -> float | FloatArray:
     """Return the tilt of one run as a number, because arrays of length one take twenty times as long."""
-    return float(tilt.item()) if isinstance(tilt, np.ndarray) and tilt.size == 1 else tilt
+    return float(np.reshape(tilt, ())) if np.size(tilt) == 1 else tilt
 
 
 def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:

@@ -85,8 +85,8 @@ class SampledLaplaceParts(TruncatedSummand):
     steps : tuple of LaplaceSteps
         Steps of any losses and rates.
     deviation : float or None
-        Approximate standard deviation of the loss of a run whose other steps make its contours end. None where the
-        Laplace steps have to make them end.
+        Approximate standard deviation of the loss of a run whose other steps make its transform decay. None where
+        the Laplace steps alone have to make it decay.
     rule : (int, int) or None
         Number of panels, and nodes of each panel. None for as many as low contours need.
     """
@@ -97,8 +97,8 @@ class SampledLaplaceParts(TruncatedSummand):
         self, steps: tuple[LaplaceSteps, ...], deviation: float | None = None, rule: tuple[int, int] | None = None
     ) -> None:
         self._steps = steps
-        self.must_end_contours = deviation is None
-        """Whether these steps have to make a contour end."""
+        self.decay_alone = deviation is None
+        """Whether these steps alone have to make the transform of the run decay."""
         self.scale = np.array([step.largest_loss for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
         self.count = np.array([step.count for step in steps], dtype=np.float64)

@@ -151,7 +151,7 @@ class SampledLaplaceOnContour(SummandOnContour):
             variation = 2 * np.exp(log_density - self._log_total).sum(axis=0) * (1 + 1e-9)
             far = variation / self._room(atoms)
             still = np.isinf(_FEW_PERIODS * (math.pi / np.ptp(parts.loss, axis=-1)))
-        still |= np.isinf(far) & parts.must_end_contours
+        still |= np.isinf(far) & parts.decay_alone
         return np.where(still, 1.0, atoms), np.where(still, 0.0, variation), np.where(still, 0.0, far)
 
     @property
@@ -180,13 +180,13 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
         """Tables for each part: heights, and ln of bounds of |M| from each height up to the last.
 
-        Tables are fine for the parts that make a contour end where these steps have to. Other parts have a few heights
-        near the axis.
+        Tables are fine for the parts that make the transform decay where these steps alone have to. Other parts have a
+        few heights near the axis.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
         before = np.concatenate([[0.0], np.cumsum(falls[order])[:-1]])
-        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.must_end_contours else set[int]()
+        ruling = set(order[before > -2 * _ENOUGH].tolist()) if self.parts.decay_alone else set[int]()
         return [self._bounds_of(part, is_ruling=part in ruling) for part in range(len(falls))]
 
     def _bounds_of(self, part: int, *, is_ruling: bool) -> tuple[FloatArray, FloatArray]:

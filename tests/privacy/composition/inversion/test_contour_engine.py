@@ -89,8 +89,8 @@ def test_contour_values_near_poles_enclose_direct_integrals(seed: int, reflected
     transform = _transform(run, reflected=reflected)
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     for pole, side in itertools.product((0, 1), (-1, 1)):
-        line = TransformOfRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
-        (value,), (error,), (tilt,) = *line.origin, line.theta
+        on_contour = TransformOfRun(transform, pole + side * float(10 ** random.uniform(-4, 0.5)) / max(deviation, 1.0))
+        (value,), (error,), (tilt,) = *on_contour.origin, on_contour.theta
         with mpmath.workdps(40):
             there = 1 - mpf(float(tilt)) if reflected else mpf(float(tilt))
             truth = steps * mpmath.log(_moment(run, mpmath.mpc(there)).real)
@@ -103,14 +103,14 @@ def test_contour_values_enclose_direct_integrals(run: tuple[float, float, int]) 
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
     nodes = 12
-    line = TransformOnContour(transform, tilt).values(8.0 / deviation / nodes, nodes)
+    on_contour = TransformOnContour(transform, tilt).values(8.0 / deviation / nodes, nodes)
     with mpmath.workdps(30):
         base = _moment(run, mpmath.mpc(tilt))
         for k in (1, 5, nodes):
             z = mpmath.mpc(tilt, k * (8.0 / deviation / nodes))
             truth = mpmath.exp(run[2] * mpmath.log(_moment(run, z) / base))
-            computed = mpmath.exp(mpmath.mpc(complex(line.difference[k])))
-            assert abs(computed - truth) <= abs(computed) * mpmath.expm1(float(line.error[k])) + mpf(10) ** -25
+            computed = mpmath.exp(mpmath.mpc(complex(on_contour.difference[k])))
+            assert abs(computed - truth) <= abs(computed) * mpmath.expm1(float(on_contour.error[k])) + mpf(10) ** -25
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -119,13 +119,13 @@ def test_majorants_exceed_the_moment(run: tuple[float, float, int], reflected: b
     transform = _transform(run, reflected=reflected)
     tilt = _tilts(transform)[-1]
     deviation = math.sqrt(float(transform.cumulants(np.array([tilt])).second[0]))
-    line = TransformOnContour(transform, tilt)
-    log_variation = line.log_variation()
+    on_contour = TransformOnContour(transform, tilt)
+    log_variation = on_contour.log_variation()
     base_tilt = 1 - tilt if reflected else tilt
     with mpmath.workdps(25):
         base = _moment(run, mpmath.mpc(base_tilt))
         for height in (2 / deviation, 7 / deviation):
-            bound, strongest = (float(part[0]) for part in line.log_majorants(np.array([height])))
+            bound, strongest = (float(part[0]) for part in on_contour.log_majorants(np.array([height])))
             assert strongest <= 0
             for beyond in (1.0, 1.7, 3.1):
                 ratio = abs(_moment(run, mpmath.mpc(base_tilt, height * beyond)) / base)

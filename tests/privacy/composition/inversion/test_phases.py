@@ -50,9 +50,9 @@ def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
     summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
     transform = LossTransform(0.0, (summand,))
     assert summand.grid.soft is not None
-    line = TransformOnContour(transform, tilt)
-    values = line.values(3.0, 8)
-    value, error = line.origin()
+    on_contour = TransformOnContour(transform, tilt)
+    values = on_contour.values(3.0, 8)
+    value, error = on_contour.origin()
     plain = transform.cumulants(np.array([tilt]))
     truth = mpmath.fsum(n * mpmath.log(_moment(s, p, mpf(tilt))) for s, p, n in parts)
     assert abs(mpf(value) - truth) <= error <= 1e-10
@@ -63,7 +63,7 @@ def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
         computed = mpmath.exp(mpmath.mpc(complex(values.difference[k])))
         assert abs(computed - ratio) <= abs(computed) * mpmath.expm1(float(values.error[k])) + mpf(10) ** -18
         assert abs(computed) * mpmath.expm1(float(values.error[k])) < 1e-9
-        bound = float(line.log_majorants(np.array([3.0 * k]))[0][0])
+        bound = float(on_contour.log_majorants(np.array([3.0 * k]))[0][0])
         assert mpmath.log(abs(ratio)) <= bound + 1e-12
 
 

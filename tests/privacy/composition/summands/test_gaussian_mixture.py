@@ -71,10 +71,10 @@ def test_sums_enclose_direct_integrals(seed: int) -> None:
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
     tilt = 0.5 + (-2.0 if seed % 2 else 2.0) / max(deviation, 0.5)
-    line, plain = TransformOnContour(transform, tilt), transform.cumulants(np.array([tilt]))
-    value, error = line.origin()
+    on_contour, plain = TransformOnContour(transform, tilt), transform.cumulants(np.array([tilt]))
+    value, error = on_contour.origin()
     step = 1.0 / deviation
-    values = line.values(step, 8)
+    values = on_contour.values(step, 8)
     with mpmath.workdps(35):
         moment = _moments(part)
         at_tilt = moment(mpf(tilt))
@@ -82,13 +82,13 @@ def test_sums_enclose_direct_integrals(seed: int) -> None:
         assert abs(mpf(value) - truth) <= error <= 1e-9 * (1 + abs(value))
         assert abs(mpf(float(plain.value[0])) - truth) <= float(plain.error[0])
         heights = np.array([1, 3, 8]) * step
-        majorants = line.log_majorants(heights)[0]
+        majorants = on_contour.log_majorants(heights)[0]
         for bound, k in zip(majorants, (1, 3, 8), strict=True):
             ratio = moment(mpmath.mpc(tilt, k * step)) / at_tilt
             found = mpmath.exp(mpmath.mpc(complex(values.difference[k])))
             assert abs(ratio**count - found) <= abs(found) * mpmath.expm1(float(values.error[k])) + mpf(10) ** -30
             assert count * mpmath.log(abs(ratio)) <= bound + 1e-12
-            assert mpmath.log(abs(ratio)) <= line.log_variation() - math.log(k * step)
+            assert mpmath.log(abs(ratio)) <= on_contour.log_variation() - math.log(k * step)
         assert values.error[3] < 1e-6
 
 

@@ -72,17 +72,17 @@ def test_moments_match_integrals(steps: ChiSquareSteps) -> None:
     parts = TruncatedSampledChiSquare(steps, 1.0, 40.0)
     with mpmath.workdps(30):
         for theta in (0.4,):
-            line = SampledChiSquareOnContour(parts, theta)
+            on_contour = SampledChiSquareOnContour(parts, theta)
             deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
             step = 1.5 / deviation
-            values = line.values(step, 2)
+            values = on_contour.values(step, 2)
             real = _moment(steps, mpf(theta))
-            value, error = line.origin
+            value, error = on_contour.origin
             assert abs(steps.count * mpmath.log(real) - value) <= error
             turned = _moment(steps, mpmath.mpc(theta, 2 * step)) / real
             ratio = complex(turned**steps.count / mpmath.exp(mpmath.mpc(complex(values.difference[2]))))
             assert abs(ratio - 1) <= math.expm1(float(values.error[2])) + 1e-15
-            majorant = line.log_majorants(np.array([2 * step]))[0][0]
+            majorant = on_contour.log_majorants(np.array([2 * step]))[0][0]
             assert float(steps.count * mpmath.log(abs(turned))) <= majorant + 1e-12
 
 
@@ -130,13 +130,13 @@ def test_majorants_hold_at_every_height() -> None:
     for _ in range(12):
         steps = _random_steps(source)
         parts = TruncatedSampledChiSquare(steps, 1.0, 22.0)
-        line = SampledChiSquareOnContour(parts, source.uniform(-0.5, 2.0))
-        deviation = math.sqrt(float(parts.cumulants(line.theta).second[0]))
+        on_contour = SampledChiSquareOnContour(parts, source.uniform(-0.5, 2.0))
+        deviation = math.sqrt(float(parts.cumulants(on_contour.theta).second[0]))
         heights = np.geomspace(0.1, 12, 30) / deviation
-        whole, single = line.log_majorants(heights)
+        whole, single = on_contour.log_majorants(heights)
         assert (np.diff(whole) <= 1e-12).all()
         assert whole == pytest.approx(steps.count * single)
-        values = line.values(0.3 / deviation, 40)
+        values = on_contour.values(0.3 / deviation, 40)
         places = np.searchsorted(heights, np.arange(41) * 0.3 / deviation, side="right") - 1
         known = (places >= 0) & (values.error < 0.5)
         least = values.difference.real + np.log1p(-np.expm1(np.minimum(values.error, 0.5)))

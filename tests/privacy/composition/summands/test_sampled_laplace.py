@@ -82,10 +82,10 @@ def test_cumulants_enclose_many_digits(steps: tuple[LaplaceSteps, ...]) -> None:
 @pytest.mark.parametrize("theta", [-3.0, 0.5, 4.0])
 def test_contour_values_enclose_many_digits(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
-    line = SampledLaplaceOnContour(parts, theta)
+    on_contour = SampledLaplaceOnContour(parts, theta)
     deviation = math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     step = 2.0 / deviation
-    found = line.values(step, 4)
+    found = on_contour.values(step, 4)
     with mpmath.workdps(30):
         for k in range(5):
             z = mpmath.mpc(theta, k * step)
@@ -100,11 +100,11 @@ def test_contour_values_enclose_many_digits(steps: tuple[LaplaceSteps, ...], the
 @pytest.mark.parametrize("theta", [-2.0, 3.0])
 def test_majorants_and_frozen_parts_exceed_values(steps: tuple[LaplaceSteps, ...], theta: float) -> None:
     parts = SampledLaplaceParts(steps)
-    line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
+    on_contour = TransformOnContour(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceOnContour(parts, theta)
     heights = np.array([2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
-    majorants, _ = line.log_majorants(heights)
+    majorants, _ = on_contour.log_majorants(heights)
     assert (np.diff(majorants) <= 0).all()
     with mpmath.workdps(18):
         for height, majorant in zip(heights, majorants, strict=True):
@@ -130,13 +130,13 @@ def test_majorants_hold_for_losses_too_small_to_decay(seed: int) -> None:
     usual = LaplaceSteps(random.uniform(0.5, 2.0), random.uniform(0.05, 1.0), int(random.integers(20, 300)))
     short = LaplaceSteps(10.0 ** -random.uniform(14, 15), 10.0 ** -random.uniform(294, 300), int(random.integers(1, 9)))
     parts = SampledLaplaceParts((usual, short))
-    line = TransformOnContour(LossTransform(0.0, (parts,)), theta)
+    on_contour = TransformOnContour(LossTransform(0.0, (parts,)), theta)
     own = SampledLaplaceOnContour(parts, theta)
     heights = np.array([0.1, 2.0, 9.0, 30.0]) / math.sqrt(float(parts.cumulants(np.array([theta])).second[0]))
     heights = np.append(heights, 1.1 * max(own.last_height, float(heights[-1])))
     assert own.last_height <= 2 * SampledLaplaceOnContour(SampledLaplaceParts((usual,)), theta).last_height
     alone, _ = own.log_majorants(heights)
-    majorants, _ = line.log_majorants(heights)
+    majorants, _ = on_contour.log_majorants(heights)
     assert (np.diff(majorants) <= 0).all()
     with mpmath.workdps(18):
         for height, majorant, single in zip(heights, majorants, alone, strict=True):
@@ -172,8 +172,8 @@ def test_nearly_uninformative_steps_change_nothing(seed: int) -> None:
 def test_atoms_have_mass_under_either_hypothesis() -> None:
     for e, p, _ in map(astuple, (STEPS[0][0], STEPS[1][0], STEPS[2][0])):
         parts = SampledLaplaceParts((LaplaceSteps(e, p, 1),))
-        line = [SampledLaplaceOnContour(parts, theta).log_atoms for theta in (0.0, 1.0)]
-        assert log_atoms(e, p) == pytest.approx(max(line), rel=1e-9)
+        on_contour = [SampledLaplaceOnContour(parts, theta).log_atoms for theta in (0.0, 1.0)]
+        assert log_atoms(e, p) == pytest.approx(max(on_contour), rel=1e-9)
 
 
 def repeated(spec: dict[str, Any], steps: int) -> dict[str, Any]:
@@ -289,10 +289,10 @@ def test_contours_of_rare_steps_take_bounded_work(seed: int, monkeypatch: pytest
     worked: list[int] = []
     values = SampledLaplaceOnContour.values
 
-    def counted(line: SampledLaplaceOnContour, step: float, nodes: int) -> ValuesOnContour:
-        worked.append(nodes * line.parts.refined(line.theta, step * nodes).loss.size)
+    def counted(on_contour: SampledLaplaceOnContour, step: float, nodes: int) -> ValuesOnContour:
+        worked.append(nodes * on_contour.parts.refined(on_contour.theta, step * nodes).loss.size)
         assert worked[-1] <= 1.01e9
-        return values(line, step, nodes)
+        return values(on_contour, step, nodes)
 
     monkeypatch.setattr(SampledLaplaceOnContour, "values", counted)
     random = np.random.default_rng(seed)

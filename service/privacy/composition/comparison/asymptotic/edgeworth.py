@@ -10,7 +10,7 @@ from numpy.polynomial import hermite_e
 from typing_extensions import override
 
 from service.privacy.composition.comparison.asymptotic.tails_curve import (
-    REACH,
+    FARTHEST_SCORE,
     ApproximateLogTails,
     ApproximateTails,
     ApproximateTradeOff,
@@ -25,7 +25,7 @@ from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.pair import TradeOffPair
 
 LARGEST_ORDER = 4
-STANDARDISED = np.linspace(-REACH, REACH, 1801)
+STANDARDISED = np.linspace(-FARTHEST_SCORE, FARTHEST_SCORE, 1801)
 SOURCE = "Kaissis et al. 2023 (ReRo), section 4; Petrov 1975, chapter VI (Edgeworth series)"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.composition.comparison.asymptotic.tails_curve import (
-    REACH,
+    FARTHEST_SCORE,
     ApproximateLogTails,
     ApproximateTails,
     ApproximateTradeOff,
@@ -27,7 +27,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 SOURCE = "Lugannani, Rice 1980; Daniels 1987 (tail probability approximations)"
 NEAR_MEAN = 5e-3
 """Largest standardised tilt at which the correction is its expansion at the mean."""
-STANDARDISED = REACH * np.sinh(np.linspace(-6, 6, 241)) / math.sinh(6)
+STANDARDISED = FARTHEST_SCORE * np.sinh(np.linspace(-6, 6, 241)) / math.sinh(6)
 """Tilts in units of the inverse standard deviation, denser near 0.
 
 With distant jumps of the loss, thresholds grow faster than tilts.

@@ -27,7 +27,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 
 SERVED_BY = ("auto", "closed_form", "discretised", "monte_carlo")
 CERTAIN = ("auto", "discretised")
-REACH = 45.0
+FARTHEST_SCORE = 45.0
 """Range of the search in standard deviations (tilts: in their inverse). Beyond it normal tails underflow."""
 CHECKED = (-6.0, 12.0)
 """Range in which a series is checked for its notes, in standard deviations from the mean."""

@@ -68,6 +68,7 @@ class DeformedContour:
     def __init__(self, layout: ContourLayout, deviation: float, dtype: Float) -> None:
         """Evaluate the nodes of a contour; `deviation` is that of the core of the loss, which steers."""
         self.theta, self.center, self.deviation = layout.bend.theta, layout.center, deviation
+        self.leftmost = self.theta
         self._layout, self._value, self._dtype = layout, layout.value, dtype
         self.score_tables: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
         self._steps = [grid.step for grid in layout.grids]

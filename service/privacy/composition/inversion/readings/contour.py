@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from service.privacy.numerics.arrays import FloatArray
 
 
@@ -37,6 +35,11 @@ class InversionContour(Protocol):
         ...
 
     @property
+    def leftmost(self) -> float:
+        """Smallest tilt at which one of the contours crosses the real axis."""
+        ...
+
+    @property
     def center(self) -> float | FloatArray:
         """Threshold for which the contour is laid out."""
         ...
@@ -58,9 +61,3 @@ class InversionContour(Protocol):
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without bounds."""
         ...
-
-
-def is_beyond(contour: InversionContour, pole: float) -> bool:
-    """Return whether all contours lie on the right of a pole."""
-    theta = contour.theta
-    return bool((theta.min() if isinstance(theta, np.ndarray) else theta) > pole)

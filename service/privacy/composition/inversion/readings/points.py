@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
+from service.privacy.composition.inversion.readings.contour import InversionContour
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.inversion.readings.logs import complement, logs_of
 from service.privacy.composition.inversion.readings.profile import read_profile
@@ -53,7 +53,7 @@ def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) 
     """Return `read_points` of a single contour, with the profile for a few points wider than `width`."""
     result = read_points(contour, alpha)
     indices = np.flatnonzero(result.width() > width)
-    if not 0 < len(indices) <= _FEW or not is_beyond(contour, 1.0):
+    if not 0 < len(indices) <= _FEW or contour.leftmost <= 1.0:
         return result
     threshold = 0.5 * (result.lower[2] + result.upper[2])[indices]
     threshold = np.where(np.isfinite(threshold), threshold, solve_tail(contour, alpha[indices]))
@@ -100,7 +100,7 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     integrals = contour.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
     # The rate (1 - alpha on contours left of the poles) on the scale of I0, with the rounding of its exponent.
-    right = is_beyond(contour, 0.0)
+    right = contour.leftmost > 0.0
     log_target = np.log(alpha) if right else np.log1p(-alpha)
     target = np.exp(log_target - log_scale[0])
     slack = target * (4 * UNIT_ROUNDOFF * (np.abs(log_target) + np.abs(log_scale[0])) + 1e-15)
@@ -123,7 +123,7 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
     steepest = np.where(right_proved, np.exp(np.where(right_proved, step, 0.0)) * (1 + 1e-15), np.inf)
     with np.errstate(invalid="ignore"):
         chord = np.where(alpha_excess_high > 0, alpha_excess_high * steepest, 0.0)
-    if is_beyond(contour, 1.0):
+    if contour.leftmost > 1.0:
         low = lower[1] - chord
         high = np.minimum(upper[1] - alpha_excess_low, upper[2] + target + slack)
         return _with_complement(low, high, log_scale[1], slope_low, slope_high, power_first=True)
@@ -143,7 +143,7 @@ def _proved_sides(
     """
     n = len(c)
     both = contour.integrals(np.concatenate([c - step, c + step]))
-    sign = 1.0 if is_beyond(contour, 0.0) else -1.0
+    sign = 1.0 if contour.leftmost > 0.0 else -1.0
     target = np.exp(np.concatenate([log_target, log_target]) - both.log_scale[0])
     left_proved = both.lower[0, :n] - sign * target[:n] * (1 + sign * rounding) >= 0
     right_proved = both.upper[0, n:] - sign * target[n:] * (1 - sign * rounding) <= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
+from service.privacy.composition.inversion.readings.contour import InversionContour
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.logs import complement, logs_of
 from service.privacy.numerics.arrays import FloatArray
@@ -18,10 +18,10 @@ def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
     """
     integrals = contour.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
-    if is_beyond(contour, 1.0):
+    if contour.leftmost > 1.0:
         log_low, log_high = logs_of(low, high, integrals.log_scale[2])
         return Readings(log_low[None], log_high[None])
-    if is_beyond(contour, 0.0):
+    if contour.leftmost > 0.0:
         log_low, log_high = logs_of(-high, -low, integrals.log_scale[2])
         lower, upper = complement(log_low, log_high)
         return Readings(lower[None], upper[None])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import erfcx, ndtri_exp
 
-from service.privacy.composition.inversion.readings.contour import InversionContour, is_beyond
+from service.privacy.composition.inversion.readings.contour import InversionContour
 from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.numerics.arrays import FloatArray
 
@@ -49,7 +49,7 @@ def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool 
     array, shape (n,)
         Thresholds in nats, without bounds; NaN where the search fails.
     """
-    upper = is_beyond(contour, 0.0)
+    upper = contour.leftmost > 0.0
     log_target = np.log(alpha) if upper else np.log1p(-alpha)
     sign = 1.0 if upper else -1.0
     first = _centers(contour, log_target) if at_center else _first_thresholds(contour, 0, sign, log_target)
@@ -129,7 +129,7 @@ def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bo
     array, shape (n,)
         Thresholds in nats, without bounds; NaN where the search fails.
     """
-    far = is_beyond(contour, 1.0)
+    far = contour.leftmost > 1.0
     log_target = np.log(delta) if far else np.log1p(-delta)
     sign = 1.0 if far else -1.0
     first = _centers(contour, log_target) if at_center else _first_thresholds(contour, 2, sign, log_target)
@@ -172,7 +172,7 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log
             move = np.minimum(np.maximum(np.where(np.isnan(move), 0.0, move), -largest), largest)
             rest, moved = np.abs(move * hazard), here + move
             far = rest > _SMALL_RESIDUAL
-            gap = above - below  # infinite where an end is not known
+            gap = above - below  # infinite where a bound is not known
             halved = far & ((moved <= below) | (moved >= above)) & (gap < np.inf)
             if halved.any():
                 moved = np.where(halved, 0.5 * (below + above), moved)

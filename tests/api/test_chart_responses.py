@@ -15,7 +15,7 @@ from service.rendering.registry import HTML, PNG, SVG, VEGA_LITE
 from service.resources.curves import CURVES as CURVES_OF
 from service.settings import Settings
 from tests.api.requests import JSON, dpsgd
-from tests.rendering.pictures import HOSTILE
+from tests.rendering.chart_cases import HOSTILE
 
 CURVES: dict[str, Any] = {"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "grid": {"count": 5}}
 RUN: dict[str, Any] = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}

@@ -145,7 +145,7 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         if words[0] == "operate":
             run_operator_command(words, folder)
             continue
-        if words[0] not in DIRECT_QUESTIONS:
+        if words[0] not in (*DIRECT_QUESTIONS, "cite", "figure"):
             prepare(words, folder)
         assert main(words) in (0, 1), words
     lines = [line for line in block.text.splitlines() if re.match(r"[a-z.]", line)]

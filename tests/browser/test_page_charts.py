@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import LONGEST_MS, Watched, wait_for_answer
-from tests.browser.test_looks import violations
-from tests.rendering.pictures import DEAR, REQUESTS
+from tests.browser.test_appearance import violations
+from tests.rendering.chart_cases import DEAR, REQUESTS
 
 WIDTHS = (320, 390, 600, 820, 1100, 1280, 1920)
 GUIDE = sorted(path.stem for path in (Path(__file__).parents[2] / "docs" / "guide").glob("*.md"))

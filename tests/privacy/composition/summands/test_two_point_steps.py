@@ -70,9 +70,9 @@ def test_extreme_losses_give_finite_bounds(epsilon: float) -> None:
     cumulants = parts.cumulants(np.array(TILTS))
     for values in (cumulants.value, cumulants.first, cumulants.second, cumulants.error):
         assert np.isfinite(values).all()
-    line = TwoPointOnContour(parts, 0.5).values(1.0, 3)
-    assert np.isfinite(line.difference).all()
-    assert not np.isnan(line.error).any()
+    on_contour = TwoPointOnContour(parts, 0.5).values(1.0, 3)
+    assert np.isfinite(on_contour.difference).all()
+    assert not np.isnan(on_contour.error).any()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 4, 5])
