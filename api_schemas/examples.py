@@ -169,7 +169,7 @@ INVALID_REQUEST_EXAMPLE: Final[dict[str, Any]] = {
     "type": "/problems/invalid-request",
     "title": "Invalid request",
     "status": 422,
-    "detail": "One place in the body is wrong.",
+    "detail": "One position in the body is invalid.",
     "instance": "/v1/bounds",
     "request_id": "0123456789abcdef0123456789abcdef",
     "errors": [

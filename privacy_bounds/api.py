@@ -69,6 +69,12 @@ class Asking(ABC):
 
     @final
     @asks
+    def accuracy(self, run: Run, prior: float, **options: Unpack[Options]) -> Call[Number]:
+        """Compute the largest share of right guesses about membership. `prior` is the probability of a member."""
+        return _number(run, {"type": "attack_accuracy", "prior": prior}, options)
+
+    @final
+    @asks
     def gdp_mu(self, run: Run, **options: Unpack[Options]) -> Call[Number]:
         """Compute the smallest mu of Gaussian differential privacy, where both error rates are at least 1e-9."""
         return _number(run, {"type": "gdp_mu"}, options)
@@ -108,9 +114,9 @@ class Asking(ABC):
 
     @final
     @asks
-    def bounds(self, run: Run, questions: Iterable[Object], **options: Unpack[Options]) -> Call[Bounds]:
+    def bounds(self, run: Run, questions: Object | Iterable[Object], **options: Unpack[Options]) -> Call[Bounds]:
         """Answer up to 256 questions about one run."""
-        path, request, notes = _about(run, "/v1/bounds", {"questions": list(questions), **options})
+        path, request, notes = _about(run, "/v1/bounds", {"questions": _listed(questions), **options})
         return Call(path, request, _read_bounds, notes=notes)
 
     @final
@@ -143,7 +149,7 @@ class Asking(ABC):
     @final
     @asks
     def calibrate(
-        self, run: Run, targets: Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
+        self, run: Run, targets: Object | Iterable[Object], free: str = "/mechanism/noise_multiplier", **more: Any
     ) -> Call[Calibration]:
         """Find the least private value of one number of the run at which every target is met.
 
@@ -153,12 +159,14 @@ class Asking(ABC):
         """
         from privacy_bounds.reports import Calibration
 
-        path, request, notes = _about(run, "/v1/calibrations", {"free": free, "targets": list(targets), **more})
+        path, request, notes = _about(run, "/v1/calibrations", {"free": free, "targets": _listed(targets), **more})
         return Call(path, request, Calibration.read, notes=notes)
 
     @final
     @asks
-    def compare(self, runs: Mapping[str, Run], questions: Iterable[Object], **more: Any) -> Call[RunComparison]:
+    def compare(
+        self, runs: Mapping[str, Run], questions: Object | Iterable[Object], **more: Any
+    ) -> Call[RunComparison]:
         """Compare named runs: the best run for each question, and the run whose curve is harder to attack.
 
         The function `table` converts the response to columns.
@@ -170,7 +178,7 @@ class Asking(ABC):
         read = {name: read_run(run) for name, run in runs.items()}
         named = [{"name": name, "mechanism": mechanism} for name, (mechanism, _) in read.items()]
         notes = tuple(f"{name}: {note}" for name, (_, found) in read.items() for note in found)
-        request = {"runs": named, "questions": list(questions), **more}
+        request = {"runs": named, "questions": _listed(questions), **more}
         return Call("/v1/comparisons", request, RunComparison.read, notes=notes)
 
     @final
@@ -179,7 +187,7 @@ class Asking(ABC):
         self,
         run: Run,
         vary: Mapping[str, Any],
-        questions: Iterable[Object],
+        questions: Object | Iterable[Object],
         combine: str = "product",
         **more: Any,
     ) -> Call[Sweep]:
@@ -192,7 +200,7 @@ class Asking(ABC):
             pointer: each if isinstance(each, Mapping | BaseModel) else {"values": each}
             for pointer, each in vary.items()
         }
-        members = {"vary": numbers, "combine": combine, **more, "questions": list(questions)}
+        members = {"vary": numbers, "combine": combine, **more, "questions": _listed(questions)}
         path, request, notes = _about(run, "/v1/sweeps", members)
         return Call(path, request, _read_sweep, notes=notes)
 
@@ -225,11 +233,11 @@ class Asking(ABC):
 
     @final
     @asks
-    def check(self, run: Run, claims: Iterable[Object], **more: Any) -> Call[CheckedClaims]:
+    def check(self, run: Run, claims: Object | Iterable[Object], **more: Any) -> Call[CheckedClaims]:
         """Check claimed numbers, and return a verdict on each. A claim is a question with a `value`."""
         from privacy_bounds.reports import CheckedClaims
 
-        path, request, notes = _about(run, "/v1/claims", {"claims": list(claims), **more})
+        path, request, notes = _about(run, "/v1/claims", {"claims": _listed(claims), **more})
         return Call(path, request, CheckedClaims.read, notes=notes)
 
     @final
@@ -258,6 +266,13 @@ def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[s
     """Return path, request and notes of a request about one run."""
     mechanism, notes = read_run(run)
     return path, {"mechanism": mechanism, **members}, notes
+
+
+def _listed(objects: Object | Iterable[Object]) -> list[Object]:
+    """Return questions, targets or claims as a list. A single object is a list of one."""
+    if isinstance(objects, Mapping | BaseModel):
+        return [cast("Object", objects)]
+    return list(objects)
 
 
 def _number(run: Run, question: Mapping[str, Any], options: Options) -> Call[Number]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import JSON, Call, encode, read_response
-from privacy_bounds.clients import Client, jobs_path
+from privacy_bounds.clients import Client, jobs_path, resource_name
 from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError
 from privacy_bounds.jobs import AsyncJob
 from privacy_bounds.pictures import Origin
@@ -80,6 +80,7 @@ class AsyncClient:
     epsilon = _awaited(Asking.epsilon)
     delta = _awaited(Asking.delta)
     advantage = _awaited(Asking.advantage)
+    accuracy = _awaited(Asking.accuracy)
     gdp_mu = _awaited(Asking.gdp_mu)
     reconstruction = _awaited(Asking.reconstruction)
     power = _awaited(Asking.power)
@@ -110,7 +111,7 @@ class AsyncClient:
         from api_schemas.jobs import JobResponse
 
         headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
-        body = encode({"resource": resource, "request": request})
+        body = encode({"resource": resource_name(resource), "request": request})
         return AsyncJob(self, read_response(JobResponse, await self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> AsyncJob:
@@ -132,7 +133,9 @@ class AsyncClient:
         """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
         from api_schemas.jobs import EstimatesResponse
 
-        return await self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
+        return await self.post(
+            "/v1/estimates", {"resource": resource_name(resource), "request": request}, EstimatesResponse
+        )
 
     async def fetch(
         self,

@@ -81,7 +81,7 @@ class Client(Asking):
         from api_schemas.jobs import JobResponse
 
         headers = {"Content-Type": JSON} | ({} if key is None else {"Idempotency-Key": key})
-        body = encode({"resource": resource, "request": request})
+        body = encode({"resource": resource_name(resource), "request": request})
         return Job(self, read_response(JobResponse, self.fetch("POST", "/v1/jobs", body, headers)).id)
 
     def job(self, name: str) -> Job:
@@ -102,7 +102,7 @@ class Client(Asking):
         """Estimate the cost of a request (units of about 1 us of CPU time), and where the service would compute it."""
         from api_schemas.jobs import EstimatesResponse
 
-        return self.post("/v1/estimates", {"resource": resource, "request": request}, EstimatesResponse)
+        return self.post("/v1/estimates", {"resource": resource_name(resource), "request": request}, EstimatesResponse)
 
     def fetch(
         self,
@@ -183,6 +183,11 @@ class Client(Asking):
             self._opened, self._process = httpx2.Client(**self.address.client_settings()), os.getpid()
             weakref.finalize(self, self._opened.close)
         return self._opened
+
+
+def resource_name(resource: str) -> str:
+    """Return the name of a resource: "sweeps", also for the path "/v1/sweeps"."""
+    return resource.removeprefix("/v1/")
 
 
 def jobs_path(cursor: str | None) -> str:

@@ -34,7 +34,7 @@ class Refused(PrivacyBoundsError):
     def __init__(self, problem: Problem, retry_after: float | None = None) -> None:
         self.problem = problem
         self.retry_after = retry_after
-        places = "; ".join(f"{each.pointer or 'the whole'}: {each.detail}" for each in problem.errors)
+        places = "; ".join(f"{each.pointer}: {each.detail}".removeprefix(": ") for each in problem.errors)
         unnamed = [each for each in problem.supported or () if each not in places]
         known = f" Supported: {', '.join(unnamed)}." if unnamed else ""
         super().__init__(f"{problem.title} ({problem.status}). {places or problem.detail}{known}")

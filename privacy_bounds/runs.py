@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel
+
+from privacy_bounds.errors import InvalidArgument
 
 Run: TypeAlias = Mapping[str, Any] | BaseModel | Sequence[Any] | object
 """Training run or release. A run is a mechanism of the contract (a model, or a dict with a `type`), a tuple
@@ -16,6 +19,13 @@ Opacus or dp_accounting, its history, or an event of dp_accounting.
 Notes: TypeAlias = tuple[str, ...]
 DPSGD: Final = ("noise_multiplier", "sample_rate", "steps")
 """Members of the short form of a DP-SGD run, in the order of the tuple."""
+NO_RUN: Final = (
+    "run: a mechanism (a dict with a `type`), (noise multiplier, sampling rate, steps), or an accountant, its state or "
+    "its history; not {given}"
+)
+NOT_THREE_NUMBERS: Final = (
+    "run: three numbers (noise multiplier, sampling rate, steps), or a list of such rows; not {given}"
+)
 READ_AS_DPSGD: Final = "The run was read as dpsgd (Poisson sampling): {values}."
 
 
@@ -23,11 +33,16 @@ def read_run(run: Run) -> tuple[Any, Notes]:
     """Return a run as a mechanism, and notes about assumptions that this reading makes.
 
     A mechanism is unchanged. The short forms `(noise multiplier, sampling rate, steps)` and `{"noise_multiplier",
-    "sample_rate", "steps"}` become `dpsgd`, with a note. Everything else becomes an imported mechanism.
+    "sample_rate", "steps"}` become `dpsgd`, with a note. Everything else becomes an imported mechanism. Raise
+    InvalidArgument for an object that cannot be a run, and for a tuple of other numbers.
     """
     if (short := read_short_form(run)) is not None:
         mechanism, note = short
         return mechanism, (note,)
+    if run is None or isinstance(run, Real):
+        raise InvalidArgument(NO_RUN.format(given=run))
+    if _is_flat(run):
+        raise InvalidArgument(NOT_THREE_NUMBERS.format(given=reprlib.repr(run)))
     content: object = foreign_state(run)
     if isinstance(content, BaseModel):
         return content, ()
@@ -59,6 +74,14 @@ def _short_form(run: Run) -> dict[str, Any] | None:
         if len(row) == len(DPSGD) and all(isinstance(each, Real) for each in row):
             return dict(zip(DPSGD, row, strict=True))
     return None
+
+
+def _is_flat(run: Run) -> bool:
+    """Return whether a run is a list of numbers and texts, which no library has as its state."""
+    if not isinstance(run, list | tuple):
+        return False
+    row = cast("Sequence[Any]", run)
+    return len(row) > 0 and all(isinstance(each, Real | str) for each in row)
 
 
 def foreign_state(run: Run) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -14,12 +14,13 @@ from service.importers.catalogue import validate_with_imports
 from service.parsing import InvalidRequest, RequestBodyError, parse_request
 from service.privacy.errors import PrivacyComputationError
 from service.problems import NotAcceptable, problem_of
-from service.rendering.chart_catalogue import Dependency
-from service.rendering.registry import PNG, SVG, media_types, renderings_of
 from service.resources.abstract import Computation
 from service.resources.array_archive import ArchiveError
 from service.resources.catalogue import RESOURCES, resource
 from service.resources.digest import digest
+
+if TYPE_CHECKING:
+    from service.rendering.chart_catalogue import Dependency
 
 ARCHIVE_SIGNATURE: Final = b"PK"
 
@@ -48,6 +49,8 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
 
 def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
     """Return a response body in JSON in another media type, or the problem of an unknown media type."""
+    from service.rendering.registry import media_types, renderings_of
+
     if media_type not in renderings_of(computation.name):
         return problem_of(NotAcceptable(media_types(computation.name)), instance=instance, request_id="")
     return render(computation, body, media_type)
@@ -56,6 +59,7 @@ def represent(computation: Computation[Any, Any], body: bytes, media_type: str, 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
     """Render a response body in JSON in another media type of the resource. Charts are rendered in this process."""
     from service.rendering.chart_images import ChartRequest, render_chart
+    from service.rendering.registry import renderings_of
 
     rendering = renderings_of(computation.name)[media_type]
     response = computation.response_type.model_validate_json(body)
@@ -80,6 +84,7 @@ def _compute_dependency(dependency: Dependency) -> Result | None:
 def draw(spec: str, media_type: str) -> bytes:
     """Return a Vega-Lite specification as a standalone image, or unchanged if JSON is requested."""
     from service.rendering.chart_images import ChartRequest, as_standalone_svg, render_chart
+    from service.rendering.registry import PNG, SVG
 
     if media_type == SVG:
         return as_standalone_svg(render_chart(ChartRequest(spec=spec, image="svg")))

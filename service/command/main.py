@@ -33,8 +33,8 @@ from service.server.serve import (
 
 EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
-NOT_COMPUTING: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite")
-"""Commands that compute nothing themselves."""
+NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
+"""First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
 }
@@ -61,7 +61,7 @@ def _run(sent: list[str]) -> int:
     names = {command_of(name): name for name in RESOURCES}
     first = sent[0] if sent else ""
     # Describing a resource loads it: only the help of all commands describes all of them.
-    described = [first] if first in names else [] if first in (*NOT_COMPUTING, "figure", *QUESTIONS) else list(names)
+    described = [first] if first in names else [] if first in (*NOT_DESCRIBED, *QUESTIONS) else list(names)
     parser = build_parser(names, described)
     chosen = parser.parse_args(sent)
     match chosen.command:

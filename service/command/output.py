@@ -34,7 +34,8 @@ def render_output(computation: Computation[Any, Any], body: bytes, form: str) ->
 
     renderings = renderings_of(computation.name)
     if form == TABLE and "text/plain" in renderings:
-        form = "text/plain"
+        text, width = render(computation, body, "text/plain"), terminal_width()
+        return text if width is None else shell.refit(text.decode(), width).encode()
     if form in renderings:
         return render(computation, body, form)
     if form == TABLE and computation.name == "sweeps":

@@ -28,8 +28,7 @@ def answer_result(body: bytes) -> CallToolResult:
 
 def problem_result(problem: Problem) -> CallToolResult:
     """Return the result of a tool that failed. The text names every wrong field and its remedy."""
-    text = f"{problem_text(problem)}\nSee {problem.type} of the service for what it means and how to fix it."
-    return _result(text, json.loads(problem.json_bytes()), is_error=True)
+    return _result(problem_text(problem), json.loads(problem.json_bytes()), is_error=True)
 
 
 def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
@@ -45,7 +44,16 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
         yield from map(_number, rows[:LONGEST_LIST])
     if len(rows) > LONGEST_LIST:
         yield f"- {len(rows) - LONGEST_LIST} more numbers are in the structured content."
-    if mechanism := response.get("mechanism"):
+    yield from _facts(response)
+    for run in response.get("runs", ()):
+        yield f"Run {run['name']}:"
+        yield from _facts(run)
+    yield f"Engine version {response.get('engine_version')}, digest {response.get('digest')}. {QUOTING}"
+
+
+def _facts(described: Mapping[str, Any]) -> Iterator[str]:
+    """Yield mechanism, assumptions, hazards and notes of a response, or of a run of a comparison."""
+    if mechanism := described.get("mechanism"):
         yield f"Mechanism: {json.dumps(mechanism)}"
     for name, title in (
         ("assumptions", "Assumptions, which somebody has to attest:"),
@@ -53,24 +61,36 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
         ("not_carried_over", "Not carried over:"),
         ("notes", "Notes:"),
     ):
-        if entries := response.get(name):
+        if entries := described.get(name):
             yield title
             yield from map(_entry, entries)
-    yield f"Engine version {response.get('engine_version')}, digest {response.get('digest')}. {QUOTING}"
 
 
 def _decision(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the verdict, the decision of a policy with its rules, and the verdicts of claims, which come first."""
-    if "judged_as" in response:
-        yield f"Verdict on the assumptions: {response['verdict']}."
-    decision: dict[str, Any] = response.get("decision") or {}
-    if decision:
+    """Yield what decides: a policy with its rules, verdicts on claims, a calibrated value, or the safer run."""
+    if summary := response.get("summary"):
+        yield summary["sentence"]
+    if judged := response.get("judged_as"):
+        yield f"All numbers belong to a changed run, because hazards are present. {judged['text']}"
+    if decision := response.get("decision"):
         yield f"Decision: {decision['verdict']}. {decision['sentence']}"
         yield from (f"- {each['meaning']} {each['verdict']}." for each in decision["rulings"])
-    claims: list[dict[str, Any]] = response.get("claims") or []
-    for place, claim in enumerate(claims):
+    for place, claim in enumerate(response.get("claims", ())):
         test = f" {claim['attack']['test']}" if claim.get("attack") else ""
         yield f"Claim {place} of {claim['claimed']!r}: {claim['verdict']}; it holds: {claim['holds']}.{test}"
+    if "free" in response:
+        yield f"{response['free']}: {response['value']!r} ({response['status']})."
+    yield from _ranking(response)
+
+
+def _ranking(response: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the best run by each quantity of a comparison, and verdicts on the curves of each pair of runs."""
+    for quantity in response.get("quantities", ()):
+        uncertain = "" if quantity["certain"] else " (not certain: the bounds overlap)"
+        yield f"Best by {quantity['label']}: {', '.join(quantity['best'])}{uncertain}."
+    for pair in response.get("pairs", ()):
+        theorem = f" {pair['theorem']}" if pair.get("theorem") else ""
+        yield f"Curves of {pair['first']} (first) and {pair['second']} (second): {pair['curves']['verdict']}.{theorem}"
 
 
 def _number(row: NumberRow) -> str:

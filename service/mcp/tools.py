@@ -34,7 +34,8 @@ TOOLS: Final[Mapping[str, ToolText]] = {
         "calibrations",
         "Noise for a target",
         "Find the value of one number of a mechanism, for example noise_multiplier or steps, that just meets given "
-        "targets. Free the number with free_parameter and state targets as questions with limits.",
+        "targets. `free` is a JSON pointer to the number, for example /mechanism/noise_multiplier. Each target is a "
+        "question with at_most or at_least.",
     ),
     "compare": ToolText(
         "comparisons",
@@ -44,8 +45,8 @@ TOOLS: Final[Mapping[str, ToolText]] = {
     "assess": ToolText(
         "assessments",
         "Assessment with policy",
-        "Assess one run with a threat model, context and attestations, and decide a policy: pass, fail or undecided, "
-        "with the reason of each rule.",
+        "Assess one run with a threat model, context and attestations, and decide a policy: met, violated or "
+        "undecided, with a ruling for each limit.",
     ),
     "import_state": ToolText(
         "imports",
@@ -56,8 +57,8 @@ TOOLS: Final[Mapping[str, ToolText]] = {
     "check_claims": ToolText(
         "claims",
         "Verification of claims",
-        "Check privacy claims, for example (epsilon, delta) from a model card, against proved bounds: valid, refuted "
-        "or undecided, with a counterexample where there is one.",
+        "Check privacy claims, for example (epsilon, delta) from a model card, against proved bounds: consistent, "
+        "loose or unsafe, with the attack that refutes an unsafe claim.",
     ),
 }
 """Tools by name, in the order in which they are listed."""

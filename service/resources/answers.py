@@ -17,9 +17,10 @@ from api_schemas.questions import (
     UnlearningGuaranteeQuestion,
 )
 from service.privacy.composition.planning.plan import Plan
-from service.privacy.enclosure import Evidence
+from service.privacy.enclosure import EnclosureArray, Evidence
 from service.privacy.errors import NumericalFailure, OutOfDomain, UnsupportedCombination
 from service.privacy.limit import WidthLimit
+from service.privacy.numerics.arrays import BoolArray
 from service.privacy.numerics.work import Work, at_most, compute_once, count_work, replace_kept, was_cut_short
 from service.privacy.questions import gaussian_dp, unlearning
 from service.privacy.questions.capping import capped, capped_points
@@ -166,10 +167,8 @@ def _narrower_points(
 ) -> EngineAnswer:
     """Return the narrower of both enclosures of each number of a list; `known` itself if no number is narrower."""
     before, after = known.read[0], found.read[0]
-    better_error, better_power = (
-        relative_widths(new) < relative_widths(old)
-        for new, old in ((after.type_two_error, before.type_two_error), (after.power, before.power))
-    )
+    better_error = _are_narrower(after.type_two_error, before.type_two_error)
+    better_power = _are_narrower(after.power, before.power)
     if found.cut_short and not (better_error.any() or better_power.any()):
         return known
     points = replace(
@@ -185,6 +184,15 @@ def _narrower_points(
         cut_short=found.cut_short and limit is not None,
         read=(points, found.evidence),
     )
+
+
+def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
+    """Return where enclosures have a smaller relative width, or the same relative width and a smaller width.
+
+    The relative width is 1 for every enclosure with the lower bound 0.
+    """
+    new, old = relative_widths(found), relative_widths(known)
+    return (new < old) | ((new == old) & (found.upper - found.lower < known.upper - known.lower))
 
 
 def _evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:

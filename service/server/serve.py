@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -29,11 +29,11 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    from service.telemetry.sockets import CannotListen, ensure_host_resolves
+    from service.telemetry.sockets import CannotListen, ensure_can_listen
 
     try:
         if listening is None:
-            ensure_host_resolves(host, port)
+            ensure_can_listen(host, port)
         with _operator_socket(settings, operators) as for_operators:
             return _serve(settings, host, port, listening, for_operators)
     except CannotListen as error:
@@ -53,7 +53,8 @@ def _serve(
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
         settings = settings.model_copy(update={"data_folder": create_state_folder()})
     server = create_server(settings, host, port, operators)
-    server.run(None if listening is None else [listening])
+    with suppress(KeyboardInterrupt):  # which the server raises again, as it does SIGTERM
+        server.run(None if listening is None else [listening])
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
 

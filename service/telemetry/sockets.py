@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Address: TypeAlias = "tuple[str, int] | Path"
 BACKLOG: Final = 2048
@@ -45,12 +46,34 @@ def listen(address: Address, *, share_port: bool = False) -> Generator[socket.so
                 address.unlink()
 
 
-def ensure_host_resolves(host: str, port: int) -> None:
-    """Check that the host resolves to an address. Raise CannotListen otherwise."""
+def ensure_can_listen(host: str, port: int) -> None:
+    """Check that the host has an address that can be bound, and that its port is free. Raise CannotListen otherwise.
+
+    The sockets of the check are closed again, so a server that starts later can still find the port in use.
+    """
     try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise CannotListen((host, port), _reason(error)) from error
+    failures: list[OSError] = []
+    for family, kind, _, _, place in addresses:
+        try:
+            _bind_and_close(family, kind, place)
+        except OSError as error:
+            failures.append(error)
+    # A machine without IPv6 may still name an address of it: servers skip such an address.
+    serious = [each for each in failures if each.errno == errno.EADDRINUSE or len(failures) == len(addresses)]
+    if serious:
+        raise CannotListen((host, port), _reason(serious[0])) from serious[0]
+
+
+def _bind_and_close(family: int, kind: int, place: tuple[Any, ...]) -> None:
+    with socket.socket(family, kind) as probing:
+        if os.name == "posix":
+            probing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probing.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probing.bind(place)
 
 
 def _bind_port(host: str, port: int, *, share_port: bool) -> socket.socket:

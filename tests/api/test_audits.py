@@ -158,7 +158,7 @@ BAD: dict[str, tuple[str, dict[str, Any] | bytes, str, str]] = {
     ),
     "both sources": ("glir", as_json(gradients()) | {"simulate": {"dimension": 2}}, "", "exactly one"),
     "neither source": ("glir", {"batch_size": 5}, "", "exactly one"),
-    "members of a simulation": ("glir", BODIES["glir"] | {"members": [True]}, "/members", "simulated"),
+    "members of a simulation": ("glir", BODIES["glir"] | {"members": [True]}, "/members", "Simulated"),
     "no background": (
         "glir",
         {"batch_size": 5, "steps": [{"mean_gradient": [1.0], "query_gradients": [[1.0]]}]},

@@ -182,7 +182,7 @@ def test_request_beyond_budget_is_rejected_with_estimate(client: TestClient) -> 
 BAD_SIMULATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "both": ({**SIMULATED, "epsilon_on_population": 1.0}, "", "exactly one"),
     "neither": ({name: value for name, value in SIMULATED.items() if name != "epsilon"}, "", "exactly one"),
-    "many outliers": ({**SIMULATED, "outliers": 21}, "/outliers", "only 20 points"),
+    "many outliers": ({**SIMULATED, "outliers": 21}, "/outliers", "at most 20, the number of points"),
     "objects": ({**SIMULATED, "objects": 3}, "/objects", "gaussian"),
     "delta": ({**SIMULATED, "experiment": "exponential", "delta": 0.1}, "/delta", "exponential"),
     "many subsets": ({**SIMULATED, "experiment": "exponential", "data_size": 13}, "/data_size", "at most 12"),

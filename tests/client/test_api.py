@@ -189,13 +189,35 @@ def test_run_with_type_has_no_note(run: Any) -> None:
     [
         {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000, "extra": 1},
         {"noise_multiplier": 1.0, "steps": 1000},
-        (1.0, 0.01),
-        (1.0, 0.01, "1000"),
     ],
 )
 def test_incomplete_short_form_is_rejected(run: Any) -> None:
     with pytest.raises(Refused):
         Local().epsilon(run, delta=1e-5)
+
+
+@pytest.mark.parametrize("run", [(1.0, 0.01), (1.0, 0.01, "1000"), [1.0, 0.01, 1000, 1], ["prv"]])
+def test_row_of_other_than_three_numbers_is_an_invalid_argument(run: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^run: three numbers \(noise multiplier, sampling rate, steps\)"):
+        Local().epsilon(run, delta=1e-5)
+
+
+@pytest.mark.parametrize("run", [None, 1.1, True])
+def test_missing_run_is_an_invalid_argument(run: Any) -> None:
+    with pytest.raises(InvalidArgument, match=f"^run: a mechanism .* not {run}$"):
+        Local().epsilon(run, delta=1e-5)
+
+
+def test_single_question_target_or_claim_is_a_list_of_one() -> None:
+    sent = RecordingClient()
+    question = {"type": "advantage"}
+    sent.bounds(RUN, question)
+    sent.bounds(RUN, [question])
+    sent.check(RUN, {"question": question, "value": 0.9})
+    sent.calibrate(RUN, {"question": question, "at_most": 0.1})
+    assert sent.bodies[0] == sent.bodies[1]
+    assert sent.bodies[2]["claims"] == [{"question": question, "value": 0.9}]
+    assert sent.bodies[3]["targets"] == [{"question": question, "at_most": 0.1}]
 
 
 def test_million_equal_rows_are_merged() -> None:
@@ -212,6 +234,7 @@ def test_every_method_sends_expected_question() -> None:
         (sent.epsilon(GAUSSIAN, 1e-5), {"type": "epsilon", "delta": 1e-5}),
         (sent.delta(GAUSSIAN, 1.0), {"type": "delta", "epsilon": 1.0}),
         (sent.advantage(GAUSSIAN), {"type": "advantage"}),
+        (sent.accuracy(GAUSSIAN, 0.5), {"type": "attack_accuracy", "prior": 0.5}),
         (sent.gdp_mu(GAUSSIAN), {"type": "gdp_mu"}),
         (sent.reconstruction(GAUSSIAN, 0.001), {"type": "reconstruction", "baseline_success": 0.001}),
         (sent.reconstruction(GAUSSIAN, candidates=9), {"type": "reconstruction", "candidates": 9}),

@@ -63,7 +63,7 @@ def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
     assert (estimate.least or 0) <= (estimate.likely or 0) <= (estimate.most or 0) > 0
     assert "shared_points" in estimate.unknown
     job = client.submit("sweeps", sweep(40), key="notebook")
-    assert client.submit("sweeps", sweep(40), key="notebook").id == job.id
+    assert client.submit("/v1/sweeps", sweep(40), key="notebook").id == job.id
     told = list(job.events())
     assert [each.state for each in told][-1] == job.wait().state == "succeeded"
     assert [row["point"] for row in job.rows()] == list(range(40))
@@ -81,7 +81,7 @@ def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
 def test_a_job_and_an_estimate_are_awaited(server: httpx2.Client) -> None:
     async def work() -> None:
         async with AsyncClient(str(server.base_url)) as client:
-            assert (await client.estimate("sweeps", sweep(40))).points == 40
+            assert (await client.estimate("/v1/sweeps", sweep(40))).points == 40
             job = await client.submit("sweeps", sweep(40), key="awaited")
             assert (await client.submit("sweeps", sweep(40), key="awaited")).id == job.id
             states = [each.state async for each in job.events()]

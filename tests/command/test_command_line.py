@@ -35,7 +35,7 @@ EXAMPLES = [
 
 
 def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
-    """Return every number with bounds in a response, except columns and type II errors next to powers."""
+    """Return every number with bounds in a response, except columns, type II errors, and refuting attacks."""
     if isinstance(value, list):
         return [found for each in value for found in enclosures(each)]
     if not isinstance(value, dict):
@@ -46,7 +46,9 @@ def enclosures(value: Any) -> list[tuple[Any, Any, Any]]:
     inner = [
         found
         for name, each in value.items()
-        if name not in shell.OMITTED and not (name == "type_two_error" and "power" in value)
+        if name not in shell.OMITTED
+        and not (name == "type_two_error" and "power" in value)
+        and not (name == "attack" and "claimed" in value)
         for found in enclosures(each)
     ]
     return [each for each in own if not isinstance(each[0], list)] + inner
@@ -93,10 +95,10 @@ def test_output_to_pipe_is_json_and_formats_can_be_chosen(
     assert repr(answers[0]["value"]).encode() in output["--csv"]
 
 
-def on_a_terminal(*words: str) -> str:
+def on_a_terminal(*words: str, columns: int = 100) -> str:
     """Return the output on a real terminal, without colours and cursor movements."""
     leader, follower = pty.openpty()
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": str(columns)}
     command = [sys.executable, "-m", "service.cli", *words]
     process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
     os.close(follower)
@@ -121,6 +123,22 @@ def test_output_on_terminal_is_table_or_sentence(request_file: Path) -> None:
     problem = on_a_terminal("bounds", str(request_file))
     assert "Invalid request." in problem
     assert "/questions: " in problem
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_assessment_fits_the_terminal(columns: int, tmp_path: Path) -> None:
+    run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
+    asked = tmp_path / "run.json"
+    asked.write_text(json.dumps({"mechanism": run, "context": {"delta": 1e-5}}))
+    lines = on_a_terminal("assess", str(asked), "--table", columns=columns).splitlines()
+    assert columns - 20 < max(map(len, lines)) <= columns
+    piped = subprocess.run(
+        [sys.executable, "-m", "service.cli", "assess", str(asked), "--table"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert " ".join(lines).split() == piped.stdout.split()
 
 
 def test_bare_state_is_assessed_with_given_delta(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -205,6 +205,13 @@ except PrivacyBoundsError as error:
     assert "privacy-bounds[local]" in ended.stdout
 
 
+def test_version_needs_no_extra(project: Path) -> None:
+    code = "from privacy_bounds._implementation.service.command.main import main\nmain(['--version'])"
+    ended = run(project, code, blocked=modules_of(list(EXTRAS)))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("privacy-bounds ")
+
+
 @pytest.mark.parametrize(
     ("command", "extras", "named"),
     [

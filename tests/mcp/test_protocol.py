@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import httpx2
 import psutil
@@ -20,6 +20,10 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
+from api_schemas.claims import ClaimVerdict
+from api_schemas.policies import PolicyVerdict
+from service.command.in_process import evaluate
+from service.mcp.answers import answer_result
 from service.mcp.tools import TOOLS, computation_of
 from service.rendering.tables.shell import number_rows
 from tests.timeouts import TEST_TIMEOUT
@@ -54,6 +58,14 @@ def http_server(*, port: int = 0, **settings: str) -> Generator[tuple[str, subpr
 
 def text_of(result: Any) -> str:
     return "\n".join(each.text for each in result.content)
+
+
+def answer_text(tool: str, arguments: dict[str, Any]) -> str:
+    """Return the text of the answer to a tool, without a server."""
+    computation = computation_of(tool)
+    body = evaluate(computation, json.dumps(arguments).encode(), instance=tool)
+    assert isinstance(body, bytes), body
+    return text_of(answer_result(body))
 
 
 def good_arguments() -> Iterator[tuple[str, str]]:
@@ -105,10 +117,49 @@ def test_every_published_example_is_answered_with_bounds(address: str, name: str
             assert f"- {row.what}: about " in text
         else:
             assert f"- {row.what}: from {row.lower!r} to {row.upper!r}" in text
-    for each in (*response.get("assumptions", ()), *response.get("hazards", ())):
-        assert each["code"] in text
-        assert each["text"] in text
+    for described in (response, *response.get("runs", ())):
+        for each in (*described.get("assumptions", ()), *described.get("hazards", ())):
+            assert each["code"] in text
+            assert each["text"] in text
     assert response["digest"] in text
+
+
+def test_comparison_ranks_runs_and_describes_each() -> None:
+    noisier = DPSGD | {"noise_multiplier": 2.2}
+    runs = [{"name": "noisier", "mechanism": noisier}, {"name": "usual", "mechanism": DPSGD}]
+    text = answer_text("compare", {"runs": runs, "questions": [EPSILON]})
+    assert "Best by epsilon(delta=1e-05): noisier." in text
+    assert "Curves of noisier (first) and usual (second): first_is_harder." in text
+    assert text.count("sampling_is_poisson (holds: unknown)") == len(runs)
+
+
+def test_calibration_names_the_value() -> None:
+    target = {"question": EPSILON, "at_most": 0.5}
+    free = "/mechanism/noise_multiplier"
+    text = answer_text("calibrate", {"mechanism": DPSGD, "free": free, "targets": [target]})
+    assert re.match(rf"{free}: 1\.7177\d* \(met\)\.", text)
+
+
+def test_refuted_claim_has_one_row_with_evidence() -> None:
+    text = answer_text("check_claims", {"mechanism": DPSGD, "claims": [{"question": EPSILON, "value": 0.9}]})
+    rows = [line for line in text.splitlines() if line.startswith("- ") and "safe value" in line]
+    assert len(rows) == 1
+    assert "(certified)" in rows[0]
+    assert "Claim 0 of 0.9: unsafe; it holds: no." in text
+
+
+def test_assessment_names_the_changed_run() -> None:
+    microbatches = {"delta": 1e-5, "microbatch_size": 4}
+    text = answer_text("assess", {"mechanism": DPSGD, "context": microbatches})
+    assert "All numbers belong to a changed run" in text
+    assert "- worst_case: epsilon(delta=1e-05): from" in text
+
+
+@pytest.mark.parametrize(("tool", "words"), [("check_claims", ClaimVerdict), ("assess", PolicyVerdict)])
+def test_descriptions_use_the_verdicts_of_the_contract(tool: str, words: Any) -> None:
+    listed = re.search(r": ([a-z]+), ?([a-z]+) or ([a-z]+), with", TOOLS[tool].description)
+    assert listed is not None
+    assert {*listed.groups()} <= {*get_args(get_args(words)[0])}
 
 
 BAD: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
@@ -263,7 +314,7 @@ def test_standard_output_has_nothing_but_messages() -> None:
         (("--http", "example.com:8001"), 2, "listens on this machine only"),
         (("--http", "[::]:8001"), 2, "listens on this machine only"),
         (("--http", "8001"), 2, "use HOST:PORT"),
-        (("--http", "127.0.0.1:99999"), 2, "a port is a number"),
+        (("--http", "127.0.0.1:99999"), 2, "use a port number"),
     ],
 )
 def test_address_that_others_could_reach_is_refused(arguments: tuple[str, ...], code: int, sentence: str) -> None:

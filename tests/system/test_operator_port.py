@@ -87,6 +87,14 @@ def test_operator_port_in_use_is_one_sentence(command: tuple[str, ...]) -> None:
     assert ended.stderr == f"privacy-bounds: cannot listen on {bind}: Address already in use\n"
 
 
+def test_port_in_use_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = serve("--port", str(port))
+    assert ended.returncode == UNABLE_TO_LISTEN_EXIT_CODE
+    assert ended.stderr == f"privacy-bounds: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+
 @pytest.mark.parametrize("bind", ["9100", "host:", "host:0", "host:70000", "::1:9100", "unix:", "unix:" + "x" * 108])
 def test_invalid_bind_is_one_sentence(bind: str) -> None:
     ended = serve(operator_bind=bind)

@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from service.telemetry.metrics_server import serve_metrics
-from service.telemetry.sockets import CannotListen, ensure_host_resolves, listen
+from service.telemetry.sockets import CannotListen, ensure_can_listen, listen
 from tests.conftest import port_of, reserved_port
 
 
@@ -101,12 +101,12 @@ def test_invalid_address_is_one_sentence(address: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_host_is_checked_before_anything_starts() -> None:
-    ensure_host_resolves("127.0.0.1", 8000)
-    ensure_host_resolves("localhost", 0)
+def test_host_and_port_are_checked_before_anything_starts() -> None:
+    ensure_can_listen("127.0.0.1", 0)
+    ensure_can_listen("localhost", 0)
     for host in ("no.such.host.invalid", "a..b"):
         with pytest.raises(CannotListen):
-            ensure_host_resolves(host, 8000)
+            ensure_can_listen(host, 8000)
 
 
 def test_port_in_use_is_one_sentence() -> None:
@@ -114,3 +114,7 @@ def test_port_in_use_is_one_sentence() -> None:
         port = first.getsockname()[1]
         with pytest.raises(CannotListen, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use$"):
             listen(("127.0.0.1", port)).__enter__()
+        for host in ("127.0.0.1", "localhost", "0.0.0.0"):
+            with pytest.raises(CannotListen, match=f"^cannot listen on {host}:{port}: Address already in use$"):
+                ensure_can_listen(host, port)
+    ensure_can_listen("127.0.0.1", port)

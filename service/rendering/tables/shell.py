@@ -10,6 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from textwrap import TextWrapper
 from typing import Any, Final, NamedTuple, cast
 
 from api_schemas.problems import Problem
@@ -25,6 +26,8 @@ NOT_SUMMARISED: Final = frozenset(
 """Single values of the response that its rows repeat, or that are rarely needed."""
 UNLABELLED: Final = frozenset({"answer", "answers", "claims", "power", "points"})
 """Member names that add nothing to the label of a number."""
+REPEATED: Final = {"type_two_error": "power", "attack": "claimed"}
+"""Members without a row, by the member beside them: one minus the power, and the attack that refutes a claim."""
 SENTENCES: Final = ("notes", "not_carried_over")
 MOST_ROWS: Final = 100
 """Largest number of rows of a table in a terminal."""
@@ -78,7 +81,7 @@ def _walk(value_fields: Object, what: str, context: _Context) -> Iterator[Number
             return
         yield NumberRow(what, *(_number(value_fields[end]) for end in ("value", "lower", "upper")), *context)  # type: ignore[arg-type]
     for name, inner in value_fields.items():
-        if name in OMITTED or name in SENTENCES or (name == "type_two_error" and "power" in value_fields):
+        if name in OMITTED or name in SENTENCES or REPEATED.get(name) in value_fields:
             continue
         if isinstance(inner, dict):
             yield from _walk(cast("Object", inner), _joined(what, name), context)
@@ -120,8 +123,11 @@ def _label(value_fields: Object) -> str:
 def _joined(what: str, name: str, entry: Object | None = None) -> str:
     """Return a label of a number: `what` with the name of its member, and the values that distinguish a list entry."""
     words = [what] if what else []
-    words += [] if name in UNLABELLED else [name]
     value_fields = entry or {}
+    if name == "threat_models":
+        words.append(value_fields["threat_model"]["type"])
+    elif name not in UNLABELLED:
+        words.append(name)
     if isinstance(called := value_fields.get("name"), str):
         words.append(called)
     if "false_positive_rate" in value_fields and "power" in value_fields:
@@ -176,6 +182,22 @@ def to_table(response: Object, width: int | None = None) -> str:
     for sentence in _sentences(response):
         console.print(f"- {sentence}")
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def refit(text: str, width: int) -> str:
+    """Wrap the entries of a text at `width` columns. An entry begins with "- "; two spaces begin its next lines.
+
+    Other lines, for example those of tables, are unchanged.
+    """
+    paragraphs: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("  ") and paragraphs and paragraphs[-1].startswith("- "):
+            paragraphs[-1] += f" {line.strip(' ')}"
+        else:
+            paragraphs.append(line)
+    fitting = TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    lines = (fitting.fill(each) if each.startswith("- ") else each for each in paragraphs)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def align_csv(comma_separated_rows: str) -> str:
