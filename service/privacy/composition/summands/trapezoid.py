@@ -120,9 +120,9 @@ class TrapezoidNodes:
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
-        """Return `values`.
+        """Return `values` at each part's first and last node with weight.
 
-        The shape is (..., parts, nodes), at each part's first and last node with weight, shape (..., parts, 2).
+        `values` has the shape (..., parts, nodes), and the result (..., parts, 2).
         """
         return values[..., *self._end_indices]
 
