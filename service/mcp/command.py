@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
@@ -39,8 +41,9 @@ def run_mcp(address: tuple[str, int] | None) -> int:
     if address is None:
         asyncio.run(serve_stdio(settings, *streams))
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which the server raises again when it has ended
     try:
-        with listen(address) as listening:
+        with suppress(KeyboardInterrupt), listen(address) as listening:
             port = listening.getsockname()[1]
             sys.stderr.write(f"http://{address[0]}:{port}/mcp\n")
             asyncio.run(serve_http(settings, address[0], port, listening))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import logging
+import signal
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version as distribution_version
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -28,6 +28,7 @@ from mcp_types import (
     ReadResourceResult,
 )
 from prometheus_client import CollectorRegistry
+from starlette.requests import ClientDisconnect
 
 from service.api.connections import Connections
 from service.api.dependencies import AppServices
@@ -35,6 +36,7 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient, requester_from_scope
 from service.mcp.answers import QUOTING, answer_result, problem_result
 from service.mcp.documents import document, listed_documents
+from service.mcp.streams import LineWriter, read_lines
 from service.mcp.tools import TOOLS, computation_of, listed_tools
 from service.problems import BodyTooLarge, problem_of
 from service.server.composition import run_services
@@ -47,6 +49,14 @@ if TYPE_CHECKING:
 
 DISTRIBUTION: Final = "privacy-bounds"
 PATH: Final = "/mcp"
+LONGEST_MESSAGE: Final = 2
+"""Size of a message over that of a body. JSON escapes and the envelope of the protocol take space."""
+LONGEST_LINE: Final = 16
+"""Size over that of a body from which a line is cut. Up to there, a tool answers that its arguments are too large."""
+CLOSING_SECONDS: Final = 5
+"""Time in which a client reads the last messages after it has closed its output."""
+MOST_SESSIONS: Final = 100
+"""Number of sessions that may be open. Each one keeps what its client said about itself, at most one message."""
 INSTRUCTIONS: Final = (
     "Certified bounds on what an attacker can learn from a differentially private training run or data release. "
     f"Describe what was done as a mechanism, and ask questions about it. {QUOTING} Never replace a bound by a number "
@@ -100,9 +110,24 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
 
 
 def _client(context: Context) -> WaitingClient:
-    """Return the client that the computation is accounted to: the address over HTTP, or the caller of this process."""
+    """Return the client that the computation is accounted to: the address over HTTP, or the caller of this process.
+
+    As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
+    """
     request = context.request
-    return LOCAL_CLIENT if request is None else WaitingClient(requester_from_scope(request.scope))
+    if request is None:
+        return LOCAL_CLIENT
+
+    async def wait_disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return WaitingClient(requester_from_scope(request.scope), wait_disconnected)
+
+
+def is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a record of the protocol's library tells more than that a client has disconnected."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
 async def _list_resources(_context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -117,14 +142,20 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 
 
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
-    """Serve the protocol on two file descriptors until the input ends."""
-    reading = anyio.wrap_file(TextIOWrapper(os.fdopen(stdin, "rb"), encoding="utf-8", errors="replace"))
-    writing = anyio.wrap_file(TextIOWrapper(os.fdopen(stdout, "wb"), encoding="utf-8"))
-    async with (
-        run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server,
-        stdio_server(reading, writing) as (requests, responses),
-    ):
-        await server.run(requests, responses, server.create_initialization_options())
+    """Serve the protocol on two file descriptors until the input ends, the output is closed, or a signal arrives."""
+    loop, stop = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task()).cancel
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(each, stop)
+    lines = read_lines(stdin, LONGEST_LINE * settings.max_body_bytes)
+    streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", LineWriter(stdout))
+    with suppress(asyncio.CancelledError):
+        async with run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
+            try:
+                async with stdio_server(*streams) as (requests, responses):
+                    await server.run(requests, responses, server.create_initialization_options())
+                    loop.call_later(CLOSING_SECONDS, stop)  # for a client that does not read the last messages
+            except* BrokenPipeError:
+                pass  # the client has gone
 
 
 async def serve_http(settings: Settings, host: str, port: int, listening: socket.socket) -> None:
@@ -135,11 +166,13 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
     name = f"[{host}]" if ":" in host else host
     hosts = [f"{each}:{port}" for each in dict.fromkeys((name, "localhost", "127.0.0.1", "[::1]"))]
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{each}" for each in hosts])
+    logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     async with run_protocol_server(settings, metrics) as server:
         app = server.streamable_http_app(
             streamable_http_path=PATH,
-            max_request_body_size=2 * settings.max_body_bytes,
+            max_request_body_size=LONGEST_MESSAGE * settings.max_body_bytes,
+            max_sessions=MOST_SESSIONS,
             transport_security=security,
         )
         configuration = uvicorn.Config(

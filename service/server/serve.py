@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -53,7 +53,8 @@ def _serve(
     if settings.jobs_backend == "embedded" and settings.data_folder is None:
         settings = settings.model_copy(update={"data_folder": create_state_folder()})
     server = create_server(settings, host, port, operators)
-    server.run(None if listening is None else [listening])
+    with suppress(KeyboardInterrupt):  # which the server raises again, as it does SIGTERM
+        server.run(None if listening is None else [listening])
     return 0 if server.started else UNABLE_TO_LISTEN_EXIT_CODE
 
 

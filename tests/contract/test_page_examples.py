@@ -34,9 +34,7 @@ from tests.system.running_server import running_server
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
 CORES = {"sh", "json", "text", "python", "csv", "markdown", "yaml"}
-NOT_RUN = re.compile(
-    r"(?m)^(make|docker|git|eval|source|pip|privacy-bounds serve|privacy-bounds mcp|\.venv/bin/privacy-bounds serve)\b"
-)
+NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|(\.venv/bin/)?privacy-bounds (serve|mcp))\b")
 ADDRESS = "http://127.0.0.1:8000"
 ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
 """Characters that do not occur in comments."""

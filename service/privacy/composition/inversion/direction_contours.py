@@ -1,4 +1,7 @@
-"""Contours of one direction of a run: a tilt grid for each truncation level, and bounds for wide numbers."""
+"""Contours of one direction (add or remove) of a run, by truncation level, and bounds for numbers that stay wide.
+
+A truncation level 10^-d omits jumps of the privacy loss of total probability at most 10^-d.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,11 @@ _SMALLEST_VARIANCE = 1e-200
 
 @final
 class DirectionContours:
-    """Contours and bounds that all evaluations of one direction of a run share."""
+    """Contours and bounds that all evaluations of one direction of a run share.
+
+    `run` is the list of steps. `reflected` is whether the direction is remove, with swapped hypotheses. The profile
+    delta(epsilon) and all log-likelihood ratios (nats) are those of this direction.
+    """
 
     def __init__(self, run: RunLaw, accuracy: Accuracy, *, reflected: bool) -> None:
         self.run, self.accuracy, self.reflected = run, accuracy, reflected
@@ -61,43 +68,70 @@ class DirectionContours:
 
     @cached_property
     def deformed(self) -> DeformedRun | None:
-        """Deformed contours of runs of few kinds of sampled Gaussian steps, with or without Gaussian steps, or None."""
+        """Deformed contours of the run, or None where they do not serve it.
+
+        They serve runs of few kinds of sampled Gaussian steps, with or without Gaussian steps.
+        """
         steps, squares = self.run.sampled_steps, self.run.gaussian_mu_squared
         return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
     @property
     def deforms_first(self) -> bool:
-        """Whether few numbers are evaluated on deformed contours before straight ones."""
+        """Whether a few numbers are evaluated on deformed contours before straight contours are tried."""
         steps = self.run.sampled_steps
         return steps is not None and are_deformed_first(steps) and self.deformed is not None
 
     @cached_property
     def jumping_step(self) -> SampledStep | None:
-        """Equal sampled steps that are the whole run, whose tiny deltas rare jumps may determine; else None."""
+        """Equal sampled Gaussian steps that are the whole run, or None.
+
+        Rare large losses of such steps (jumps) may determine tiny values of delta.
+        """
         steps = self.run.sampled_steps
         if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
             return None
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
-        """Return whether delta(epsilon) is tiny and may be divided by the number of jumps."""
+        """Return whether delta(epsilon) is tiny and one rare large loss of a step may determine it."""
         step, deformed = self.jumping_step, self.deformed
         return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
 
     def far_profile(self, epsilon: float) -> tuple[float, float] | None:
-        """Return bounds of ln delta where `is_far`, else None."""
+        """Return `(lower, upper)`, bounds of ln delta(epsilon), or None where `is_far` is false or the time is spent.
+
+        The bounds divide the run by its number of steps with a rare large loss (`rare_jumps/one_jump.py`).
+        """
         if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
             return None
         return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
-        """Return the indices of numbers wider than `width`, if deformed contours serve them and they are few."""
+        """Return the indices of the numbers that deformed contours should evaluate; empty where there are too many.
+
+        Parameters
+        ----------
+        known : Readings
+            Enclosures of n numbers.
+        rows : int
+            Number of rows of `known` whose widths count.
+        width : float
+            Relative width up to which a number needs no deformed contour.
+
+        Returns
+        -------
+        array, shape (m,)
+            Indices; empty also where no deformed contour serves the run.
+        """
         wide = np.flatnonzero(known.width(rows) > width)
         served = 0 < len(wide) <= _MOST_WIDE and self.deformed is not None and not is_spent()
         return wide if served else wide[:0]
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return the tilts of the run truncated at 10^-digits; None where its loss is out of range."""
+        """Return the contours, by tilt, of the run without jumps of the loss of total probability at most 10^-`digits`.
+
+        The result is None where the variance of the loss is out of the range of doubles, or no tilt is usable.
+        """
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None
             transform = self.run.transform(digits, reflected=self.reflected)
@@ -109,34 +143,38 @@ class DirectionContours:
         return self._tilt_grids[digits]
 
     def built_tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return the `tilt_grid` if it has been built, else None."""
+        """Return the result of `tilt_grid` for the truncation level 10^-`digits` if it has been built, else None."""
         return self._tilt_grids.get(digits)
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio of this direction.
+        """Largest log-likelihood ratio ln(dP1/dP0) of this direction in nats, enclosed.
 
-        For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e),
-        with e infinite for Gaussian noise, unless the run has a Gaussian step without sampling.
+        For add it is +inf with Gaussian noise, else a sum over the steps. For remove it is -sum N ln(1 - p + p e^-e)
+        over N steps of sampling rate p and largest loss e each, with e infinite for Gaussian noise. It is +inf if the
+        run has a Gaussian step without sampling.
         """
         low, high = self.run.loss_range
         return around(-low, self.run.least_loss_error) if self.reflected else around(high)
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Negative of the largest log-likelihood ratio of the other direction."""
+        """Smallest log-likelihood ratio in nats, enclosed: minus the largest ratio of the other direction."""
         low, high = self.run.loss_range
         return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 
     def neighbours_may_help(self, tilt: Tilt) -> bool:
-        """Return whether contours beside this one may be narrower, as in all runs of Gaussian steps."""
+        """Return whether contours at neighbouring tilts may give narrower enclosures than the contour at `tilt`.
+
+        They may in all runs of Gaussian steps, and where the transform is negligible at the end of this contour.
+        """
         return self.run.is_gaussian or bool(tilt.contour.has_decayed.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:
-    """Return bounds of a sum of at most 256 rounded terms, or of its root: 600 u covers the rounding.
+    """Return an enclosure of a computed sum of at most 256 rounded terms, or of the square root of such a sum.
 
-    `error` is the error of the terms.
+    600 u covers the rounding, with u = 2^-53. `error` is a bound of the absolute error of the terms themselves.
     """
     if math.isinf(value):
         return Enclosure.point(value)

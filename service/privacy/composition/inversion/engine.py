@@ -1,9 +1,12 @@
 """Engine `contour`: certified curves of runs of any length.
 
-The engine serves runs of Gaussian, Laplace, Poisson-sampled and two-point steps, of mixtures of Gaussians, and of
-sampled steps with a chi-square statistic. Every number is evaluated on a contour of the grid that is near its saddle
-point. `straight.py` has the integrals and their errors. At a threshold c the test "S > c" is a point of the curve and
-e^c is the slope of a tangent. So for every c
+A run is a list of independent steps with privacy loss S in nats. The engine serves runs of Gaussian, Laplace,
+Poisson-sampled and two-point steps, of mixtures of Gaussians, and of sampled steps with a chi-square statistic. A
+number is evaluated by an inversion integral along a contour near the saddle point of its integrand. `straight.py` has
+the integrals and their errors.
+
+At a threshold c the test "S > c" is a point of the trade-off curve, with the false positive rate alpha(c), the power
+power(c) and the type II error beta(c). e^c is the slope of a tangent there. So for every c
 
     power(alpha) <= power(c) + e^c (alpha - alpha(c)),      type II error >= beta(c) + e^c (alpha(c) - alpha).
 
@@ -11,8 +14,8 @@ With a proved alpha(c2) <= alpha the chord gives the other bound:
 
     power(alpha) >= power(c) - e^{c2} (alpha(c) - alpha)_+.
 
-Solving for c therefore needs no error bound of its own. Epsilon is proved by the profile at two thresholds
-(`epsilons.py`, `readings/roots.py`). Wide results are intersected with bounds that need no contour
+Solving for c therefore needs no error bound of its own. Epsilon is proved by the profile delta(epsilon) at two
+thresholds (`epsilons.py`, `readings/roots.py`). Wide results are intersected with bounds that need no contour
 (`fallback.py`), so that a number outside the engine's reach is wide, never missing. Runs of few kinds of sampled steps
 are then evaluated on deformed contours (`composition/inversion/deformed/run.py`).
 """
@@ -47,16 +50,22 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 def contour_pair(
     gaussian_mu_squared: float, summands: Iterable[Summand], *, accuracy: Accuracy = DEFAULT_ACCURACY
 ) -> tuple[ContourTradeOff, ContourTradeOff]:
-    """Return the add and remove curves of a run.
+    """Return the add and remove curves of a run, a list of independent steps.
 
     Parameters
     ----------
     gaussian_mu_squared : float
-        Sum of N/sigma^2 over plain Gaussian steps (0 without any), within 1e-14 of its value.
+        Sum of N/sigma^2 over the Gaussian steps without sampling, with N steps of noise multiplier sigma each (0
+        without any). The sum is within 1e-14 of its value, relatively.
     summands : iterable of Summand
         All other steps.
     accuracy : Accuracy
         Relative width that the engine aims at.
+
+    Returns
+    -------
+    (ContourTradeOff, ContourTradeOff)
+        Trade-off curves of the add direction (H1 has the record) and of the remove direction (hypotheses swapped).
 
     References
     ----------
@@ -69,14 +78,14 @@ def contour_pair(
 
 @final
 class ContourTradeOff(AbstractTradeOff):
-    """Trade-off curve of one direction of a run, evaluated on the contours of its tilt grids.
+    """Trade-off curve of one direction (add or remove) of a run, evaluated by inversion integrals along contours.
 
     Notes
     -----
-    The relative width is 1e-13 to 1e-11 for runs whose number of sampled steps and noise keep the loss unimodal (tested
-    on the reference cases and on random runs). It is 1e-10 to 1e-6 on deformed contours, where one rare step dominates
-    (tiny rates, small noise, small alpha). It is wider, and so labelled, where deformed contours fail or a run mixes
-    several kinds of steps.
+    The relative width of an enclosure is 1e-13 to 1e-11 for runs whose number of sampled steps and noise keep the
+    privacy loss unimodal (tested on the reference cases and on random runs). It is 1e-10 to 1e-6 on deformed contours,
+    where one rare step dominates (tiny rates, small noise, small alpha). It is wider, and so labelled, where deformed
+    contours fail or a run mixes several kinds of steps.
     """
 
     evidence = EVIDENCE
@@ -85,18 +94,18 @@ class ContourTradeOff(AbstractTradeOff):
     def __init__(
         self, run: RunLaw, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
     ) -> None:
-        """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one."""
+        """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one, or None."""
         self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property
     def contours(self) -> DirectionContours:
-        """Contours and bounds of this direction, built on first use."""
+        """Contours and contour-free bounds of this direction (`DirectionContours`), built on first use."""
         return DirectionContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio, with the bounds of `DirectionContours`."""
+        """Largest log-likelihood ratio of this direction in nats, enclosed (`DirectionContours.largest_log_ratio`)."""
         return self.contours.largest_log_ratio
 
     @property
@@ -107,16 +116,18 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """sqrt(sum N/sigma^2) for all sampling rates: sampling only helps, and its effect vanishes as alpha -> 0.
+        """Smallest known mu for which the run is mu-GDP (Gaussian differential privacy), enclosed, or None.
 
-        For mixtures the largest shift counts. None for mirrored mixtures and runs with other steps.
+        mu = sqrt(sum N/sigma^2) over N steps of noise multiplier sigma each, for all sampling rates: sampling only
+        helps, and its effect vanishes as the false positive rate tends to 0. For mixtures the largest shift counts. The
+        result is None for mirrored mixtures and for runs with other steps.
         """
         mirrored = any(summand.is_symmetric for summand in self.run.summands)
         return around(self.run.global_mu) if self.run.is_gaussian and not mirrored else None
 
     @override
     def reversed(self) -> ContourTradeOff:
-        """Return the other direction of the run: this curve where the loss of every step has a symmetric law."""
+        """Return the curve of the other direction: this curve where the loss of every step has a symmetric law."""
         if self.run.is_symmetric:
             return self
         return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected, inverse=self)
@@ -127,7 +138,10 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Return the power alone: where it is next to 1, digits of the type II error are not needed."""
+        """Return the enclosure of the power at a false positive rate.
+
+        Where the power is next to 1, digits of the type II error are not needed, so that only the power is evaluated.
+        """
         return evaluate_points(self.contours, np.array([rate]), 1).power.at(0, self.evidence)
 
     @override

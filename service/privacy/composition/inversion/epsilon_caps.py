@@ -1,4 +1,4 @@
-"""Upper bounds of epsilon and of type II errors that need no contour."""
+"""Upper bounds of epsilon and of type II errors that need no contour, by Chernoff bounds at real tilts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _SMALLEST_DEVIATION = 1e-12
 
 @np.errstate(all="ignore")
 def epsilon_cap(contours: DirectionContours, delta: float) -> float:
-    """Return the smallest Chernoff bound of epsilon(delta) at a few tilts, at most the largest loss, in nats."""
+    """Return an upper bound of the epsilon at which the profile is `delta`, in nats.
+
+    It is the smallest Chernoff bound at a few tilts (`chernoff_caps`), and at most the largest loss of the run.
+    """
     most = max(contours.largest_log_ratio.upper, 0.0)
     first = contours.run.levels(delta, abs(float(ndtri(delta))))[0]
     transform = contours.run.transform(TRUNCATION_DIGITS[first], reflected=contours.reflected)
@@ -39,18 +42,25 @@ def chernoff_caps(
 ) -> FloatArray:
     """Return upper bounds of epsilon(delta) of R runs, in nats, shape (R,).
 
+    S is the loss of a run, K(s) = ln E0 e^{sS} its log-moment function under H0, and delta(eps) its privacy profile.
+
     Parameters
     ----------
     tilts, value, error : (S, R)
-        Tilts s > 1, K there and its error; NaN where unknown.
+        Tilts s > 1, computed K(s), and a bound of its absolute error; NaN where unknown.
     log_truncated_mass : (R,)
-        ln of the truncated mass of H1.
+        ln of the mass of H1 that K omits by truncation.
     delta : float or (R,)
         Values of delta.
 
+    Returns
+    -------
+    array, shape (R,)
+        Upper bounds in nats; infinite where `delta` is not above the omitted mass.
+
     Notes
     -----
-    delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the truncated mass of H1, is solved for eps at each tilt
+    delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}, plus the omitted mass of H1, is solved for eps at each tilt
     (`fallback.py`).
     """
     left = delta * (1 - _CAP_SLACK) - np.exp(log_truncated_mass)
@@ -65,21 +75,28 @@ def chernoff_caps(
 def chernoff_missed(
     tilts: FloatArray, value: FloatArray, error: FloatArray, log_truncated_mass: FloatArray, alpha: FloatArray
 ) -> FloatArray:
-    """Return upper bounds of the type II errors of R runs at the rates `alpha`, shape (R,).
+    """Return upper bounds of the type II errors of R runs at the false positive rates `alpha`, shape (R,).
+
+    S is the loss of a run, and K(s) = ln E0 e^{sS} is its log-moment function under H0.
 
     Parameters
     ----------
     tilts, value, error : (S, R)
-        Tilts 0 < s < 1, K there and its error; NaN where unknown.
+        Tilts 0 < s < 1, computed K(s), and a bound of its absolute error; NaN where unknown.
     log_truncated_mass : (R,)
-        ln of the truncated mass of H1.
+        ln of the mass of H1 that K omits by truncation.
     alpha : (R,)
         Rates in (0, 1).
+
+    Returns
+    -------
+    array, shape (R,)
+        Upper bounds, at most about 1.
 
     Notes
     -----
     The test S > c of the rate alpha has the type II error E0[e^S; S <= c] <= e^{K(s) + (1-s) c}. As the power is at
-    most 1, e^c <= 1/alpha. The truncated mass of H1 is added.
+    most 1, e^c <= 1/alpha. The omitted mass of H1 is added.
     """
     terms = np.stack([value, error, (tilts - 1) * np.log(alpha)])
     found = terms.sum(axis=0) + _CAP_SLACK * np.abs(terms).sum(axis=0)

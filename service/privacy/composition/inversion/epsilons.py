@@ -1,4 +1,7 @@
-"""epsilon of a run at a delta: a root of its profile on a contour, proved from both sides, or by bisection."""
+"""Epsilon of a run at a given delta.
+
+The root of the profile on one contour is proved from both sides. Otherwise epsilon is enclosed by bisection.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ _MANY_NODES = 256
 
 @np.errstate(all="ignore")
 def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
-    """Return the smallest eps >= 0 with delta(eps) <= delta in (0, 1), as narrow as contours can make it."""
+    """Return an enclosure of the smallest eps >= 0 with delta(eps) <= `delta`, for `delta` in (0, 1).
+
+    `contours` are those of one direction of a run, whose privacy profile is delta(eps). The enclosure is in nats.
+    """
     far = _far_epsilon(contours, delta)
     if far is not None and far.relative_width() <= contours.accuracy.deformed:
         return far
@@ -46,7 +52,7 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
-    """Return epsilon where one rare jump determines it, else None."""
+    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines the profile, else None."""
     step = contours.jumping_step
     if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
         return None
@@ -67,7 +73,7 @@ def _evaluate_on_contours(contours: DirectionContours, delta: float) -> Enclosur
 
 
 def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -> Enclosure:
-    """Return epsilon on straight contours, and on deformed contours where these are wide.
+    """Return epsilon (nats) at `delta` by straight contours; deformed contours serve where these enclosures are wide.
 
     `tried` is whether deformed contours were tried before.
     """
@@ -110,15 +116,21 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
 
 
 def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
-    """Return what deformed contours prove within the known bounds; None where they prove nothing."""
+    """Return the enclosure of epsilon (nats) by deformed contours, intersected with `known`.
+
+    The result is None where deformed contours prove nothing.
+    """
     proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
 
 
 def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width: float) -> Enclosure | None:
-    """Return the root of delta(eps) = delta, proved from both sides on the nearest contour; None where the proof fails.
+    """Return the root eps > 0 of delta(eps) = `delta` in nats, proved from both sides on one contour of a run.
 
-    The search begins at `tilt`, as from `TiltGrid.for_delta`.
+    delta(eps) is the privacy profile of the run. The search begins on the contour at `tilt`, as from
+    `TiltGrid.for_delta`. The best contour of `tilt_grid` for the root found proves the root, where `tilt` is too far
+    away. The best contour also serves where the enclosure is wider than a share of `good_width` (relative). The result
+    is None where no root is found or the proof fails.
     """
     deltas = np.array([delta])
     threshold = solve_profile(tilt.contour, deltas)
@@ -137,7 +149,11 @@ def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width
 
 
 def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure | None:
-    """Return bounds around an approximate root; None where there is none, or nothing is proved."""
+    """Return an enclosure of epsilon around an approximate root of the profile, or None.
+
+    `threshold` and `deltas` have the shape (1,): the root in nats, and the value of the profile there. The result is
+    None where the root is not positive and finite, or the proof fails.
+    """
     if not 0 < threshold[0] < math.inf:
         return None
     lower, upper = prove_root(tilt.contour, threshold, deltas)
@@ -145,27 +161,34 @@ def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure 
 
 
 def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
-    """Return the root on a contour nearer to the core, as in `_Thresholds.bound`."""
+    """Return the enclosure of epsilon (nats) on a contour at a smaller tilt, or None.
+
+    At small tilts the bulk of the loss determines the transform, so that the transform decays and the contour is short.
+    Such a contour loses more digits, but it serves where rare jumps determine delta.
+    """
     nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
 
 
 def _is_zero(contours: DirectionContours, delta: float) -> bool:
-    """Return whether delta(0), the largest delta, is proved to be at most `delta`."""
+    """Return whether epsilon is proved to be 0: the profile's largest value, delta(0), is at most `delta`."""
     return bool(evaluate_profile(contours, np.zeros(1)).upper[0] <= delta)
 
 
 def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
-    """Return bounds from enclosures of the profile by straight contours, with a bisection for each bound."""
+    """Return an enclosure of epsilon (nats) at `delta` by a bisection for each bound, of at most `rounds` halvings.
+
+    Each step encloses the profile at one epsilon by straight contours.
+    """
     log_delta = math.log(delta)
     slack = 1e-15 * (1 + abs(log_delta))
 
     def is_proved(epsilon: float) -> bool:
-        """Whether delta(epsilon) <= delta is proved."""
+        """Return whether the profile at `epsilon` is proved to be at most the given delta."""
         return straight_profile(contours, epsilon)[1] <= log_delta - slack
 
     def is_possible(epsilon: float) -> bool:
-        """Whether delta(epsilon) <= delta is not disproved."""
+        """Return whether the profile at `epsilon` is not proved to exceed the given delta."""
         return straight_profile(contours, epsilon)[0] <= log_delta + slack
 
     if _is_zero(contours, delta):

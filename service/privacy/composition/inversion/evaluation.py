@@ -1,9 +1,10 @@
-"""Points of a run's curve and its profile, evaluated on the contours of its tilt grids.
+"""Points of a run's trade-off curve and its privacy profile, evaluated on contours.
 
-Rates and thresholds follow one plan. A list is first evaluated on few contours. Every number that is still wide is
-evaluated on its best contour and the neighbours, at one truncation level after the other. Numbers without a useful
-contour get the bounds that need no contour, and deformed contours, before further levels are tried. Finally these
-bounds and contours serve all numbers that are still wide.
+A contour is a path of an inversion integral, and a truncation level says how little of the loss's law is omitted. Rates
+and thresholds follow one plan. A list is first evaluated on few contours. Every number that is still wide is evaluated
+on its best contour and the neighbours, at one truncation level after the other. Numbers without a useful contour get
+the bounds that need no contour, and deformed contours, before further levels are tried. Finally these bounds and
+contours serve all numbers that are still wide.
 """
 
 from __future__ import annotations
@@ -55,12 +56,19 @@ _CONTOUR_DIGITS = 1e-19
 
 
 class _Query(ABC):
-    """Numbers of one kind, their `known` enclosures, and how contours evaluate them.
+    """n numbers of one kind, their enclosures `known`, and the methods that evaluate them on contours.
+
+    A *tilt* is the real number at which a contour crosses the axis. A *truncation level* 10^-d omits jumps of the loss
+    of total probability at most 10^-d.
 
     Attributes
     ----------
+    contours : DirectionContours
+        Contours of one direction of a run.
     at : (n,)
-        Rates or thresholds.
+        False positive rates, or thresholds (epsilons, nats).
+    known : Readings
+        Enclosures of the n numbers, intersected with each result.
     open : array
         Indices of the numbers that are not known from the start.
     levels : (n, L)
@@ -77,31 +85,39 @@ class _Query(ABC):
 
     @abstractmethod
     def tilts(self, tilt_grid: TiltGrid, where: IndexArray, slack: float) -> list[Tilt]:
-        """Return the best tilt for each number; `slack` is that of `TiltGrid.for_thresholds`."""
+        """Return the tilt of the best contour for each number with an index in `where`.
+
+        `tilt_grid` has the contours of one truncation level. `slack` is the number of nats that a number may lose by
+        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`).
+        """
 
     @abstractmethod
     def are_ready(
         self, tilt_grid: TiltGrid, tilts: list[Tilt], where: IndexArray, level: int, last: BoolArray
     ) -> BoolArray:
-        """Return whether the truncation level serves each number; other numbers wait for a deeper level.
+        """Return a mask of the numbers `where` that a truncation level serves; other numbers wait for a deeper level.
 
-        `last` is whether no other level follows.
+        `level` is the index of the level, `tilts` are the tilts of the numbers, and `last` is a mask of the numbers
+        without another level to try.
         """
 
     @abstractmethod
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        """Return enclosures of some numbers on one contour."""
+        """Return enclosures of the numbers with indices `where` on one straight contour."""
 
     @abstractmethod
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
-        """Return the enclosure of one number on deformed contours."""
+        """Return the enclosure of the number with this index on deformed contours, as one column."""
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
-        """Intersect some enclosures with bounds that need no contour through their saddle point."""
+        """Tighten `known` of the numbers `where` by bounds that need no contour through their saddle point."""
 
     def answer(self, *, deformed: bool = True) -> Readings:
-        """Return enclosures as narrow as contours can make them; `deformed` is whether deformed contours may serve."""
+        """Return `known`, the enclosures of all numbers, as narrow as contours can make them.
+
+        `deformed` is whether deformed contours may serve.
+        """
         if len(self.open) > 1:
             first = self.levels[:, 0]
             deepest = first.max()
@@ -134,7 +150,10 @@ class _Query(ABC):
         return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
-        """Evaluate numbers wider than `width` that were not tried on deformed contours; return their indices."""
+        """Tighten the numbers wider than the relative `width` by deformed contours, and return their indices.
+
+        Numbers with indices in `tried` are left out.
+        """
         where = self.contours.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
         for index in where.tolist():
@@ -143,11 +162,11 @@ class _Query(ABC):
         return where
 
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
-        """Evaluate each of some numbers at its truncation level.
+        """Tighten each number with an index in `where` on contours of its truncation level.
 
-        `following` is the index of the next attempt, or 0 for a list on few contours without their neighbours. Return
-        False where the transform of a mixed run does not decay on a contour, because it does not at other levels
-        either.
+        `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
+        for a list on few contours without their neighbours. Return False where the transform of a mixed run does not
+        decay on a contour, because it does not decay at other levels either.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -164,9 +183,10 @@ class _Query(ABC):
         return may_help
 
     def evaluate_on(self, tilts: list[Tilt], where: IndexArray, tilt_grid: TiltGrid | None = None) -> bool:
-        """Evaluate each number on the contour of its tilt, and wide numbers on neighbours in the `tilt_grid`.
+        """Tighten each number on the contour of its tilt, and wide numbers on neighbouring contours in the `tilt_grid`.
 
-        Return False where the transform of a mixed run does not decay on a contour, because it does not on the
+        `tilts` has one tilt for each index in `where`. Without a `tilt_grid` (None) no neighbours are tried. Return
+        False where the transform of a mixed run does not decay on a contour, because it does not decay on the
         neighbours either.
         """
         may_help = True
@@ -188,7 +208,10 @@ class _Query(ABC):
 
 
 class _Rates(_Query):
-    """Points at rates strictly between 0 and 1: their power (`rows` 1), or power and type II error (2)."""
+    """Points of the trade-off curve at false positive rates strictly between 0 and 1.
+
+    `rows` is 1 where only the power should be narrow, and 2 for power and type II error.
+    """
 
     def __init__(self, contours: DirectionContours, alpha: FloatArray, rows: int) -> None:
         n = len(alpha)
@@ -223,7 +246,7 @@ class _Rates(_Query):
 
 
 class _Thresholds(_Query):
-    """Profile at finite epsilons, as ln delta."""
+    """Privacy profile delta(epsilon) at finite epsilons, as enclosures of ln delta."""
 
     def __init__(self, contours: DirectionContours, epsilon: FloatArray, levels: IndexArray | None = None) -> None:
         beyond = epsilon >= contours.largest_log_ratio.upper
@@ -239,7 +262,10 @@ class _Thresholds(_Query):
         return super().answer(deformed=deformed)
 
     def _evaluate_far(self) -> None:
-        """Evaluate thresholds that one rare jump determines, and close those that contours would not improve."""
+        """Enclose ln delta at thresholds where one rare large loss of a step determines delta.
+
+        Thresholds whose enclosures other contours would not improve are removed from `open`.
+        """
         for index in self.open.tolist():
             found = self.contours.far_profile(float(self.at[index]))
             if found is not None:
@@ -288,9 +314,10 @@ class _Thresholds(_Query):
 # Underflow, overflow and empty logarithms are part of the bounds: NaN never passes `Readings.tighten`.
 @np.errstate(all="ignore")
 def evaluate_points(contours: DirectionContours, alpha: FloatArray, rows: int) -> CurvePoints:
-    """Return points: their power (`rows` 1), or power and type II error (2), as narrow as contours can make them.
+    """Return enclosures of points of a run's trade-off curve at the false positive rates `alpha`, shape (n,).
 
-    The point at a single rate is cached, because several numbers need it.
+    `rows` is 1 where only the power should be narrow, and 2 for power and type II error. Enclosures are as narrow as
+    contours can make them. The point at a single rate is cached, because several numbers need it.
     """
     key = (float(alpha[0]), rows) if len(alpha) == 1 else None
     if key in contours.points:
@@ -307,22 +334,29 @@ def evaluate_points(contours: DirectionContours, alpha: FloatArray, rows: int) -
 
 @np.errstate(all="ignore")
 def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> EnclosureArray:
-    """Return delta at finite epsilons, as narrow as contours can make it."""
+    """Return enclosures of the privacy profile delta(epsilon), as narrow as contours can make them.
+
+    `epsilon` has finite thresholds in nats, shape (n,).
+    """
     known = _Thresholds(contours, epsilon).answer()
     return EnclosureArray.from_logs(known.lower[0], known.upper[0])
 
 
 def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
-    """Return bounds of ln delta at one epsilon by straight contours and by bounds that need none."""
+    """Return `(lower, upper)`, bounds of ln delta at one `epsilon` in nats.
+
+    Straight contours and bounds that need no contour give them.
+    """
     known = _Thresholds(contours, np.array([epsilon])).answer(deformed=False)
     return float(known.lower[0, 0]), float(known.upper[0, 0])
 
 
 @np.errstate(all="ignore")
 def evaluate_roughly(contours: DirectionContours, epsilon: FloatArray, rate: float) -> EnclosureArray:
-    """Return delta at epsilons by the fewest contours that reach all of them.
+    """Return enclosures of the profile delta at epsilons of shape (n,), by the fewest contours that reach all of them.
 
-    The truncation level is that of the point at `rate`, or a deeper one.
+    Enclosures may be about five digits wider than by `evaluate_profile`. The truncation level (the omitted probability
+    of far jumps of the loss) is the level of the point at the false positive rate `rate`, or a deeper one.
     """
     levels = contours.run.levels(min(rate, 1 - rate), abs(float(ndtri(rate))))
     query = _Thresholds(contours, epsilon, np.array([levels]))

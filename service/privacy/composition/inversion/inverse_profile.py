@@ -1,4 +1,4 @@
-"""Upper bounds of the profile of a run's inverse curve, from the contours of the run."""
+"""Upper bounds of the profile of a run with swapped hypotheses, by the contours of the run itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ The distance, in deviations, counts from the centre of a contour that was laid o
 
 @np.errstate(all="ignore")
 def cap_inverse_profile(contours: DirectionContours, epsilon: float) -> float:
-    """Return an upper bound of the inverse curve's profile at epsilon; 1 where no bound is known.
+    """Return an upper bound of the profile with swapped hypotheses at `epsilon` (nats); 1 where no bound is known.
 
-    delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of this run. The contour on which this run
-    evaluates delta' at eps serves -eps as well if both are near its saddle point. Otherwise the best contour for -eps
-    serves.
+    That profile is delta(eps) = 1 - e^eps (1 - delta'(-eps)), where delta' is the profile of the direction of
+    `contours`. The contour on which delta' is evaluated at eps serves -eps as well if both are near its saddle point.
+    Otherwise the best contour for -eps serves.
     """
     at = np.array([epsilon])
     levels: list[int] = contours.run.level_orders_for_thresholds(at)[0].tolist()

@@ -1,4 +1,7 @@
-"""Approximate shape of the loss of a run. It steers the choice between engines, and estimates of their cost."""
+"""Approximate shape of the privacy loss of a run. It steers the choice between engines, and estimates of their cost.
+
+A *jump* is the large loss of a step that samples the record, where few steps do.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ Shape = Literal["smooth", "jumps", "everything"]
 
 
 def is_direct(parts: tuple[Counted, ...]) -> bool:
-    """Return whether the contour of two steps is long, and often wide, so that their closed form is evaluated first."""
+    """Return whether the closed form of two steps should be evaluated before an inversion contour is tried.
+
+    The contour would be long and its enclosures often wide. `parts` are the kinds of steps with their counts.
+    """
     if any(part.noise_between_shifts < DIRECT_NOISE for part, _ in parts):
         return True
     mixtures = [part for part, _ in parts if isinstance(part, GaussianMixturePart)]
@@ -54,7 +60,10 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 
 
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
-    """Return whether few steps have shifts many deviations of the noise apart: no contour is short, or deformed."""
+    """Return whether few steps have shifts many standard deviations of the noise apart.
+
+    No contour is short then, and none can be deformed. `parts` are the kinds of steps with their counts.
+    """
     mixtures = [(part, count) for part, count in parts if part.mixture_terms > 0]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
     return distant and sum(count for _, count in mixtures) <= FEW_STEPS
@@ -95,9 +104,9 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 
 
 def _smooth_noise(part: GaussianMixturePart) -> float:
-    """Return the noise from which contours of two mirrored mixtures are narrow.
+    """Return the ratio of noise to shift from which contours of two mirrored mixtures give narrow enclosures.
 
-    Deformed contours serve one rare shift, so that less noise suffices there.
+    Deformed contours serve mixtures with one rare shift, so that less noise suffices there.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 
@@ -107,6 +116,6 @@ def _rare(jumps: float) -> bool:
 
 
 def _farthest(noise: float, rate: float) -> float:
-    """Return about the largest loss of a sampled step, in nats."""
+    """Return about the largest loss in nats of a Gaussian step of this noise multiplier and sampling rate."""
     loss = min((FARTHEST + 0.5 / noise) / noise, 700.0)
     return math.log1p(rate * math.expm1(loss))

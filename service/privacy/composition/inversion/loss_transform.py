@@ -1,4 +1,7 @@
-"""K(z) = ln E0 e^{zS} of a whole run: Gaussian steps in closed form plus truncated summands."""
+"""K(z) = ln E0 e^{zS}, the log-moment function of the privacy loss S of a whole run.
+
+It is the sum of the Gaussian steps' closed form and of the truncated laws of all other steps (*summands*).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 @dataclass(frozen=True)
 class LossTransform:
-    """Transform of the loss S of a run under H0: Gaussian with mean -mu^2/2 and variance mu^2, plus the summands.
+    """Log-moment function K(z) = ln E0 e^{zS} of the loss S of a run under the hypothesis H0.
 
-    `reflected` swaps the hypotheses: the loss of H1 against H0 is -S under H1, and its transform is K(1 - z).
+    S is Gaussian with mean -mu^2/2 and variance mu^2, mu^2 = `gaussian_mu_squared`, plus the losses of the `summands`.
+    `reflected` swaps the hypotheses: the loss of H1 against H0 is -S under H1, and its log-moment function is K(1 - z).
     """
 
     gaussian_mu_squared: float
@@ -24,7 +28,10 @@ class LossTransform:
     reflected: bool = False
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts (shape (S,)) and a bound of the error of K."""
+        """Return K, K', K'' at real tilts of shape (S,), and a bound of the absolute error of K.
+
+        K is the log-moment function of the `LossTransform`.
+        """
         s = 1 - tilts if self.reflected else tilts
         mu2, summands = self.gaussian_mu_squared, self.summands
         if mu2 == 0 and len(summands) == 1:
@@ -46,24 +53,30 @@ class LossTransform:
 
     @property
     def log_truncated_mass(self) -> tuple[float, float]:
-        """Upper bounds of ln of the truncated mass of H0 and of H1, in this direction."""
+        """Upper bounds of ln of the probability that truncation omits under H0, and under H1, in this direction."""
         masses = [summand.log_truncated_mass for summand in self.summands]
         null, alternative = (_log_sum([each[side] for each in masses]) for side in (0, 1))
         return (alternative, null) if self.reflected else (null, alternative)
 
     @property
     def decays(self) -> bool:
-        """Whether there is Gaussian noise, or a law with a density: the transform of the whole run falls to 0."""
+        """Whether e^K of the whole run falls to 0 along a vertical line.
+
+        It does if there is Gaussian noise, or a summand whose loss has a density.
+        """
         return self.gaussian_mu_squared > 0 or any(summand.decays for summand in self.summands)
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether all steps are Gaussian or mixtures of Gaussians, whose contours may be cut short (`most_nodes`)."""
+        """Whether all summands are sampled Gaussian steps or mixtures of Gaussians.
+
+        The number of nodes on their contours is limited.
+        """
         return all(summand.is_gaussian for summand in self.summands)
 
     @property
     def work(self) -> int:
-        """Number of array elements of one evaluation of K on a contour."""
+        """Number of array elements of one evaluation of K at one complex node."""
         return 1 + sum(summand.contour_size for summand in self.summands)
 
     @property
@@ -72,7 +85,10 @@ class LossTransform:
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:
-        """Return ln of the mass, tilted by e^{tilt S}, of losses whose transform does not decay."""
+        """Return ln of the total mass of the atoms of the loss S, weighted by e^{`tilt` S}; -inf where e^K decays.
+
+        S and K are those of `LossTransform`. The transform of atoms does not decay along a vertical line.
+        """
         if self.decays:
             return -np.inf
         s = 1 - tilt if self.reflected else tilt
@@ -84,7 +100,10 @@ def _log_sum(logs: list[FloatArray]) -> float:
 
 
 class TransformOnContour:
-    """Transform K of a run on the contour Re z = theta, relative to K(theta)."""
+    """Log-moment function K of a run on the vertical line Re z = theta, relative to K(theta).
+
+    M(z) = e^{K(z)} is the moment-generating function.
+    """
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
         self._transform = transform
@@ -95,7 +114,7 @@ class TransformOnContour:
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:
-        """Return K(theta) to full precision, and a bound of its error."""
+        """Return K(theta) to full precision, and a bound of its absolute error (`TransformOnContour`)."""
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
         for summand in self._summands:
@@ -104,11 +123,15 @@ class TransformOnContour:
         return value, error + 4 * UNIT_ROUNDOFF * abs(value)
 
     def work(self, height: float) -> int:
-        """Return the array elements of one evaluation of K on a contour up to this height."""
+        """Return the number of array elements of one evaluation of K on a contour up to the imaginary part `height`."""
         return self._transform.work + sum(summand.work(height) for summand in self._summands)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i k step) - K(theta), k = 0..nodes, with errors as in `ValuesOnContour`."""
+        """Return K(theta + i k `step`) - K(theta), k = 0..`nodes`, with error bounds, arrays of shape (`nodes` + 1,).
+
+        theta is the tilt of the `TransformOnContour`. The error bounds those of the exponentials, as in
+        `ValuesOnContour`.
+        """
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
         error = 600 * UNIT_ROUNDOFF * np.abs(difference)
@@ -121,10 +144,13 @@ class TransformOnContour:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(whole, single)`: bounds of ln |M(theta + it')/M(theta)|, t' >= t, of the run and of one step.
 
-        `heights` are the heights t >= 0, shape (H,); the majorants are laid out for the first of them. `single` is the
-        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run. Where no summand
-        decays, `whole` bounds the transform without its atomic part, which falls like 1/t from some height on. `single`
-        is then no bound of a step: it makes the formula of `StraightContour` for the tail hold with V = 1.
+        M = e^K is the moment-generating function of the loss, and theta is the tilt of the contour. `heights` are the
+        heights t >= 0, shape (H,), as are the results. The majorants are laid out for the first height. `single` is the
+        smallest bound of one step with a density, so that `whole - single` bounds the rest of the run.
+
+        Where no summand decays, `whole` bounds the transform without its atomic part, which falls like 1/t from some
+        height on. `single` is then no bound of a step: it makes the formula of `StraightContour` for the tail hold with
+        V = 1.
         """
         total = -0.5 * self._transform.gaussian_mu_squared * heights**2 * (1 - 600 * UNIT_ROUNDOFF)
         strongest = np.zeros_like(heights)
@@ -134,9 +160,11 @@ class TransformOnContour:
         return (total, strongest) if self._decays else self._without_atoms(heights, total)
 
     def _without_atoms(self, heights: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `(whole, single)` of `log_majorants` for |M^N - A^N|, where A is the transform of the atoms of a step.
+        """Return `(whole, single)` of `log_majorants` for |M^N - A^N|, at `heights` t, where no summand has a density.
 
-        The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N.
+        M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
+        of a bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N,
+        where V/t bounds the part of M with a density.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)
@@ -146,8 +174,9 @@ class TransformOnContour:
         return whole, -np.log(heights) - np.log1p(np.log(np.maximum(last / heights, 1.0)))
 
     def log_variation(self) -> float:
-        """Return ln V with |M(theta + it)/M(theta)| <= V/t for one of the sampled steps; +inf without any.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for one of the sampled steps; +inf without any.
 
-        The result is 0 where no summand decays, for `log_majorants`.
+        M is the moment-generating function of the loss of the step, and theta the tilt of the contour. The result is 0
+        where no summand has a density, as `log_majorants` needs.
         """
         return min((summand.log_variation() for summand in self._summands), default=np.inf) if self._decays else 0.0

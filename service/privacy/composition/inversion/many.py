@@ -1,13 +1,15 @@
-"""Evaluation of many runs together, each of a few kinds of steps of one law (`RunLaw.unit`).
+"""Evaluation of many runs together, where each run repeats a few kinds of steps of one law (`RunLaw.unit`).
 
-A single run pays the overhead of many small arrays. Arrays with one entry for each run pay the overhead once. Contours,
-errors and enclosures are those of single runs (`straight.py`, `readings/`). This module chooses the contours of all
-runs:
+A single run pays the overhead of many small arrays. Arrays with one entry for each run pay the overhead once. Contours
+(paths of inversion integrals), errors and enclosures are those of single runs (`straight.py`, `readings/`). This module
+chooses the contours of all runs:
 
-- Runs that take equal steps share the nodes of their transforms, and a table of cumulants of one step at some tilts.
+- Runs that repeat equal steps share the nodes of their transforms. They also share a table of cumulants of one step at
+  some tilts, the real numbers at which contours cross the axis.
 - Every run has a contour at the tilt of the table that serves its numbers best. Numbers that are near each other share
-  a contour, because a contour loses few digits a deviation or two beside its saddle point.
-- Numbers that stay wide are left to the run alone, which has other levels, neighbouring contours and deformed contours.
+  a contour, because a contour loses few digits a standard deviation or two beside its saddle point.
+- Numbers that stay wide are evaluated for each run alone, with other truncation levels, neighbouring contours and
+  deformed contours.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _SHARE = 0.5
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Numbers of one run to evaluate, and their enclosures in `known` at the end."""
+    """Numbers of one run to evaluate (`readings`), and their enclosures in `known` at the end."""
 
     run: RunLaw
     readings: tuple[Known, ...]
@@ -49,7 +51,10 @@ class Wanted:
 
 
 def run_of(curve: AbstractTradeOff) -> RunLaw | None:
-    """Return the run whose contours evaluate a curve first; None without one, or where it is evaluated alone."""
+    """Return the run whose contours evaluate a curve first, or None.
+
+    The result is None where no run underlies the curve, or where the run is evaluated alone.
+    """
     while isinstance(curve, DataProcessingBound | Intersected):
         curve = curve.curve
     return curve.run if isinstance(curve, ContourTradeOff) and curve.run.unit is not None else None
@@ -57,10 +62,11 @@ def run_of(curve: AbstractTradeOff) -> RunLaw | None:
 
 @np.errstate(all="ignore")
 def evaluate_together(wanted: Iterable[Wanted], width: float) -> None:
-    """Evaluate numbers together, and keep those narrower than the relative `width` in `known` of each run.
+    """Evaluate numbers of many runs together, and keep the narrow enclosures in `known` of each run.
 
-    Where epsilon is needed in both directions, a bound of epsilon of the remove direction is kept as well. The remove
-    direction is evaluated only where that bound is not below epsilon of the add direction.
+    An enclosure is kept if its relative width is at most `width`. Where epsilon is needed in both directions, a bound
+    of epsilon of the remove direction is kept as well. The remove direction is evaluated only where that bound is not
+    below epsilon of the add direction.
 
     Raises
     ------
@@ -90,13 +96,19 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
 
 
 def _is_below(task: Task) -> bool:
-    """Return whether epsilon of the remove direction is at most epsilon of the add direction."""
+    """Return whether epsilon of the remove direction is proved to be at most epsilon of the add direction.
+
+    Both are at the delta of the task.
+    """
     cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
     return cap is not None and first is not None and cap.upper <= first.lower
 
 
 def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
-    """Evaluate all tasks at the first level of each, and the wide ones at the second level."""
+    """Evaluate all tasks (numbers of runs) at the first truncation level of each, and wide ones at the second level.
+
+    Enclosures of relative width up to `width` are kept in the tasks.
+    """
     if tasks:
         shallow, light = _levels(tasks)
         _read(tasks, shallow, width)
@@ -105,7 +117,10 @@ def _read_at_levels(tasks: Sequence[Task], width: float) -> None:
 
 
 def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
-    """Evaluate all tasks in blocks of steps; `levels` are indices in `TRUNCATION_DIGITS`."""
+    """Evaluate tasks (numbers of runs) in blocks of similar steps, and keep enclosures of relative width up to `width`.
+
+    `levels` has the truncation level of each task as an index in `TRUNCATION_DIGITS`.
+    """
     if not tasks:
         return
     by_direction: dict[tuple[int, bool], list[int]] = {}
@@ -121,7 +136,11 @@ def _read(tasks: Sequence[Task], levels: IndexArray, width: float) -> None:
 
 
 def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> None:
-    """Evaluate tasks of runs of one law with an equal number of kinds of steps."""
+    """Evaluate tasks of runs of one law with an equal number of kinds of steps, and keep narrow enclosures.
+
+    `by_unit` has the tasks of each run by the repeated steps and the truncation level. Enclosures of relative width up
+    to `width` are kept.
+    """
     units, runs = Units.of(by_unit), list(by_unit.values())
     for block in units.blocks():
         indices: list[int] = block.tolist()
@@ -136,7 +155,11 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
 
 def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """Return the shallowest level of `RunLaw.levels`, and the first with a negligible last node, for each task."""
+    """Return two truncation levels for each task, as indices in `TRUNCATION_DIGITS`, each of shape (tasks,).
+
+    A task is one number of a run. The first level is the shallowest that has enough digits. The second is the first of
+    these at which the quadrature grid ends with a negligible weight.
+    """
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)
     by_threshold = np.array([task.wanted.quantity == "profile" for task in tasks])
@@ -155,7 +178,10 @@ def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
 
 
 def _last_nodes_are_negligible(tasks: Sequence[Task], theta: FloatArray) -> BoolArray:
-    """Return whether the last nodes of each level are negligible at the tilts, shape (levels, tasks)."""
+    """Return whether quadrature grids end with a negligible weight at the tilts `theta` of the tasks, (levels, tasks).
+
+    The weight of a node is that of the loss S times e^{theta S}. Levels are those of `TRUNCATION_DIGITS`.
+    """
     digits = np.array(TRUNCATION_DIGITS)
     light = np.ones((len(digits), len(tasks)), dtype=bool)
     by_law: dict[type[Summand], list[int]] = {}

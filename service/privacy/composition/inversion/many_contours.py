@@ -1,6 +1,6 @@
-"""Contours of many runs that are laid out alike, and their tasks.
+"""Contours of many runs that are laid out alike, and the numbers to evaluate on them.
 
-The method is described in `many.py`.
+A contour is the path of an inversion integral. `many.py` describes the method.
 """
 
 from __future__ import annotations
@@ -53,9 +53,16 @@ UnitAtLevel = tuple[tuple[Summand, ...], int, bool]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One number of a run that takes the steps `unit` several `times`.
+    """One number to evaluate, of a run that repeats the steps `unit` `times` times.
 
-    `is_second` marks epsilon of the remove direction where epsilon of the add direction is evaluated as well.
+    Attributes
+    ----------
+    wanted : Known
+        Name and argument of the number.
+    is_second : bool
+        Whether the number is epsilon of the remove direction, and epsilon of the add direction is evaluated as well.
+    known : dict
+        Enclosures of all numbers of the run that have been evaluated.
     """
 
     run: RunLaw
@@ -72,25 +79,43 @@ class Task:
 
     @property
     def is_rare(self) -> bool:
-        """Whether few steps use the record, so that the law has a core and rare jumps, and the contour is long."""
+        """Whether fewer than `FEW_SAMPLED` steps are expected to use the record.
+
+        The law of the loss then has a narrow core and rare jumps, and the contour is long.
+        """
         return sum(step.sampled for step in self.unit) * self.times < FEW_SAMPLED
 
     @property
     def is_known(self) -> bool:
-        """Whether the number has been evaluated."""
+        """Whether the number of this task has been evaluated."""
         return self.wanted in self.known
 
     @property
     def known_first(self) -> Enclosure | None:
-        """Enclosure of epsilon of the add direction, or None."""
+        """Enclosure of epsilon of the add direction at the same delta, or None where it was not evaluated."""
         return self.known.get(self.wanted._replace(reflected=False))
 
 
 @final
 class PlannedContour(NamedTuple):
-    """Contour with its tasks and its layout.
+    """Contour of one run with its tasks (numbers to evaluate) and its layout.
 
-    `row` is the index of the tilt `theta` in the table, equal for contours of equal steps at one tilt.
+    Attributes
+    ----------
+    tasks : list of Task
+        Numbers that the contour evaluates.
+    row : int
+        Index of the tilt in the table of tilts, equal for contours of equal steps at one tilt.
+    unit : int
+        Index of the steps that the run repeats.
+    number : float
+        How many times the run repeats these steps.
+    theta : float
+        Tilt: the real number at which the contour crosses the axis.
+    center, deviation : float
+        K'(theta) and sqrt K''(theta) of the run's log-moment function K, in nats.
+    half_width : float
+        Distance from `center` up to which thresholds are evaluated, in nats.
     """
 
     tasks: list[Task]
@@ -104,14 +129,14 @@ class PlannedContour(NamedTuple):
 
     @property
     def region(self) -> int:
-        """Number of poles on the left of the contour."""
+        """Number of poles (0 and 1) on the left of the contour: 0, 1 or 2."""
         return (self.theta > 0) + (self.theta > 1)
 
 
 def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[list[list[PlannedContour]]]:
-    """Yield batches of groups: contours of one step at one tilt, with groups of similar lengths in a batch.
+    """Yield batches of groups of contours. A group has contours of one unit of steps at one tilt.
 
-    `rates` are the sampling rates of the steps, which steer.
+    A batch has groups of similar lengths. `rates` are the sampling rates of the units; they steer the order only.
     """
     groups: list[list[PlannedContour]] = []
     for contour in sorted(contours, key=lambda contour: (contour.unit, contour.row, contour.number)):
@@ -137,14 +162,26 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
 
 @final
 class ContourBatch:
-    """Contours that are evaluated together, all on one side of the poles and with tasks of the same kinds."""
+    """Contours of many runs that are evaluated together.
+
+    All lie on one side of the poles 0 and 1, and all have tasks (numbers to evaluate) of the same kinds.
+    """
 
     def __init__(self, law: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
-        """Store `groups`: contours of one unit of steps at one tilt, by increasing numbers of steps."""
+        """Store `groups`: contours of one unit of steps at one tilt, by increasing numbers of repetitions.
+
+        `law` has the transforms of the steps, and `reflected` is whether the hypotheses are swapped.
+        """
         self._law, self._groups, self._reflected = law, groups, reflected
 
     def evaluate(self, width: float) -> None:
-        """Evaluate all tasks, and keep the numbers that are narrow enough. Raise NumericalFailure if a proof fails."""
+        """Evaluate all tasks of the batch, and keep enclosures of relative width up to `width` in the tasks.
+
+        Raises
+        ------
+        NumericalFailure
+            Where two proved enclosures of a number do not meet.
+        """
         planned = [each for group in self._groups for each in group]
         unit, count, theta, center, deviation, half_width = (
             np.array(column) for column in zip(*(each[2:] for each in planned), strict=True)
@@ -158,7 +195,7 @@ class ContourBatch:
             self._evaluate(contour, tasks, width)
 
     def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
-        """Evaluate one task of each contour."""
+        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`."""
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
             case "power" | "point":
@@ -174,7 +211,11 @@ class ContourBatch:
 
     @staticmethod
     def _keep(tasks: Sequence[Task], found: Sequence[EnclosureArray], width: float) -> None:
-        """Keep the enclosures of each task where they are narrow: one number, or the three of a point."""
+        """Keep the enclosures of each task in the task where their relative width is at most `width`.
+
+        `found` has the enclosures of one number, or of power, type II error and ln slope of a point, each of shape
+        (tasks,).
+        """
         wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
         narrow = np.ones(len(tasks), dtype=bool)
         for bounds in found[: min(len(wanted), 2)]:
@@ -188,7 +229,11 @@ class ContourBatch:
 
 @final
 class Groups(NamedTuple):
-    """Consecutive contours in groups: indices of the first and last of each group, and the group of each contour."""
+    """Consecutive contours in groups that share their nodes.
+
+    `first` and `last` are the indices of the first and last contour of each group, shape (groups,). `of_contour` is the
+    group of each contour, shape (contours,).
+    """
 
     first: IndexArray
     last: IndexArray
@@ -196,7 +241,7 @@ class Groups(NamedTuple):
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
-        """Return groups of the given sizes."""
+        """Return consecutive groups of the given numbers of contours."""
         lengths = np.array(sizes, dtype=np.intp)
         ends = lengths.cumsum()
         return Groups(ends - lengths, ends - 1, np.repeat(np.arange(len(sizes)), lengths))
@@ -204,11 +249,12 @@ class Groups(NamedTuple):
 
 @final
 class TransformsOfManyRuns:
-    """Runs of steps of one law in one direction, as `TransformsOfRuns`.
+    """Log-moment functions K of R runs on a contour each, in one direction, as in the protocol `TransformsOfRuns`.
 
-    K of N steps is N times that of one step. The contours of a group are at one tilt, so that they share their nodes
-    and the transform of one step there, the most expensive part. The transform is computed for the largest number of
-    steps of the group. A share of it serves fewer steps, with three roundings more.
+    Each run repeats a unit of steps of one law. K of N repetitions is N times K of one. The contours of a group are at
+    one tilt (the real number at which a contour crosses the axis). So they share their nodes and the transform of one
+    unit there, the most expensive part. The transform is computed for the largest number of repetitions of the group. A
+    share of it serves fewer repetitions, with three roundings more.
     """
 
     def __init__(
@@ -221,9 +267,10 @@ class TransformsOfManyRuns:
         *,
         reflected: bool,
     ) -> None:
-        """Lay out the contours; all arrays have the shape (R,).
+        """Lay out the contours of R runs; all arrays have the shape (R,).
 
-        `unit` is the unit of each contour, `count` is how many times it is taken, and `theta` is the tilt.
+        `unit` is the index of the steps that a run repeats, `count` is how often they are repeated, and `theta` is the
+        tilt. `groups` has the contours that share nodes, and `reflected` is whether the hypotheses are swapped.
         """
         self._groups, self._reflected = groups, reflected
         self.theta = with_exact_complement(theta) if reflected else theta
@@ -237,46 +284,52 @@ class TransformsOfManyRuns:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) and a bound of its error."""
+        """K(theta) at the tilt theta of each contour, and a bound of its absolute error, each of shape (R,)."""
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
         return value, error + (complement_error(self.theta) if self._reflected else 0.0)
 
     @property
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of the truncated mass of H0 and of H1."""
+        """ln of the probability that truncation omits under H0, and under H1, each of shape (R,)."""
         counts, of_contour = np.log(self._count), self._groups.of_contour
         null, alternative = (counts + each[of_contour] for each in self._law.log_truncated_once)
         return (alternative, null) if self._reflected else (null, alternative)
 
     @property
     def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
+        """ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for one step of each run, shape (R,).
+
+        M = e^K is the moment-generating function of the step, and theta the tilt of the run's contour.
+        """
         return self._law.least_of_run(self._contour.log_variations())[self._groups.of_contour]
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes, `LONGEST`, because runs with longer contours are evaluated alone."""
+        """Maximal number of nodes of each contour, shape (R,). Runs with longer contours are evaluated alone."""
         return np.full_like(self.theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4: the wide enclosures of such short contours are not kept."""
+        """Return 4 nodes for each contour that would be too long: its wide enclosures are not kept."""
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether each contour has few nodes."""
+        """Return a mask (R,) of contours of few nodes, for contours up to `heights` with nodes at a distance `step`."""
         return heights < LONGEST * step
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the period that serves all contours of a group."""
+        """Return for each contour the longest of the `periods` of its group, shape (R,).
+
+        A period is 2 pi over the distance of the nodes.
+        """
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
 
     def atomic_mass(self, _: FloatArray) -> float:
-        """Return 0, because sampled Gaussian steps have no atoms."""
+        """Return 0: the losses of sampled Gaussian steps have no atoms."""
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return K plus a bound of its error."""
+        """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known."""
         own = tilts[:, self._groups.first]
         cumulants = self._law.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
@@ -284,7 +337,10 @@ class TransformsOfManyRuns:
         return np.where(np.isfinite(error), value + error, np.inf)
 
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K at the nodes of the contours, relative to K at their tilts."""
+        """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
+
+        theta is the tilt of each contour, and `counts` is the index of its last node.
+        """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
         found = self._contour.values(step[first, None], int(counts.max()), last)
@@ -294,17 +350,18 @@ class TransformsOfManyRuns:
         return ValuesOnContour(np.conj(difference) if self._reflected else difference, error)
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return majorants above the heights of each group, by its smallest number of steps.
+        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
 
-        Every further step only lowers them.
+        M is the moment-generating function of the run (`whole`) or of one step (`single`). The bounds are those of the
+        smallest number of repetitions of each group, because every further step only lowers them.
         """
         first, of_contour = self._groups.first, self._groups.of_contour
         whole, single = self._contour.log_majorants(heights[:, first])
         return (whole * self._share[first])[:, of_contour], single[:, of_contour]
 
     def _shared(self, values: FloatArray) -> FloatArray:
-        """Return values proportional to the number of steps, for every contour.
+        """Return values for all R contours from the values of each group's largest number of repetitions.
 
-        `values` are those of the largest number of steps of each group.
+        The values are proportional to the number of repetitions; the last axis of `values` is the group.
         """
         return values[..., self._groups.of_contour] * self._share

@@ -1,6 +1,7 @@
 """Contours of many runs: a table of tilts for all runs of equal steps, and a contour for each run.
 
-The method is described in `many.py`.
+A contour is the path of an inversion integral, and its tilt is the real number at which it crosses the axis. `many.py`
+describes the method.
 """
 
 from __future__ import annotations
@@ -83,16 +84,18 @@ _LEAST_RIGHT = -2.0
 @final
 @dataclass(frozen=True)
 class Units:
-    """Different units of steps of one law; arrays (P,).
+    """P different units of steps of one law. A unit is a tuple of steps that runs repeat.
 
     Attributes
     ----------
-    spread
-        Approximate standard deviation of the loss of each unit.
-    digits
-        Truncation levels of the laws.
-    most, least
-        Largest and smallest number of times that a unit is taken.
+    units : tuple
+        Steps of each unit.
+    spread : (P,)
+        Approximate standard deviation of the loss of each unit, in nats.
+    digits : (P,)
+        Truncation levels: jumps of the loss of probability 10^-digits are omitted.
+    most, least : (P,)
+        Largest and smallest number of times that a run repeats the unit.
     """
 
     units: tuple[tuple[Summand, ...], ...]
@@ -103,7 +106,10 @@ class Units:
 
     @staticmethod
     def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Units:
-        """Return the steps of the tasks of each unit at the index of its truncation level."""
+        """Return the units of all tasks, the numbers to evaluate.
+
+        `runs` has the tasks of each run by its unit of steps and the index of its truncation level.
+        """
         units = tuple(unit for unit, _, _ in runs)
         squares = [sum(step.count * min(step.spread, 1.0) ** 2 for step in unit) for unit in units]
         counts = [[float(tasks[0].times) for tasks in listed] for listed in runs.values()]
@@ -112,9 +118,10 @@ class Units:
         return Units(units, np.sqrt(squares), digits, most, least)
 
     def law(self, indices: IndexArray) -> NormalTrapezoid:
-        """Return the transforms of some units, with the largest number of steps of each.
+        """Return the log-moment functions of the units with the given indices.
 
-        Nodes that serve the largest number of steps also serve fewer steps.
+        Each is laid out for the largest number of repetitions of the unit. Quadrature nodes that serve the largest
+        number also serve fewer repetitions.
         """
         chosen: list[int] = indices.tolist()
         steps = tuple(step for index in chosen for step in self.units[index])
@@ -122,7 +129,7 @@ class Units:
         return separately_truncated(steps, deviation[indices], self.digits[indices], self.most[indices])
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Yield indices of steps in blocks whose grids have similar lengths."""
+        """Yield indices of units in blocks whose quadrature grids have similar lengths."""
         nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
@@ -136,9 +143,10 @@ class Units:
 
 @final
 class CumulantTable:
-    """Cumulants of single steps at some tilts s around 1/2, arrays (S, P).
+    """Cumulants K, K', K'' of P units of steps at S tilts around 1/2, arrays (S, P).
 
-    `real_law` has the nodes of the table, and `contour_law` has the nodes of contours.
+    K(s) = ln E0 e^{sL} is the log-moment function of the loss L of one unit, a tuple of steps that runs repeat.
+    `real_law` has the quadrature nodes of the table, and `contour_law` has the nodes for contours.
     """
 
     def __init__(self, units: Units, indices: IndexArray) -> None:
@@ -167,9 +175,10 @@ class CumulantTable:
         self.error = found.error / most + _ADD_ONE * np.abs(self.value)
 
     def batches(self, runs: Sequence[tuple[int, Sequence[Task]]]) -> Iterator[ContourBatch]:
-        """Yield the contours that serve the tasks of all runs, with similar contours in one batch.
+        """Yield batches of contours that serve the tasks (numbers to evaluate) of all runs.
 
-        `runs` has the index of each run's step, and the tasks of the run, all in one direction.
+        `runs` has (index of the run's unit of steps, tasks of the run in one direction). Similar contours are in one
+        batch.
         """
         for reflected in (False, True):
             chosen = [(unit, tasks) for unit, tasks in runs if tasks[0].wanted.reflected is reflected]
@@ -178,7 +187,10 @@ class CumulantTable:
         self._keep_caps([(unit, task) for unit, tasks in runs for task in tasks if task.is_first])
 
     def _keep_caps(self, chosen: Sequence[tuple[int, Task]]) -> None:
-        """Keep upper bounds of epsilon of the remove direction, beside epsilon of the add direction."""
+        """Keep in each task an upper bound of epsilon of the remove direction, at the delta of the task.
+
+        `chosen` has (index of the unit of steps, task), where a task is epsilon of the add direction.
+        """
         if not chosen:
             return
         unit, count = np.array([unit for unit, _ in chosen]), np.array([float(task.times) for _, task in chosen])
@@ -194,7 +206,10 @@ class CumulantTable:
 
 @final
 class _Runs:
-    """Runs in one direction with their tasks and their columns of the table, arrays (S, R) by increasing theta."""
+    """R runs in one direction with their tasks (numbers to evaluate), and their columns of a `CumulantTable`.
+
+    Arrays have the shape (S, R): S tilts theta, increasing, of each run.
+    """
 
     def __init__(self, table: CumulantTable, runs: Sequence[tuple[int, Sequence[Task]]], reflected: bool) -> None:
         self._law, self._reflected = table.contour_law, reflected
@@ -212,7 +227,10 @@ class _Runs:
         self._log_truncated_mass = np.log(self._count) + (null if reflected else alternative)[self._unit]
 
     def batches(self) -> Iterator[ContourBatch]:
-        """Yield the contours, with those on one side of the poles and equal kinds of tasks in one batch."""
+        """Yield batches of contours that serve all tasks of the runs.
+
+        The contours of a batch lie on one side of the poles 0 and 1 and have tasks of equal kinds.
+        """
         self._keep_sure_powers()
         if all(task.is_known for tasks in self._tasks for task in tasks):
             return
@@ -225,7 +243,10 @@ class _Runs:
                 yield ContourBatch(self._law, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
-        """Keep powers that are nearly 1, because a truncated law has no digits of their type II errors."""
+        """Keep enclosures of powers whose type II error is at most `_SURE` by a Chernoff bound.
+
+        A truncated law has no digits of so small type II errors, so that a contour would not help.
+        """
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
         listed = [(run, task) for run, task in listed if task.wanted.quantity == "power"]
         run, alpha = (
@@ -239,7 +260,7 @@ class _Runs:
                 task.known[task.wanted] = Enclosure(1 - 1.01 * max(most, 1e-13), 1.0, Evidence.CERTIFIED)
 
     def _placed(self) -> Iterator[PlannedContour]:
-        """Yield a contour for every run, or several contours where its numbers are far apart."""
+        """Yield a contour for every run, or several contours where the thresholds of its numbers are far apart."""
         owner, guesses, asked = self._guesses()
         low, high = np.full(len(self._core), np.inf), np.full(len(self._core), -np.inf)
         np.minimum.at(low, owner, guesses)
@@ -263,7 +284,10 @@ class _Runs:
                 yield PlannedContour([asked[index] for index in indices], *layout)
 
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
-        """Return the run of each task, its approximate threshold, and the tasks."""
+        """Return the run of each task, an approximate threshold (nats) of its number, and the tasks.
+
+        The results have one length. Tasks that are known, or have no finite threshold, are left out.
+        """
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
         at = np.array([task.wanted.at for task in tasks])
@@ -282,9 +306,10 @@ class _Runs:
         return owner[known], found[known], [task for task, is_known in zip(tasks, known, strict=True) if is_known]
 
     def _threshold_at(self, rising: FloatArray, wanted: FloatArray, run: IndexArray) -> FloatArray:
-        """Return where a function that increases with the tilt reaches a value, by linear interpolation.
+        """Return the thresholds (nats) at which increasing functions of the tilt reach the values `wanted`, shape (n,).
 
-        Where it does not, the result is the threshold of the last usable tilt.
+        `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
+        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -297,9 +322,10 @@ class _Runs:
         return threshold[before, indices] + share * (threshold[after, indices] - threshold[before, indices])
 
     def _rows(self, run: IndexArray, center: FloatArray, right: BoolArray) -> IndexArray:
-        """Return the index of the tilt of each contour in the table, or -1 where none serves.
+        """Return the index of the tilt of each contour in the table, shape (n,), or -1 where no tilt serves.
 
-        `right` is whether the contour has to lie on the right of both poles.
+        `run` is the run of each contour, `center` is the threshold (nats) to serve, and `right` is whether the contour
+        has to lie on the right of both poles 0 and 1.
         """
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * np.maximum(deviation, _WEAK) >= _FROM_POLES
@@ -310,7 +336,7 @@ class _Runs:
 
 
 def _depths(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return about -ln delta(threshold)."""
+    """Return about -ln delta at the saddle points theta; the arguments are those of `log_profiles`."""
     return -log_profiles(theta, value, threshold, deviation)
 
 

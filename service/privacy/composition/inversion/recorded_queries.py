@@ -1,4 +1,4 @@
-"""Single numbers that a request needs of a curve, recorded by a curve without values."""
+"""Numbers that a request needs of a trade-off curve, found by a curve that records its evaluations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class _NoSingleNumber(Exception):
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that `read` evaluates on a pair of curves, up to the first list of points."""
+    """Return the numbers that `read` evaluates on a pair of curves, up to the first list of points.
+
+    `read` is called once, with curves that record every evaluation and return arbitrary values.
+    """
     add = _RecordingCurve([], reflected=False)
     with suppress(_NoSingleNumber, PrivacyComputationError):
         read(TradeOffPair(add, add.reversed(), ""))

@@ -1,4 +1,7 @@
-"""Summands of a run, grouped for evaluation, and the truncation levels of far jumps."""
+"""A run as a list of steps (summands of its privacy loss), grouped for evaluation, and its truncation levels.
+
+A truncation level 10^-d omits jumps of the loss of total probability at most 10^-d.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,19 @@ _SHARED_SCORE = 5
 
 @dataclass(frozen=True)
 class RunLaw:
-    """Run as both directions share it: its summands, and their moments truncated at several levels."""
+    """Run: independent steps whose privacy losses add up, as both directions (add and remove) share it.
+
+    A *summand* is a number of equal steps. The log-moment functions of the summands are cached by truncation level.
+
+    Attributes
+    ----------
+    gaussian_mu_squared : float
+        Sum of mu^2 over the Gaussian steps without sampling.
+    groups : tuple
+        Summands of one law that share arrays.
+    deviation : float
+        Approximate standard deviation of the loss in nats, from below.
+    """
 
     gaussian_mu_squared: float
     groups: tuple[tuple[Summand, ...], ...]
@@ -59,7 +74,10 @@ class RunLaw:
 
     @staticmethod
     def of(gaussian_mu_squared: float, summands: Iterable[Summand]) -> RunLaw:
-        """Return the run of Gaussian steps of total mu^2 and the summands."""
+        """Return the run of Gaussian steps and summands, with the summands in groups of one law.
+
+        `gaussian_mu_squared` is the sum of mu^2 over the Gaussian steps without sampling.
+        """
         groups: list[list[Summand]] = []
         for summand in sorted(summands, key=lambda summand: summand.order):
             alike = groups and type(groups[-1][0]) is type(summand)
@@ -73,12 +91,12 @@ class RunLaw:
 
     @cached_property
     def summands(self) -> tuple[Summand, ...]:
-        """All summands of the run."""
+        """All summands of the run, in a canonical order."""
         return tuple(summand for group in self.groups for summand in group)
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
-        """Steps that the run takes several times, and how many times; None where such runs are evaluated alone."""
+        """`(steps, times)`: the run takes these steps `times` times. None where such runs are evaluated alone."""
         steps, laws = self.summands, {step.batch for step in self.summands}
         if len(laws) != 1 or None in laws or len(steps) > MOST_PARTS or self.gaussian_mu_squared > 0:
             return None
@@ -87,14 +105,15 @@ class RunLaw:
 
     @cached_property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step, except the Gaussian ones, uses the record."""
+        """ln of the probability that no step, except the Gaussian steps without sampling, uses the record."""
         return math.fsum(summand.log_prob_never_sampled for summand in self.summands)
 
     @cached_property
     def global_mu(self) -> float:
-        """sqrt(sum N mu^2) with mu of each step without sampling; infinite where a step has no such mu.
+        """sqrt(sum N mu^2) over N steps each, with the mu of a step without sampling.
 
-        For a mixture mu is that of its largest shift, and twice that if the mixture is mirrored.
+        A step without sampling is mu-GDP (Gaussian differential privacy). For a mixture mu is that of its largest
+        shift, and twice that if the mixture is mirrored. The result is infinite where a step has no such mu.
         """
         squares = math.fsum(summand.gdp_mu_squared for summand in self.summands)
         return math.sqrt(self.gaussian_mu_squared + squares)
@@ -106,18 +125,21 @@ class RunLaw:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether rare jumps are evaluated on straight contours, as no deformed contour serves a law with a density."""
+        """Whether rare large losses are evaluated on straight contours.
+
+        A summand has a law with a density that deformed contours do not serve.
+        """
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 
     @property
     def sampled_steps(self) -> tuple[SampledStep, ...] | None:
-        """Summands as deformed contours evaluate them; None where deformed contours do not serve all of them."""
+        """Summands as sampled Gaussian steps for deformed contours; None where one of them is of another kind."""
         known = tuple(step for summand in self.summands if (step := summand.sampled_step) is not None)
         return known if len(known) == len(self.summands) else None
 
     @cached_property
     def loss_range(self) -> tuple[float, float]:
-        """Infimum and supremum of the loss in the add direction."""
+        """Infimum and supremum of the loss in nats, in the add direction."""
         if self.gaussian_mu_squared > 0:
             return -math.inf, math.inf
         ends = [summand.loss_range for summand in self.summands]
@@ -125,25 +147,28 @@ class RunLaw:
 
     @property
     def least_loss_error(self) -> float:
-        """Bound of the error of the infimum of the loss that comes from errors of weights, nats."""
+        """Bound, in nats, of the error of the computed infimum of the loss that errors of weights cause."""
         return math.fsum(summand.least_loss_error for summand in self.summands)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether both directions are equal: the loss of every step has a symmetric law, and one has a density."""
+        """Whether the curves of both directions are equal.
+
+        They are if the loss of every step has a symmetric law, and one of the laws has a density.
+        """
         summands = self.summands
         return all(each.is_symmetric for each in summands) and any(each.decays for each in summands)
 
     @property
     def most_together(self) -> int:
-        """Maximal number of different steps with a density that share arrays."""
+        """Maximal number of different steps whose loss has a density and that share arrays."""
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """Return the moments of the law without at most 10^-digits of its mass.
+        """Return the log-moment function of the loss without jumps of total probability at most 10^-`digits`.
 
-        The result is None where the grids would be too large, or where no summand decays except those that are rounded
-        to nothing.
+        `reflected` swaps the hypotheses. The result is None where the quadrature grids would be too large, or where no
+        summand has a density except summands that are rounded to nothing.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -166,7 +191,10 @@ class RunLaw:
         return RunScale(self.deviation, gaussian, decays)
 
     def levels(self, value: float, score: float) -> tuple[int, ...]:
-        """Return the `level_orders` of one number."""
+        """Return the indices in `TRUNCATION_DIGITS` of the truncation levels to try for one number, in order.
+
+        `value` is the probability to evaluate, and `score` is its tail in standard deviations, as in `level_orders`.
+        """
         return self._levels_of(value, score, every=False)
 
     def _levels_of(self, value: float, score: float, *, every: bool) -> tuple[int, ...]:
@@ -179,11 +207,13 @@ class RunLaw:
 
     @cached_property
     def is_truncated(self) -> bool:
-        """Whether a summand leaves out far jumps."""
+        """Whether the law of a summand omits far jumps of the loss."""
         return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
-        """Return the truncation levels to try for each number, in order, as indices in `TRUNCATION_DIGITS`.
+        """Return the truncation levels to try for each of n numbers, in order, as indices in `TRUNCATION_DIGITS`.
+
+        A level 10^-d omits jumps of the loss of total probability at most 10^-d.
 
         Parameters
         ----------
@@ -201,10 +231,12 @@ class RunLaw:
 
         Notes
         -----
-        At a tilt theta the last node y of the grid has the weight N e^{-y^2/2 + theta L(y)}, approximately. Tilts grow
-        with the score, up to where jumps inside the truncated law dominate. The first level is the one whose last node
-        is negligible at that tilt, and deeper levels follow. Where that level is very deep, the shallowest level comes
-        first, because jumps beyond it make contours longer than necessary.
+        A grid has quadrature nodes y (normal scores of a step's outcome) with losses L(y). The loss weighted by
+        e^{theta S} is tilted to theta. At a tilt theta the last node y of the grid of N steps has the weight N
+        e^{-y^2/2 + theta L(y)}, approximately. Tilts grow with the score, up to where jumps inside the truncated law
+        dominate. The first level is the one whose last node is negligible at that tilt, and deeper levels follow. Where
+        that level is very deep, the shallowest level comes first, because jumps beyond it make contours longer than
+        necessary.
         """
         if len(values) == 1 or not self.is_truncated:
             order = self._levels_of(float(values[0]), float(scores[0]), every=every)
@@ -234,13 +266,19 @@ class RunLaw:
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """Return the `level_orders` of the profile with all levels, for the scores of a Gaussian of this deviation."""
+        """Return `level_orders` with all levels for the profile at n epsilons (nats), shape (n, levels).
+
+        The scores are those of a Gaussian loss with the `deviation` of the run.
+        """
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)
         return self.level_orders(0.5 * erfc(scores / math.sqrt(2)), scores, every=True)
 
     def _last_nodes_are_negligible(self, digits: FloatArray, theta: float) -> BoolArray:
-        """Return where the last nodes of all grids have negligible weight at the tilt, for each truncation level."""
+        """Return a mask of truncation levels 10^-`digits` whose quadrature grids end with a negligible weight.
+
+        The weight of a node is that of the loss S times e^{`theta` S}.
+        """
         # A deeper level has jumps of other sizes, which dominate at smaller tilts. The first level is as good as any.
         several = any(summand.has_several_jumps for summand in self.summands)
         light = np.ones(len(digits), dtype=bool)

@@ -1,7 +1,9 @@
 """Inversion contours Re z = theta: tails and profile of the loss S near one threshold, with every error bounded.
 
-Contours of R runs are evaluated together: the last axis of arrays has one entry for each contour. A single contour is
-an array of one.
+S is the privacy loss of a run, and K(z) = ln E0 e^{zS} is its log-moment function under the hypothesis H0. P0 and P1
+are the laws under H0 and H1, and delta is the privacy profile. The real number theta at which a contour crosses the
+axis is its tilt. Contours of R runs are evaluated together: the last axis of arrays has one entry for each contour. A
+single contour is an array of one.
 
 The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
 
@@ -11,8 +13,8 @@ The inversion integrals have the kernels 1/z, 1/(z-1) and 1/(z(z-1)):
                                                                  delta(c) - 1 + e^c  (theta < 0).
 
 The trapezoid sum with nodes t_k = k h is exactly sum_m e^{(theta - p) m T} I(c + m T) with T = 2 pi/h (Poisson). Here p
-is 0 for I0 and 1 for I1 and ID. The alias terms m != 0 are moved to a tilt s further out. There the integral I_s at the
-tilt s has |I_s(x)| <= e^{K(s) - (s - p) x} (Chernoff). The poles between the tilts are known and subtracted.
+is 0 for I0 and 1 for I1 and ID. The terms m != 0 (*aliases*) are moved to a tilt s further out. There the integral I_s
+at the tilt s has |I_s(x)| <= e^{K(s) - (s - p) x} (Chernoff). The poles between the tilts are known and subtracted.
 """
 
 from __future__ import annotations
@@ -73,18 +75,22 @@ belongs to a pole that the contour does not resolve, so that approximations leav
 
 
 class StraightContour:
-    """Nodes of contours and bounds of their truncation errors; `integrals` evaluates them at any thresholds.
+    """Nodes of R contours Re z = theta and bounds of their truncation errors; `integrals` evaluates any thresholds.
 
-    Thresholds of one contour are any array. Thresholds of R contours are an array (..., R), with one column for each.
+    The integrals are I0(c), I1(c) and ID(c): both tails of the loss S at the threshold c under H0 and H1, and the
+    profile, as in `straight.py`. Each is computed relative to its scale e^{K(theta) - (theta - p) c}, with p = 0 for I0
+    and p = 1 for I1 and ID, and with the log-moment function K of S. A *majorant* is an upper bound of |e^{K(z) -
+    K(theta)}|. *Alias terms* are the errors of the trapezoid sum. Thresholds of one contour are any array. Thresholds
+    of R contours are an array (..., R), with one column for each.
     """
 
     def __init__(
         self, transforms: TransformsOfRuns, center: FloatArray, deviation: FloatArray, half_width: FloatArray
     ) -> None:
-        """Lay out contours at `transforms.theta` for thresholds center +- reach; all arrays have the shape (R,).
+        """Lay out contours at the tilts theta of `transforms` for thresholds `center` +- `half_width`.
 
-        The contours are valid for farther thresholds too, but wider. `center` = K'(theta) and `deviation` = sqrt
-        K''(theta) steer the layout; no bound depends on them.
+        All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. `center` =
+        K'(theta) and `deviation` = sqrt K''(theta) steer the layout; no bound depends on them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.leftmost = float(self.theta.min())
@@ -125,7 +131,10 @@ class StraightContour:
         self._prepare_errors(transforms)
 
     def _lay_out(self, transforms: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
-        """Choose the step h (aliases below e^-goal over [low, high]) and the nodes (majorant below e^-goal)."""
+        """Choose the distance h of the nodes and their number for thresholds between `low` and `high`, shape (R,).
+
+        Alias terms should be below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node.
+        """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transforms.origin
         goal = transforms.log_accuracy + np.log1p(np.abs(theta) * sd) + np.log1p(np.abs(theta - 1) * sd)
@@ -152,7 +161,7 @@ class StraightContour:
         self.nodes = int(self.counts.max())
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of I0(c), I1(c), ID(c) for each threshold c."""
+        """Return enclosures of the integrals I0(c), I1(c), ID(c) of `StraightContour` for each threshold c in nats."""
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center
         found = self._sums.real(shift)
@@ -184,9 +193,10 @@ class StraightContour:
         return Integrals(log_scale.reshape(whole), *bounds, density.reshape(thresholds.shape))
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return I0, I1, ID and the P0-density of S, shape (4, ...), and ln of their scales, without bounds.
+        """Return `(sums, log_scale)`: approximations sums e^{log_scale} without bounds, each of shape (4, ...).
 
-        These values serve to find roots.
+        The rows are the integrals I0, I1, ID of `StraightContour` and the density of the loss under H0, at the
+        thresholds of shape (...) in nats. These values serve to find roots.
         """
         c = thresholds.reshape(-1, len(self.theta))
         sums = self._sums.real(c - self.center)
@@ -200,7 +210,7 @@ class StraightContour:
         return sums.reshape(whole), log_scale.reshape(whole)
 
     def _prepare_errors(self, transforms: TransformsOfRuns) -> None:
-        """Compute the error terms that no threshold changes."""
+        """Compute the error terms that no threshold changes: rounding, truncated mass and atoms."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
@@ -216,7 +226,10 @@ class StraightContour:
         self._most_of_poles = _LARGEST_POLE_TERM * self._size[_POLES_ROW, None]
 
     def _log_truncated(self, c: FloatArray) -> FloatArray:
-        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID, shape (3, M or 1, R)."""
+        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID of `StraightContour`.
+
+        `c` has M thresholds for each of R contours, shape (M, R). The result has the shape (3, M or 1, R).
+        """
         if not self._is_left_of_poles.any():
             return self._log_truncated_right
         # ID is E0(e^c - w)_+ where theta < 0; else (w - e^c)_+ <= w keeps the mass of H0 out of it.
@@ -226,11 +239,15 @@ class StraightContour:
         return logs
 
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
-        """Return the term of each pole in the trapezoid sum of its integral, relative to its scale; (4, M, R)."""
+        """Return the term of each of four poles in the trapezoid sum of its integral, relative to its scale; (4, M, R).
+
+        The poles are 0 for I0, 1 for I1, and 0 and 1 for ID (`StraightContour`). `c` has thresholds (M, R), and
+        `log_scale` has ln of the scales of the integrals.
+        """
         return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
     def _prepare_aliases(self) -> None:
-        """Compute the properties of tilts, period and poles that bound the alias terms."""
+        """Compute what bounds the alias terms of `StraightContour` and no threshold changes."""
         period = 2 * math.pi / self.step
         distance = np.abs(self._tilts - self.theta)
         base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
@@ -248,9 +265,10 @@ class StraightContour:
         self._pole_logs = (-np.abs(gaps) * period - np.log(-np.expm1(-np.abs(gaps) * period)))[:, None]
 
     def _crossing(self, c: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return ln of the best Chernoff bounds of the alias terms on either side, (2, M, R), and the poles on the way.
+        """Return ln of Chernoff bounds of the alias terms on either side, (2, M, R), and a mask of poles, (4, M, R).
 
-        The poles between the contour and the tilts of these bounds, (4, M, R), are known terms.
+        `c` has thresholds (M, R). Each bound is the smallest over the tilts further out. The mask has the poles between
+        the contour and the tilts of these bounds, whose terms are known.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]
@@ -259,15 +277,19 @@ class StraightContour:
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
-    """Return the sums over the poles of each integral, (3, M, R), from (4, M, R), which is overwritten."""
+    """Return the sums over the poles of each of three integrals, (3, M, R), from the terms of four poles, (4, M, R).
+
+    The third integral has two poles, and the first and second have one each. The terms are overwritten.
+    """
     poles[2] += poles[3]
     return poles[:3]
 
 
 def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
-    """Return heights above which the majorant is about e^-goal.
+    """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
-    The height is infinite where a few tries find none up to the highest. Heights steer; no bound depends on them.
+    The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M. The height is infinite where a few
+    tries find none up to `highest`. Heights steer; no bound depends on them.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
@@ -285,7 +307,10 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
 
 
 def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> FloatArray:
-    """Return the heights at which a goal is reached, by linear interpolation of the increasing `reached`; (T, R)."""
+    """Return the heights at which increasing functions first exceed their goals, by linear interpolation, shape (R,).
+
+    `reached` has the values of R functions at T `heights`, each array of shape (T, R).
+    """
     above = np.argmax(reached > goal, axis=0)
     after, before = above, np.maximum(above - 1, 0)
     runs = np.arange(len(goal))
@@ -295,11 +320,12 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
 
 
 def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
-    """Return a bound of the nodes from height `first` on, for the three kernels, relative to their scales; (3, R).
+    """Return a bound of the sum over all nodes from the height `first` on, for three kernels, shape (3, R).
 
-    |F| is below a decreasing majorant e^U, so that blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
-    Beyond the last block the decay V/t of one step, or that of the Gaussian part, bounds the sum. The third kernel has
-    an additional factor 1/t.
+    The kernels are 1/z, 1/(z - 1) and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The
+    integrand F = e^{K(z) - K(theta)} has |F| <= e^{U(t)} with a decreasing majorant U. So blocks [t, 8t] contribute at
+    most (1/pi) e^{U(t)} (ln 8 + h/t). Beyond the last block the decay V/t of one step, or that of the Gaussian part,
+    bounds the sum. The third kernel has an additional factor 1/t.
     """
     log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

@@ -1,8 +1,10 @@
 """Tilts of inversion contours and of lattices: a grid of tilts for each run, and the best tilt for a number.
 
-A contour at the tilt theta evaluates a threshold c with the factor e^{K(theta) - theta c}. The factor is smallest at
-the saddle point K'(theta) = c. The logarithm by which another tilt exceeds the smallest factor is the number of nats
-that the evaluation loses to cancellation. Tilts steer: no enclosure depends on the choice of a tilt.
+K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of a run. A contour that crosses the real axis at
+theta (its *tilt*) evaluates a threshold c with the factor e^{K(theta) - theta c}. The factor is smallest at the saddle
+point K'(theta) = c. The logarithm by which another tilt exceeds the smallest factor is the number of nats that the
+evaluation loses to cancellation. The loss with its law weighted by e^{theta S} is the *tilted* loss. Tilts steer: no
+enclosure depends on the choice of a tilt.
 
 The grid depends on the run alone, never on earlier requests, so that equal requests have equal answers to the byte.
 """
@@ -84,17 +86,21 @@ _OUTWARD, _INWARD = 60, 20
 
 
 class Cumulants(Protocol):
-    """Protocol of a loss that has cumulants at real tilts."""
+    """Protocol of a privacy loss S whose log-moment function K(s) = ln E0 e^{sS} is known at real s (*tilts*)."""
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at tilts of shape (S,)."""
+        """Return K, K', K'' at real tilts of shape (S,), with a bound of the error of K.
+
+        K is the log-moment function of the loss (`Cumulants`).
+        """
         ...
 
 
 def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
-    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    S is the privacy loss, K(s) = ln E0 e^{sS}, and Phi is the normal distribution function. `value` is K(theta),
+    `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -102,7 +108,11 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 
 
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return about ln delta(threshold) at the saddle point theta; the arguments are those of `tail_scores`."""
+    """Return about ln delta(threshold), the privacy profile, by its saddle-point approximation at theta.
+
+    For the loss S let K(s) = ln E0 e^{sS}. `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt
+    K''(theta); arrays of one shape.
+    """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
     return exponent - np.log1p(_ROOT_OF_TWO_PI * prefactor)
@@ -116,18 +126,19 @@ def cancellation(
     thresholds: FloatArray,
     largest: float = _LARGEST_CANCELLATION,
 ) -> FloatArray:
-    """Return the nats that each threshold loses at each tilt, shape (tilts, thresholds).
+    """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
-    The result is infinite at tilts with long contours where a short contour serves.
+    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS}
+    for the loss S. The result is infinite at tilts with long contours where a short contour serves.
 
     Parameters
     ----------
     theta, value, deviation : (tilts, 1) or (tilts, thresholds)
         Tilts, K there (infinite where the tilt is not usable), and sqrt K''.
     core : float or (thresholds,)
-        Standard deviation of the core of the loss.
+        Standard deviation of the bulk of the loss.
     thresholds : (thresholds,)
-        Thresholds to evaluate.
+        Thresholds to evaluate, in nats.
     largest : float
         Maximal loss of nats on a short contour.
     """
@@ -138,17 +149,20 @@ def cancellation(
 
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:
-    """Return sqrt K'', NaN where a tilt is not usable."""
+    """Return sqrt K'' at the tilts of the cumulants, NaN where a tilt is not usable.
+
+    A tilt is usable if truncation of the law changes K little there and K', K'' are finite.
+    """
     usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
 
 
 def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> list[int]:
-    """Return the candidates that become tilts.
+    """Return the indices of the candidates that become tilts of a grid.
 
     Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
-    usable or deviates too much more. `offsets` are the increasing distances of the candidates from a tilt of the
-    `deviation`.
+    usable or deviates too much more. `deviations` are the standard deviations sqrt K'' at the candidates (NaN: not
+    usable). `offsets` are the increasing distances of the candidates from a tilt of the `deviation`.
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
@@ -167,16 +181,23 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
 
 
 class Tilt:
-    """Tilt of a grid with its cumulants. Its contour is built on first use."""
+    """Tilt theta of a grid, at which a contour may cross the real axis, with cumulants of the privacy loss S.
+
+    K(s) = ln E0 e^{sS}. The contour is built on first use.
+    """
 
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
-        """Store `columns`: theta, K, K' (the threshold with this saddle point), sqrt K'', tail score, ln delta."""
+        """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
+
+        K'(theta) is the threshold with this saddle point. The last two columns are the approximations `tail_scores` and
+        `log_profiles` there.
+        """
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
 
     @cached_property
     def contour(self) -> StraightContour:
-        """Contour at this tilt, laid out for thresholds near its saddle point."""
+        """Contour that crosses the axis at this tilt, laid out for thresholds near its saddle point."""
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
@@ -186,11 +207,11 @@ class Tilt:
 
     @property
     def has_contour(self) -> bool:
-        """Whether the contour has been built."""
+        """Whether the contour at this tilt has been built."""
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
-        """Return how many more digits a threshold loses by cancellation at this tilt than at another tilt.
+        """Return how many more nats a threshold loses by cancellation at this tilt than at another tilt.
 
         Parameters
         ----------
@@ -202,16 +223,22 @@ class Tilt:
         Returns
         -------
         float
-            Additional loss in nats, the logarithm of the factor.
+            Additional loss in nats, the logarithm of the factor; negative where the other tilt loses more.
         """
         return self.value - other.value - (self.theta - other.theta) * threshold
 
 
 class TiltGrid:
-    """Tilts of one run in one direction, built outwards from the poles as far as thresholds need."""
+    """Tilts of one run in one direction, built outwards from the poles 0 and 1 as far as thresholds need.
+
+    A tilt theta is a real number at which a contour may cross the axis. K(s) = ln E0 e^{sS} is the log-moment function
+    of the privacy loss S of the run. The *saddle point* of a threshold c is the theta with K'(theta) = c. The standard
+    deviation at a tilt is sqrt K''(theta), that of the loss weighted by e^{theta S}. The *core* of the loss is its bulk
+    without rare jumps, with about the standard deviation at the tilt 1/2.
+    """
 
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
-        """Build the first tilts; `variances` is K'' of the transform at 0, 1/2 and 1, positive."""
+        """Build the first tilts of a loss; `variances` is K'' of its `transform` K at 0, 1/2 and 1, positive."""
         self._transform = transform
         at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
         self.core_deviation = middle
@@ -237,11 +264,14 @@ class TiltGrid:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a tilt on either side of the middle."""
+        """Whether there is a usable tilt on either side of 1/2."""
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
-        """Add the first tilt of a weak loss where jumps dominate it a standard deviation from the middle."""
+        """Add the first tilt on one side of 1/2, for a weak loss that jumps dominate a standard deviation from 1/2.
+
+        `side` is 1 for tilts above 1/2, and -1 for tilts below.
+        """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
         known = self._transform.cumulants(tilts)
@@ -251,9 +281,10 @@ class TiltGrid:
         self._add(side, tilts, known, deviations, serves[:1].tolist() or nearest)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
-        """Return tilts from a pole towards 1/2, where a strong loss leaves room between the poles.
+        """Return tilts from `theta`, near a pole 0 or 1, towards 1/2.
 
-        A parabola through the known deviations approximates those between them.
+        A strong loss leaves room for contours between the poles. `sign` is the direction. A parabola through the
+        standard deviations at 0, 1/2 and 1 approximates those between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
@@ -275,7 +306,10 @@ class TiltGrid:
         self._sides[side] += [Tilt(self._transform, row) for row in rows]
 
     def _extend(self, side: int) -> bool:
-        """Add tilts outwards; return False where the transform has no values further out or the grid is long enough."""
+        """Add tilts outwards on one side (1: above 1/2, -1: below), and return whether any was added.
+
+        None is added where the transform has no values further out, or the grid is long enough.
+        """
         tilts = self._sides[side]
         if side in self._ended or len(tilts) >= _OUTWARD:
             return False
@@ -295,7 +329,11 @@ class TiltGrid:
         return tilts[-1] is not last
 
     def _extend_to(self, name: str, lowest: float, highest: float) -> None:
-        """Extend both sides until a property of the outermost tilts is beyond its range, or as far as the grid can."""
+        """Extend both sides until a property of the outermost tilts is outside [`lowest`, `highest`].
+
+        `name` is the property of a `Tilt`, which increases with the tilt. The extension ends earlier where the grid
+        ends.
+        """
         for side, wanted in ((1, highest), (-1, -lowest)):
             while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
                 pass
@@ -306,20 +344,20 @@ class TiltGrid:
         return self._sides[-1][::-1] + self._sides[1]
 
     def _best(self, tilts: list[Tilt], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
-        """Return the `cancellation`, shape (tilts, thresholds), and the index of the best tilt for each threshold."""
+        """Return the nats lost by `cancellation`, (tilts, thresholds), and the index of each threshold's best tilt."""
         theta, value, deviation = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts]).T[..., None]
         lost = cancellation(theta, value, deviation, self.core_deviation, thresholds)
         return lost, lost.argmin(axis=0)
 
     def for_thresholds(self, thresholds: FloatArray, slack: float = 0.0, *, shared: bool = True) -> list[Tilt]:
-        """Return the best tilt for each threshold.
+        """Return the best tilt for each threshold of the loss, a list of n tilts.
 
-        It is the nearest to the saddle point, or a tilt with a shorter contour that loses few digits.
+        It is the nearest to the saddle point of the threshold, or a tilt with a shorter contour that loses few digits.
 
         Parameters
         ----------
         thresholds : (n,)
-            Thresholds to evaluate.
+            Thresholds to evaluate, in nats.
         slack : float
             Nats that a threshold of a list may lose beyond its best tilt, so that few contours serve the list.
         shared : bool
@@ -336,10 +374,10 @@ class TiltGrid:
         return [tilts[index] for index in chosen]
 
     def beyond_the_poles(self, thresholds: FloatArray, slack: float) -> list[Tilt]:
-        """Return tilts right of the poles, where contours evaluate the profile itself.
+        """Return a tilt above 1 for each of n thresholds (nats), where contours evaluate the profile itself.
 
-        The first tilt is the best for the largest threshold, or the shared one. The next serves the largest threshold
-        that loses more than `slack` nats by the first, and so on.
+        The first tilt is the best for the largest threshold, or the tilt that most requests share. The next serves the
+        largest threshold that loses more than `slack` nats by the first, and so on.
         """
         self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
@@ -359,7 +397,11 @@ class TiltGrid:
         return [tilts[index] for index in chosen.tolist()]
 
     def _shared(self, best: Tilt, threshold: float, slack: float = _SHARED_SLACK) -> Tilt:
-        """Return the tilt that most requests share, where it serves a threshold nearly as well as the best tilt."""
+        """Return the tilt that most requests share, or `best`, the best tilt for a threshold.
+
+        The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. It serves where the threshold
+        (nats) loses at most `slack` nats more there than at `best`.
+        """
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
         self._extend_to("score", math.inf, _SHARED_SCORE)
@@ -372,21 +414,25 @@ class TiltGrid:
         return nearest if nearest.excess_cancellation(threshold, best) <= slack else best
 
     def covers(self, thresholds: FloatArray) -> BoolArray:
-        """Return whether saddle points of the grid come within a standard deviation of each threshold."""
+        """Return a mask of n thresholds (nats) within a standard deviation of the saddle points of the grid."""
         highest, lowest = self._sides[1][-1], self._sides[-1][-1]
         return (thresholds <= highest.threshold + highest.deviation) & (
             thresholds >= lowest.threshold - lowest.deviation
         )
 
     def covers_rates(self, false_positive_rates: FloatArray) -> BoolArray:
-        """Return whether the grid comes within a standard deviation of the threshold of each rate."""
+        """Return a mask of n false positive rates whose tail scores are within 1 of those of the grid.
+
+        A score is in standard deviations of a normal law.
+        """
         scores = -ndtri(false_positive_rates)
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)
 
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
-        """Return the best tilt for each rate; `slack` is that of `for_thresholds`.
+        """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
 
-        The threshold is estimated from the deviation of the tilt whose tail P0(S > c) is nearest.
+        The threshold c with P0(S > c) equal to the rate is estimated from the tilt at whose saddle point the tail of
+        the loss S under H0 is nearest, and from the standard deviation there.
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -399,7 +445,10 @@ class TiltGrid:
         return self.for_thresholds(thresholds[nearest] + moved, slack)
 
     def for_delta(self, delta: float) -> Tilt:
-        """Return the best tilt with theta > 0 for a delta, whose threshold is estimated between those of two tilts."""
+        """Return the best tilt theta > 0 for the threshold at which the profile is `delta`.
+
+        The threshold is estimated by interpolation between two tilts.
+        """
         log_delta = math.log(delta)
         while not self._sides[1][-1].log_profile <= log_delta and self._extend(1):
             pass
@@ -415,10 +464,10 @@ class TiltGrid:
         return chosen if chosen.theta > 0 else nearest
 
     def for_root(self, tilt: Tilt, threshold: float) -> Tilt:
-        """Return the tilt at which a root that was found at `threshold` is proved.
+        """Return the tilt at which a root of the profile is proved that was found at `threshold` (nats).
 
-        The result is `tilt`, at which the root was found, where it loses hardly more than the best tilt; else the best
-        tilt.
+        The root was found on the contour of `tilt`. The result is `tilt`, where that tilt loses hardly more digits than
+        the best tilt for the threshold. Otherwise it is the best tilt.
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
@@ -426,7 +475,8 @@ class TiltGrid:
     def near_core(self, below: float = math.inf) -> Tilt | None:
         """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
-        Only the first few short contours are tried.
+        A contour is short where the standard deviation at its tilt is about that of the core, the loss without rare
+        jumps. Only the first few short contours are tried.
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
@@ -438,7 +488,10 @@ class TiltGrid:
         return None
 
     def neighbours(self, tilt: Tilt) -> list[Tilt]:
-        """Return other tilts to try when one is too wide: towards the core, then outwards."""
+        """Return the neighbours of a tilt in the grid, to try where its contour gives wide enclosures.
+
+        The neighbour towards 1/2 comes first, then the outer one.
+        """
         side = 1 if tilt.theta > 0.5 else -1
         if tilt is self._sides[side][-1]:
             self._extend(side)
@@ -448,9 +501,10 @@ class TiltGrid:
 
 
 def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
-    """Return few of the chosen tilts, so that one of them serves each threshold within the slack of its own choice.
+    """Return the index of a tilt for each threshold, shape (n,), so that few different tilts serve all thresholds.
 
-    `lost` has the shape (tilts, thresholds). It is infinite where a tilt cannot replace the chosen one.
+    A tilt serves a threshold if it loses at most `slack` nats more than the threshold's best tilt `chosen`. `lost` has
+    the nats lost, shape (tilts, n). It is infinite where a tilt cannot replace the chosen tilt.
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

@@ -1,4 +1,7 @@
-"""Transforms on contours: one run of any steps, or many runs of one kind of sampled Gaussian step each."""
+"""Log-moment functions of privacy losses on contours: one run of any steps, or many runs of sampled Gaussian steps.
+
+A contour is the vertical line in the complex plane along which an inversion integral is evaluated.
+"""
 
 from __future__ import annotations
 
@@ -42,95 +45,126 @@ Each different step adds work.
 
 
 class TransformsOfRuns(Protocol):
-    """Protocol of R runs with a contour each, at the tilts `theta`.
+    """Protocol of R runs with a contour Re z = theta each; the last axis of every array has one entry for each run.
 
-    The last axis of every array has one entry for each run.
+    K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run under the hypothesis H0, and M = e^K.
+    The real number theta at which the contour crosses the axis is the *tilt*. Heights are imaginary parts of z. Nodes
+    on a contour have the distance `step`.
     """
 
     @property
     def theta(self) -> FloatArray:
-        """Tilts at which the contours cross the real axis."""
+        """Tilts at which the contours cross the real axis, shape (R,)."""
         ...
 
     @property
     def log_accuracy(self) -> float | FloatArray:
-        """-ln of the part that the layout of contours leaves out, relative to their scales; it steers."""
+        """-ln of the part of an integral that contours may omit, relative to the scale of the contour. It steers."""
         ...
 
     @property
     def gaussian_mu_squared(self) -> FloatArray:
-        """Sum of mu^2 over the Gaussian steps without sampling."""
+        """Sum of mu^2 over the Gaussian steps without sampling of each run, shape (R,)."""
         ...
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) to full precision, and a bound of its error."""
+        """K(theta) to full precision, and a bound of its absolute error, each of shape (R,).
+
+        K and theta are those of `TransformsOfRuns`.
+        """
         ...
 
     @property
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of the truncated mass of H0 and of H1."""
+        """ln of upper bounds of the probability that truncation omits under H0, and under H1, shape (R,) each."""
         ...
 
     @property
     def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
+        """ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one step of each run, shape (R,).
+
+        M = e^K is the moment-generating function of that step (`TransformsOfRuns`).
+        """
         ...
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes of each contour."""
+        """Maximal number of nodes of each contour, shape (R,)."""
         ...
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes of a contour with these steps where `most_nodes` are not enough."""
+        """Return the number of nodes of each contour for which `most_nodes` nodes are too few, shape (R,).
+
+        `step` is the distance of the nodes of each contour, shape (R,).
+        """
         ...
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether the work of a contour up to these heights is within the limit."""
+        """Return a mask (R,) of the contours whose work is within a limit.
+
+        A contour ends at its height, and its nodes have the distance `step`.
+        """
         ...
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the periods of contours, shape (R,); contours that share nodes have the longest of their periods."""
+        """Return the period of each contour, shape (R,), from the `periods` that the contours need.
+
+        A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods.
+        """
         ...
 
     def atomic_mass(self, tilts: FloatArray, /) -> float | FloatArray:
-        """Return the mass, tilted by e^{tilt S}, of losses whose transform does not decay; 0 without any."""
+        """Return the total mass of the atoms of the loss S, weighted by e^{tilt S}, where the transform does not decay.
+
+        The result is 0 where it decays. S is the loss of the `TransformsOfRuns`.
+        """
         ...
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of K at real tilts (S, R), infinite where none is known."""
+        """Return upper bounds of K at real `tilts`, both of shape (S, R), infinite where none is known.
+
+        K is the log-moment function of `TransformsOfRuns`.
+        """
         ...
 
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K(theta + i k step) - K(theta), k = 0..the largest count, and bounds of the errors; (R, nodes + 1).
+        """Return K(theta + i k `step`) - K(theta), k = 0..the largest count, with error bounds, shape (R, nodes + 1).
 
-        The bounds hold up to the count of each contour.
+        K and theta are those of `TransformsOfRuns`. The bounds hold up to the `counts` of each contour.
         """
         ...
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of Re K(theta + it) - K(theta), t >= each height (H, R), and the least of one step."""
+        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
+
+        `whole` is for the run, and `single` is the smallest bound of one step of it. M and theta are those of
+        `TransformsOfRuns`.
+        """
         ...
 
 
 def with_exact_complement(tilts: FloatArray) -> FloatArray:
-    """Return the nearest tilts that have exact complements.
+    """Return for each tilt the nearest double theta for which 1 - theta is exact, if it is not 0 or 1.
 
-    Where K(1 - theta) is small beside its slope, rounding of 1 - theta would change K by more than all other errors.
+    Where K(1 - theta) of a log-moment function K is small beside its slope, rounding of 1 - theta would change K by
+    more than all other errors.
     """
     near: FloatArray = 1 - (1 - tilts)
     return np.where((near == 0) | (near == 1), tilts, near)
 
 
 def complement_error(tilts: FloatArray) -> FloatArray:
-    """Return the error of K(1 - theta) from rounding: infinite at tilts too near a pole to have exact complements."""
+    """Return the error of K(1 - theta) from rounding of 1 - theta, at tilts theta from `with_exact_complement`.
+
+    It is 0, or infinite at tilts too near a pole 0 or 1 for an exact complement.
+    """
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
 
 @final
 class TransformOfRun:
-    """Transform of one run on one contour."""
+    """Log-moment function of one run on one contour, as in the protocol `TransformsOfRuns` with R = 1."""
 
     log_accuracy = 44.0
 
@@ -141,7 +175,7 @@ class TransformOfRun:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) and a bound of its error."""
+        """K(theta) and a bound of its absolute error, each of shape (1,) (K and theta of `TransformsOfRuns`)."""
         value, error = self._contour.origin()
         return np.array([value]), np.array([error]) + (
             complement_error(self.theta) if self._transform.reflected else 0.0
@@ -149,25 +183,34 @@ class TransformOfRun:
 
     @property
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of the truncated mass of H0 and of H1."""
+        """ln of upper bounds of the probability that truncation omits under H0, and under H1, shape (1,) each."""
         null, alternative = self._transform.log_truncated_mass
         return np.array([null]), np.array([alternative])
 
     @property
     def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for one of the steps."""
+        """ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one of the steps, shape (1,).
+
+        M = e^K is the moment-generating function of that step, and theta the tilt of the contour.
+        """
         return np.array([self._contour.log_variation()])
 
     @property
     def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes: few for runs of Gaussian steps, which have other levels and deformed contours."""
+        """Maximal number of nodes of the contour, shape (1,).
+
+        It is small for runs of Gaussian steps, which other truncation levels and deformed contours also serve.
+        """
         transform = self._transform
         if transform.is_gaussian:
             return np.array([float(self._few)])
         return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return fewer nodes where sampled Laplace steps, whose nodes increase with the height, have many."""
+        """Return the number of nodes of a contour that would need more than `most_nodes` nodes at the distance `step`.
+
+        It is smaller where a node is expensive: sampled Laplace steps have more quadrature nodes at greater heights.
+        """
         few, between = self._few, float(step[0])
         while few > _FEWEST and few * self._contour.work(few * between) > _WORK_WITHOUT_END:
             few = max(few // 2, _FEWEST)
@@ -180,35 +223,49 @@ class TransformOfRun:
         return max(least, min(_FEW_NODES, _LITTLE_WORK // transform.work))
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
-        """Return whether the work of the contour, with the nodes of its sampled Laplace steps, is within the limit."""
+        """Return whether the work of the contour up to its height is within the limit, shape (1,).
+
+        The nodes have the distance `step`. The quadrature nodes of sampled Laplace steps, which increase with the
+        height, are included.
+        """
         height = float(heights[0])
         if not np.isfinite(height):
             return np.array([False])
         return np.array([height / float(step[0]) * self._contour.work(height) <= _MOST_WORK])
 
     def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the periods unchanged, because one contour shares no nodes."""
+        """Return the `periods` unchanged, because a single contour shares no nodes with others."""
         return periods
 
     def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
-        """Return the tilted mass of the atoms of a run whose transform does not decay."""
+        """Return the mass of the atoms of the loss S, weighted by e^{tilt S}, at each tilt.
+
+        The result is 0 where the transform of the run decays.
+        """
         if self._transform.decays:
             return 0.0
         return np.exp([self._transform.log_atoms(float(tilt)) for tilt in tilts])
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return K plus a bound of its error."""
+        """Return upper bounds of the log-moment function K at real `tilts` (S, 1), infinite where none is known."""
         cumulants = self._transform.cumulants(tilts[:, 0])
         return np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)[:, None]
 
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
-        """Return K at the nodes, relative to K(theta)."""
+        """Return K(theta + i k `step`) - K(theta) at the nodes k = 0.. of the contour, shape (1, nodes + 1).
+
+        The result has error bounds. K is the log-moment function of the run, and theta the tilt of the contour.
+        """
         count = int(counts[0])
         count_work(_AN_ELEMENT * count * self._contour.work(count * float(step[0])))
         found = self._contour.values(float(step[0]), count)
         return ValuesOnContour(found.difference[None], found.error[None])
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the majorants above the heights, as described in `TransformsOfRuns`."""
+        """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, 1).
+
+        M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta the tilt of the
+        contour.
+        """
         whole, single = self._contour.log_majorants(heights[:, 0])
         return whole[:, None], single[:, None]

@@ -20,9 +20,10 @@ def is_two_steps(steps: Steps) -> bool:
 
 
 def two_steps_curve(steps: Steps) -> TwoSteps | None:
-    """Return the curve of the add direction.
+    """Return the trade-off curve of the add direction of a run of exactly two steps.
 
-    The result is None where the run does not have two steps, or one step is of another kind.
+    The result is None where the run does not have two steps, or one step is not a shifted law, sampled or not, or a
+    mixture of shifted Gaussians.
     """
     if not is_two_steps(steps):
         return None
@@ -36,7 +37,7 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
 
 
 def two_steps_pair(steps: Steps) -> TradeOffPair | None:
-    """Return the curves of both directions, or None as `two_steps_curve` does."""
+    """Return the trade-off curves of both directions of a run of two steps, or None as `two_steps_curve` does."""
     curve = two_steps_curve(steps)
     if curve is None:
         return None

@@ -1,4 +1,12 @@
-"""Protocol of inversion contours, which give three integrals at any threshold, enclosed or approximate."""
+"""Protocol of inversion contours, which give three integrals at any threshold, enclosed or approximate.
+
+S is the loss of a run, c a threshold in nats, and theta the real number at which a contour crosses the axis (tilt). P0
+and P1 are the laws under both hypotheses, and delta is the privacy profile. The integrals are
+
+    I0(c) = P0(S > c),  or  -P0(S <= c) for theta < 0;
+    I1(c) = P1(S > c),  or  -P1(S <= c) for theta < 1;
+    ID(c) = delta(c) (theta > 1),  delta(c) - 1 (0 < theta < 1),  or  delta(c) - 1 + e^c (theta < 0).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +18,17 @@ from service.privacy.numerics.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Integrals:
-    """Enclosures of I0, I1, ID at thresholds c: `e^{log_scale} [lower, upper]`, arrays of shape (3, C).
+    """Enclosures of the integrals I0, I1, ID at C thresholds c: `e^{log_scale} [lower, upper]`.
 
-    `density` is the approximate density of the loss under H0, on the scale of I0, shape (C,).
+    I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each up to a term that depends
+    on the side of the contour (`readings/contour.py`).
+
+    Attributes
+    ----------
+    log_scale, lower, upper : (3, C)
+        ln of the scales, and bounds on these scales. The rows are I0, I1, ID.
+    density : (C,)
+        Approximate density of the loss under H0, on the scale of I0.
     """
 
     log_scale: FloatArray
@@ -22,42 +38,54 @@ class Integrals:
 
 
 class InversionContour(Protocol):
-    """Contour that crosses the real axis at `theta`, laid out for thresholds near `center`.
+    """Contour that crosses the real axis at `theta`, laid out for thresholds near `center` (nats).
 
-    The tilted loss, or its core, has about the standard deviation `deviation`, which only steers. The object may also
-    stand for as many contours as there are thresholds, all on the same side of the poles 0 and 1. `theta`, `center`
-    and `deviation` are then arrays (C,), and each request has a threshold for each contour.
+    The loss weighted by e^{theta S} (*tilted* loss), or its bulk, has about the standard deviation `deviation`, which
+    only steers. The object may also stand for as many contours as there are thresholds, all on the same side of the
+    poles 0 and 1. `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for each
+    contour.
     """
 
     @property
     def theta(self) -> float | FloatArray:
-        """Tilt at which the contour crosses the real axis."""
+        """Tilt theta: the real number at which the contour crosses the axis, or an array (C,) for C contours."""
         ...
 
     @property
     def leftmost(self) -> float:
-        """Smallest tilt at which one of the contours crosses the real axis."""
+        """Smallest real number at which one of the contours crosses the axis."""
         ...
 
     @property
     def center(self) -> float | FloatArray:
-        """Threshold for which the contour is laid out."""
+        """Threshold in nats for which the contour is laid out, or an array (C,) for C contours."""
         ...
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Approximate standard deviation of the tilted loss, or of its core."""
+        """Approximate standard deviation of the loss weighted by e^{theta S}, or of the bulk of that law, in nats."""
         ...
 
     @property
     def score_tables(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
-        """Tables by integral from which the search for thresholds begins, cached because every request needs them."""
+        """Tables from which the search for thresholds begins, cached because every request needs them.
+
+        The key is the row of the integral (0: I0, 2: ID). A table has normal scores, thresholds, and derivatives of
+        thresholds by the score.
+        """
         ...
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of I0, I1, ID at thresholds (C,)."""
+        """Return enclosures of both tails of the loss and of the profile at thresholds c (nats), shape (C,).
+
+        They are the integrals I0, I1, ID of `Integrals`.
+        """
         ...
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without bounds."""
+        """Return `(sums, log_scale)`: approximations sums e^{log_scale} without error bounds.
+
+        The four rows are the integrals I0, I1, ID of `Integrals` and the density of the loss under H0, each at the
+        thresholds, shape (4, C).
+        """
         ...

@@ -1,4 +1,4 @@
-"""Enclosures of several numbers of a curve, in natural logarithms, which only ever become narrower."""
+"""Enclosures of several numbers of a trade-off curve, in natural logarithms, which only ever become narrower."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 class Readings:
     """Enclosures of several quantities of n numbers: `lower <= truth <= upper`, arrays of shape (quantities, n).
 
-    Points have the rows ln power, ln type II error and ln slope. A profile has the row ln delta. All bounds are
-    intersections and only ever tighten.
+    Points of a trade-off curve have the rows ln power, ln type II error and ln slope. A privacy profile has the row ln
+    delta. All bounds are intersections and only ever tighten.
     """
 
     lower: FloatArray
     upper: FloatArray
 
     def of(self, indices: IndexArray) -> Readings:
-        """Return the enclosures at the given indices."""
+        """Return the enclosures of the numbers at the given indices (columns)."""
         return Readings(self.lower[:, indices], self.upper[:, indices])
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
-        """Intersect the enclosures at the indices `at` with others, where NaN stands for an unknown bound.
+        """Intersect the columns at the indices `at` with other enclosures, where NaN stands for an unknown bound.
 
         Raises
         ------
@@ -40,7 +40,9 @@ class Readings:
         self.lower[:, at], self.upper[:, at] = lower, upper
 
     def width(self, rows: int = 2) -> FloatArray:
-        """Return the largest relative width of each number.
+        """Return the largest relative width (upper - lower)/upper of each number, over its first rows.
+
+        The enclosures are of logarithms, but the widths are those of the numbers themselves.
 
         Parameters
         ----------
@@ -50,7 +52,7 @@ class Readings:
         Returns
         -------
         array, shape (n,)
-            Widths.
+            Widths in [0, 1].
         """
         gap = self.lower[:rows] - self.upper[:rows]
         # Both bounds infinite: the number is known to be 0.
@@ -58,7 +60,7 @@ class Readings:
 
 
 def nothing_known(n: int) -> Readings:
-    """Return the trivial enclosures of n points: power and type II error at most 1."""
+    """Return the trivial enclosures of n points of a trade-off curve: power and type II error at most 1, any slope."""
     result = Readings(np.full((3, n), -np.inf), np.full((3, n), np.inf))
     result.upper[:2] = 0.0
     return result

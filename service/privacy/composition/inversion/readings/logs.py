@@ -1,4 +1,4 @@
-"""Logarithms of numbers that a contour gives on its own scale, rounded outwards."""
+"""Logarithms of probabilities that a contour gives on a scale of its own, rounded outwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return an enclosure of ln(1 - x) from an enclosure of ln x that was evaluated on a contour.
+    """Return an enclosure of ln(1 - x) from an enclosure of ln x, where x is a probability evaluated on a contour.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, F
 
     Notes
     -----
-    The rounding of e^{ln x} matters where 1 - x is small. It is inside the 1e-15 that the contour adds to the error of
-    its scale. The slack here covers the logarithm.
+    The rounding of e^{ln x} matters where 1 - x is small. The relative error 1e-15 that the contour adds to its scale
+    covers that rounding. The slack here covers the logarithm.
     """
     with np.errstate(divide="ignore"):
         lower, upper = np.log1p(-np.exp(log_high)), np.log1p(-np.exp(log_low))
@@ -32,7 +32,7 @@ def complement(log_low: FloatArray, log_high: FloatArray) -> tuple[FloatArray, F
 
 
 def logs_of(low: FloatArray, high: FloatArray, log_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the bounds of a probability on the scale e^{log_scale}.
+    """Return `(lower, upper)`, ln of the bounds `low`, `high` of a probability on the scale e^{log_scale}, shape (n,).
 
     A bound that is not positive is trivial (0 below, 1 above). An upper bound is raised to 1e-300 on that scale, where
     doubles lose their digits.

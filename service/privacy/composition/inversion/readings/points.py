@@ -1,4 +1,7 @@
-"""Points of a curve from a contour, as proved enclosures of natural logarithms."""
+"""Points of a trade-off curve from a contour, as proved enclosures of natural logarithms.
+
+A point has a false positive rate alpha, a power, a type II error (1 - power) and the slope of the curve there.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ _FEW = 8
 
 
 def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
-    """Return ln power, ln type II error and ln slope at rates strictly between 0 and 1.
+    """Return enclosures of points at false positive rates in (0, 1), shape (n,).
 
-    The inequalities are those of `inversion/engine.py`. The enclosures are trivial (power and type II error at most 1)
-    where no threshold is found.
+    The rows are ln power, ln type II error and ln slope. A threshold c of the loss is found for each rate alpha.
+    Tangents and chords of the curve at c and beside c prove the bounds (inequalities in `inversion/engine.py`). The
+    enclosures are trivial (power and type II error at most 1) where no threshold is found.
     """
     c = solve_tail(contour, alpha)
     result = nothing_known(len(alpha))
@@ -50,7 +54,10 @@ def read_points(contour: InversionContour, alpha: FloatArray) -> Readings:
 
 
 def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) -> Readings:
-    """Return `read_points` of a single contour, with the profile for a few points wider than `width`."""
+    """Return the enclosures of `read_points` at the rates `alpha`, for a single contour.
+
+    If only few points are wider than the relative `width`, these points are also evaluated from the profile.
+    """
     result = read_points(contour, alpha)
     indices = np.flatnonzero(result.width() > width)
     if not 0 < len(indices) <= _FEW or contour.leftmost <= 1.0:
@@ -63,15 +70,17 @@ def read_few_points(contour: InversionContour, alpha: FloatArray, width: float) 
 
 
 def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> Readings:
-    """Return ln power and ln type II error at one rate from the profile at thresholds around c alone.
+    """Return enclosures of ln power and ln type II error at one rate alpha from the profile alone.
 
-    The result is one column of a point whose slope is unknown. It needs a contour with theta > 1.
+    The profile is evaluated at thresholds around `c`. The result is one column of a point whose slope is unknown. It
+    needs a contour that crosses the axis at theta > 1.
 
     Notes
     -----
-    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c). The
-    integral of the profile is the smallest and has the smallest error. The power is the minimum of D(c) + e^c alpha,
-    and secants of D bound it from below (`proved_power`).
+    Where the power hardly exceeds the rate, both are large beside the profile D(c) = power(c) - e^c alpha(c), with
+    power and rate of the test that the loss exceeds c. The integral of the profile is the smallest and has the smallest
+    error. The power at alpha is the minimum over c of D(c) + e^c alpha, and secants of D bound it from below
+    (`proved_power`).
     """
     result = nothing_known(1)
     if not (contour.theta > 1 and math.isfinite(c) and alpha > _SMALLEST_RATE and c < _LARGEST_EXPONENT):
@@ -96,7 +105,11 @@ def read_power_by_profile(contour: InversionContour, alpha: float, c: float) -> 
 
 
 def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, margin: float) -> Readings:
-    """Return enclosures from the threshold c and two more, `margin` times its uncertainty to either side."""
+    """Return enclosures of points at the rates `alpha` from the approximate thresholds `c` and two more for each.
+
+    The arrays have the shape (n,). The two thresholds lie on either side of c, at `margin` times the uncertainty of c.
+    The rows are ln power, ln type II error and ln slope.
+    """
     integrals = contour.integrals(c)
     lower, upper, log_scale = integrals.lower, integrals.upper, integrals.log_scale
     # The rate (1 - alpha on contours left of the poles) on the scale of I0, with the rounding of its exponent.
@@ -136,10 +149,11 @@ def _points_around(contour: InversionContour, alpha: FloatArray, c: FloatArray, 
 def _proved_sides(
     contour: InversionContour, log_target: FloatArray, c: FloatArray, step: FloatArray, rounding: FloatArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Return whether alpha(c - step) >= alpha is proved, and whether alpha(c + step) <= alpha is proved.
+    """Return two masks (n,): whether alpha(c - step) >= alpha and whether alpha(c + step) <= alpha are proved.
 
-    `log_target` is ln alpha, or ln(1 - alpha) where theta < 0. `rounding` is the relative error of e^log_target on a
-    contour's scale.
+    alpha(c) is the probability under H0 that the loss exceeds c, and alpha is the wanted rate. `log_target` is ln
+    alpha, or ln(1 - alpha) on contours left of 0. `rounding` is the relative error of e^log_target on the contour's
+    scale.
     """
     n = len(c)
     both = contour.integrals(np.concatenate([c - step, c + step]))
@@ -159,7 +173,11 @@ def _with_complement(
     *,
     power_first: bool,
 ) -> Readings:
-    """Return rows ln power, ln beta, ln slope from the power or the beta that the contour gives on its scale."""
+    """Return enclosures with the rows ln power, ln type II error, ln slope from bounds of one of both numbers.
+
+    `low` and `high` bound the power (`power_first`) or the type II error on the scale e^log_scale. The other number is
+    one minus this number. `slope_low` and `slope_high` bound ln slope. All arrays have the shape (n,).
+    """
     log_low, log_high = logs_of(low, high, log_scale)
     other_low, other_high = complement(log_low, log_high)
     order = (0, 1) if power_first else (1, 0)

@@ -1,4 +1,4 @@
-"""Profile from a contour, as proved enclosures of natural logarithms."""
+"""Privacy profile delta(epsilon) from a contour, as proved enclosures of natural logarithms."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
-    """Return ln delta at finite epsilons, from ID.
+    """Return enclosures of ln delta at finite epsilons (nats), shape (n,), as one row.
 
-    ID is delta, delta - 1 or delta - 1 + e^eps, by the side of the contour.
+    The contour's third integral ID is delta, delta - 1 or delta - 1 + e^eps, by the side of the contour on which the
+    poles 0 and 1 lie.
     """
     integrals = contour.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]

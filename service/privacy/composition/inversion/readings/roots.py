@@ -1,4 +1,7 @@
-"""Thresholds of a contour at which a tail or the profile has a value: approximated without bounds, then proved."""
+"""Thresholds at which a tail probability of the loss, or the privacy profile, has a given value.
+
+They are approximated on one contour without bounds, then proved.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,12 @@ MARGINS = (4.0, 400.0, 1e5)
 def solve_tail(contour: InversionContour, alpha: FloatArray, *, at_center: bool = False) -> FloatArray:
     """Return thresholds c with P0(S > c) about alpha, by Newton's method on the logarithm of the tail.
 
+    S is the privacy loss of a run, and P0 is its law under H0.
+
     Parameters
     ----------
     contour : InversionContour
-        Contour that gives the tail of the total loss S.
+        Contour that gives the tail of S.
     alpha : array, shape (n,)
         False positive rates.
     at_center : bool
@@ -61,7 +66,11 @@ def _centers(contour: InversionContour, log_target: FloatArray) -> FloatArray:
 
 
 def _first_thresholds(contour: InversionContour, row: int, sign: float, log_target: FloatArray) -> FloatArray:
-    """Return the first thresholds of Newton's method: the contour's centre, or a cubic interpolation of a table."""
+    """Return the thresholds (nats) at which Newton's method begins: the contour's centre, or interpolated in a table.
+
+    The solved equation is ln(sign I(c)) = `log_target`, shape (n,), where I is the contour's integral with index `row`:
+    0 for the tail under H0, or 2 for the profile. The interpolation is cubic.
+    """
     x = c = slope = np.zeros(0)
     target = log_target
     if np.size(contour.center) > 1:
@@ -87,9 +96,10 @@ def _first_thresholds(contour: InversionContour, row: int, sign: float, log_targ
 
 
 def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return Phi^-1 of the solved function, thresholds and their derivatives by it, by increasing Phi^-1.
+    """Return `(x, c, dc/dx)`: normal scores, thresholds, and derivatives of thresholds, by increasing x.
 
-    The table is empty where Phi^-1 becomes steep, or does not increase.
+    x = Phi^-1(sign I(c)), with the normal distribution function Phi and the contour's integral I with index `row` (0
+    for the tail under H0, 2 for the profile). The arrays are empty where Phi^-1 becomes steep, or x does not increase.
     """
     thresholds = contour.center - (sign * contour.deviation) * _NEAR
     with np.errstate(all="ignore"):
@@ -101,7 +111,11 @@ def _scores(contour: InversionContour, row: int, sign: float) -> tuple[FloatArra
 
 
 def _tabulated(contour: InversionContour, sign: float, half_width: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ln of the tail, thresholds and their derivatives by it, by increasing tail."""
+    """Return `(x, c, dc/dx)` with x = ln of the tail under H0 at thresholds c, by increasing x.
+
+    The thresholds lie within `half_width` standard deviations of the contour's centre. `sign` is the sign of the
+    contour's integral for the tail.
+    """
     thresholds = contour.center + contour.deviation * np.linspace(-half_width, half_width, 2 * half_width * _CELLS + 1)
     with np.errstate(all="ignore"):
         sums, log_scale = contour.approximate(thresholds)
@@ -113,12 +127,12 @@ def _tabulated(contour: InversionContour, sign: float, half_width: int) -> tuple
 
 
 def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bool = False) -> FloatArray:
-    """Return thresholds c with delta(c) about delta, by Newton's method.
+    """Return thresholds c at which the privacy profile delta(c) is about `delta`, by Newton's method.
 
     Parameters
     ----------
     contour : InversionContour
-        Contour with a tilt theta > 0.
+        Contour that crosses the real axis at theta > 0.
     delta : array, shape (n,)
         Values of the privacy profile.
     at_center : bool
@@ -137,14 +151,15 @@ def solve_profile(contour: InversionContour, delta: FloatArray, *, at_center: bo
 
 
 def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log_target: FloatArray) -> FloatArray:
-    """Solve ln(sign I_row(c)) = log_target, row 0 or 2.
+    """Solve ln(sign I(c)) = log_target for thresholds c (nats), beginning at `c`; return the roots, shape (n,).
 
-    dI0/dc is minus the density, and dID/dc is -e^c I0. Steps are those of Newton's method for Phi^-1 of both sides,
-    which is nearly linear in c where a loss is nearly normal. For values near 1 the steps use the logarithms of both
-    sides.
+    I is the contour's integral with index `row`: I0 = P0(S > c) for 0, or ID, the profile, for 2, each up to the sign
+    and a constant. dI0/dc is minus the density of the loss under H0, and dID/dc is -e^c I0. Steps are those of Newton's
+    method for Phi^-1 of both sides (Phi: normal distribution function), which is nearly linear in c where a loss is
+    nearly normal. For values near 1 the steps use the logarithms of both sides.
 
-    A step is at most four deviations. Both functions fall in c. A step beyond the known values on either side is
-    replaced by half of the interval, for laws between whose atoms the density is negligible. The result is NaN where
+    A step is at most four standard deviations. Both functions fall in c. A step beyond the known values on either side
+    is replaced by half of the interval, for laws between whose atoms the density is negligible. The result is NaN where
     the residual stays above 1e-6 and the interval did not close. The last step squares a small residual. Of many
     thresholds of one contour, those that are found are not evaluated again.
     """
@@ -186,14 +201,14 @@ def _newton(contour: InversionContour, c: FloatArray, row: int, sign: float, log
 
 
 def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return proved bounds of the smallest eps >= 0 at which the privacy profile is delta.
+    """Return proved bounds of the smallest eps >= 0 at which the privacy profile is at most `delta`.
 
     Parameters
     ----------
     contour : InversionContour
         Contour that gives the profile delta(eps).
     threshold : array, shape (n,)
-        Approximate roots, nats. Thresholds below 0 are replaced by 0.
+        Approximate roots, nats. Bounds below 0 are replaced by 0.
     delta : array, shape (n,)
         Values of the profile.
 
@@ -217,7 +232,11 @@ def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArr
 
 
 def _root_margins(contour: InversionContour, threshold: FloatArray) -> Iterator[FloatArray]:
-    """Yield distances from approximate roots of the profile within which its true roots should lie, smallest first."""
+    """Yield distances (nats), shape (n,), from approximate roots of the profile within which true roots should lie.
+
+    The distances increase from one array to the next. They are multiples of the contour's error over the profile's
+    slope.
+    """
     integrals = contour.integrals(threshold)
     width = integrals.upper[2] - integrals.lower[2]
     low, high = integrals.lower[0], integrals.upper[0]
