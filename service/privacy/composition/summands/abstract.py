@@ -1,8 +1,9 @@
-"""Base classes of the summands of a run's K = ln E0 e^{zS}.
+"""Base classes of the summands of a run's log-moment function K(z) = ln E0 e^{zS}.
 
-`Summand` is a number of equal steps. `TruncatedSummand` is their law, truncated at far jumps of the loss.
-`SummandOnContour` is the truncated law on one inversion contour Re z = theta. An engine uses these classes for
-properties of a law.
+S is the sum of the privacy losses of the run (nats), and E0 the expectation under H0, the law without the record.
+`Summand` is a number of equal steps. `TruncatedSummand` is their law, truncated at far jumps, which are the large
+losses of a step that uses the record. `SummandOnContour` is the truncated law on one inversion contour Re z = theta. An
+engine uses these classes for properties of a law.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ _LARGEST_CHUNK: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RealCumulants:
-    """K, K', K'' of a run, or of one summand, at real tilts, with error bounds; all arrays have the shape of the tilts.
+    """Log-moment function K(s) = ln E0 e^{sS} of a loss S and its derivatives at real tilts s, with error bounds.
+
+    E0 is the expectation under H0, the law without the record. S is the loss of a whole run, or that of one summand.
 
     Attributes
     ----------
-    value, first, second : arrays
-        K, K' and K'' (nats and powers of nats).
-    error : array
-        Bound of |computed K - true K|.
-    truncation : array
+    value, first, second : arrays in the shape of the tilts
+        K (nats), K' (the mean of S under the law tilted by e^{sS}, nats) and K'' (its variance, nats squared).
+    error : array in the shape of the tilts
+        Bound of |computed K - true K|, nats.
+    discretisation : array in the shape of the tilts
         Part of `error` that is not rounding: quadrature and the truncation of the grid.
     """
 
@@ -43,13 +46,13 @@ class RealCumulants:
     discretisation: FloatArray
 
     def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at some of the tilts."""
+        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
         held = self.value, self.first, self.second, self.error, self.discretisation
         return RealCumulants(*(each[indices] for each in held))
 
     @staticmethod
     def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
-        """Return the cumulants at several lists of tilts as those of one list."""
+        """Return one `RealCumulants` with the arrays of all `pieces`, joined along the first axis (the tilts)."""
         columns = zip(
             *((each.value, each.first, each.second, each.error, each.discretisation) for each in pieces), strict=True
         )
@@ -75,8 +78,10 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
 
 @dataclass(frozen=True, slots=True)
 class ValuesOnContour:
-    """K(theta + i t_k) - K(theta) at the nodes t_k = k h, shape (nodes + 1,), with error bounds.
+    """Differences K(theta + i t_k) - K(theta) at the heights t_k = k h, k = 0..nodes, with error bounds.
 
+    K(z) = ln E0 e^{zS} is the log-moment function of the loss S under H0, theta the tilt of the contour, and h the
+    distance of its nodes. `difference` and `error` have the shape (nodes + 1,), or (runs, nodes + 1) for separate runs.
     `error` bounds the relative error of the exponential: |e^{true - computed} - 1| <= e^error - 1.
     """
 
@@ -86,7 +91,10 @@ class ValuesOnContour:
 
 @dataclass(frozen=True, slots=True)
 class RunScale:
-    """Properties of the whole run that steer the truncation of one law."""
+    """Approximate properties of a whole run that choose the truncation and the nodes of each of its laws.
+
+    No bound depends on them.
+    """
 
     deviation: float
     """Approximate standard deviation of the run's loss, from below; it steers the spacing of nodes."""
@@ -97,7 +105,11 @@ class RunScale:
 
 
 class Summand(ABC):
-    """Several equal steps of a run. All losses are in nats and in the add direction."""
+    """Several equal steps of a run. All losses are in nats and in the add direction.
+
+    The loss L of one step is ln of the density with the record (H1) over the density without it (H0). The transform of
+    a step is M(z) = E0 e^{zL}, with the expectation under H0.
+    """
 
     count: int
     decays: ClassVar[bool] = True
@@ -108,75 +120,101 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the loss of one step."""
+        """Approximate standard deviation of the loss of one step, nats."""
 
     @property
     @abstractmethod
     def loss_range(self) -> tuple[float, float]:
-        """Infimum and supremum of the loss of all steps together, within a few roundings."""
+        """Tuple of the infimum and the supremum of the loss of all steps together, nats, within a few roundings."""
 
     @property
     def sampled_step(self) -> SampledStep | None:
-        """Steps as deformed contours evaluate them, with exact parameters; None where no deformed contour serves."""
+        """Description of the steps for deformed contours, with exact parameters.
+
+        None if deformed contours cannot serve them.
+        """
         return None
 
     @property
     def least_loss_error(self) -> float:
-        """Bound of the error of the infimum that comes from errors of the law's weights, nats."""
+        """Bound of the error (nats) of the infimum in `loss_range` that comes from errors of the law's weights."""
         return 0.0
 
     @property
     def log_prob_never_sampled(self) -> float:
-        """ln of the probability that no step uses the record; -inf if none is known. Bounds add slack for rounding."""
+        """ln of the probability that no step uses the record; -inf if none is known.
+
+        It is a plain double. Bounds that use it must add slack for its rounding.
+        """
         return -np.inf
 
     @property
     def gdp_mu_squared(self) -> float:
-        """mu^2 of the Gaussian step that dominates all steps together whatever the sampling; +inf without one."""
+        """Square of the mu for which the pair N(0, 1), N(mu, 1) dominates all steps, even if each uses the record.
+
+        The value is +inf if no such Gaussian pair is known.
+        """
         return np.inf
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether swapped hypotheses have the same curve."""
+        """Whether the trade-off curve stays the same when both hypotheses are swapped."""
         return False
 
     @property
     def has_several_jumps(self) -> bool:
-        """Whether far jumps of the loss have several sizes."""
+        """Whether far jumps, the large losses of a step that uses the record, have several sizes."""
         return False
 
     @property
     def sampled(self) -> float:
-        """Approximate number of the steps that use the record."""
+        """Approximate expected number of the steps that use the record."""
         return float(self.count)
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key of the steps whose runs are evaluated together; None for steps whose runs are evaluated alone."""
+        """Key of steps whose runs can be evaluated in one array; None for steps whose runs are evaluated alone."""
         return None
 
     @property
     @abstractmethod
     def order(self) -> tuple[Any, ...]:
-        """Key of the order of summands in a run; the first item is a number for the law."""
+        """Sorting key of summands in a run; its first item is an integer for the kind of law."""
 
     def joins(self, _group: Sequence[Any], /) -> bool:
-        """Whether these steps share arrays with a group of the same law."""
+        """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""
         return False
 
     @classmethod
     def last_nodes_are_negligible(
         cls, _groups: Sequence[tuple[Any, ...]], digits: FloatArray, theta: FloatArray, /
     ) -> BoolArray:
-        """Return where the last node of each group has negligible weight at its tilt, shape (levels, groups).
+        """Return where the last node of each group's grid has negligible weight under the tilted law.
 
-        There is one row for each truncation level in `digits`. The result steers; no bound depends on it.
+        Parameters
+        ----------
+        _groups : sequence of tuples of Summand
+            Groups of summands of one kind.
+        digits : (levels,) or (levels, groups)
+            Truncation levels. About 10^-digits of the mass of both hypotheses is truncated.
+        theta : (groups,)
+            Tilt theta of each group: its law has the density e^{theta L} relative to H0.
+
+        Returns
+        -------
+        (levels, groups)
+            True where the weight is negligible. The result steers the choice of the level; no bound depends on it.
         """
         return np.ones((len(digits), len(theta)), dtype=bool)
 
 
 class TruncatedSummand(ABC):
-    """Group of summands of one law, truncated at far jumps; `count` has shape (parts,)."""
+    """Group of summands of one law, truncated at far jumps, the large losses of steps that use the record.
+
+    A part is a number of equal steps. `count` has the shape (parts,) and holds the number of steps of each part. M(z) =
+    E0 e^{zL} is the transform of one step with loss L, and K(z) = sum of count * ln M(z) is that of all steps in
+    logarithms.
+    """
 
     count: FloatArray
     decays: ClassVar[bool] = True
@@ -186,63 +224,91 @@ class TruncatedSummand(ABC):
     @classmethod
     @abstractmethod
     def of_group(cls, group: tuple[Any, ...], digits: float, scale: RunScale, /) -> TruncatedSummand:
-        """Return the steps of one group without at most about 10^-digits of the mass of H0 and of H1."""
+        """Return the law of the steps of one group, without at most about 10^-digits of the mass of H0 and of H1.
+
+        H0 and H1 are the laws without and with the record. `scale` holds properties of the whole run that choose the
+        nodes.
+        """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Array elements of one evaluation at a tilt: the unit of the engine's cost."""
+        """Number of array elements of one evaluation at a tilt, which is the unit of the engine's cost."""
 
     @property
     def contour_size(self) -> int:
-        """Cost of one node of a contour, in the same unit as `size`."""
+        """Cost of one node of an inversion contour, in array elements, the unit of `size`."""
         return self.size
 
     @property
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """Upper bounds of ln of the mass of H0 and of H1 beyond the truncation, for all steps of each part."""
+        """Tuple of upper bounds of ln of the truncated mass under H0 and under H1, for all steps of each part.
+
+        H0 and H1 are the laws without and with the record. Both arrays have the shape (parts,).
+        """
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing
 
     @abstractmethod
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' of these steps at real tilts, shape (S,), with a bound of the error of K."""
+        """Return the log-moment function K(s) = ln E0 e^{sS} of the sum S of these steps' losses, with K' and K''.
+
+        `tilts` holds the real tilts s, shape (S,). All arrays of the result, and its bound of the error of K, have that
+        shape.
+        """
 
 
 class SummandOnContour(ABC):
-    """Steps of a truncated summand on the contour Re z = theta."""
+    """Steps of a truncated summand on the inversion contour Re z = theta, at the points z = theta + it.
+
+    L is the loss of one step, E0 the expectation under H0 (without the record), and M(z) = E0 e^{zL} the transform of
+    one step. K(z) is the sum of ln M(z) over all steps.
+    """
 
     @property
     def log_atoms(self) -> float:
-        """ln of the mass of the atomic part of all steps, tilted by theta: the part whose transform does not decay."""
+        """ln of the probability that all losses are atoms of their laws, under the law tilted by e^{theta L}.
+
+        The transform of this part does not decay along the contour. The value is -inf for laws without atoms.
+        """
         return -np.inf
 
     @property
     def last_height(self) -> float:
-        """Height from which the transform without its atomic part falls at least like 1/t."""
+        """Height t from which the transform at theta + it, without the part of its atoms, falls at least like 1/t."""
         return 0.0
 
     @property
     @abstractmethod
     def origin(self) -> tuple[float, float]:
-        """K(theta) to full precision, and a bound of its error."""
+        """Tuple of K(theta), nats, evaluated to full precision, and a bound of its error.
+
+        K(theta) = ln E0 e^{theta S} is the log-moment function of the loss S of all steps at the real tilt theta.
+        """
 
     @abstractmethod
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i k step) - K(theta) for k = 0..nodes, and bounds of the errors."""
+        """Return K(theta + i k step) - K(theta) for k = 0..nodes, shape (nodes + 1,), and bounds of the errors.
+
+        K(z) = ln E0 e^{zS} is the log-moment function of the loss S of all steps.
+        """
 
     @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(whole, single)`: upper bounds of ln |M(theta + it')/M(theta)| over t' >= t, at each height t.
 
-        `whole` is the bound of the product over all steps. `single` is the smallest bound of one step with a density,
-        and 0 without such a step. Both have the shape of `heights`.
+        M(z) = E0 e^{zL} is the transform of a step with loss L. `whole` is the bound of the product over all steps.
+        `single` is the smallest bound of one step with a density, and 0 without such a step. Both have the shape of
+        `heights`.
         """
 
     def log_variation(self) -> float:
-        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0 and one of the steps; +inf without any."""
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every height t > 0 and one of the steps.
+
+        M(z) = E0 e^{zL} is the transform of that step, whose loss is L. The result is +inf if no such step is known.
+        """
         return np.inf
 
     def work(self, height: float) -> int:  # noqa: ARG002 - most have the same nodes at all heights
-        """Return array elements of one evaluation that a contour up to this height needs beside `contour_size`."""
+        """Return the additional cost of a contour up to `height`, in array elements per node beside `contour_size`."""
         return 0

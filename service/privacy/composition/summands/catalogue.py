@@ -36,7 +36,7 @@ from service.privacy.numerics.arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class DescribedRun:
-    """Run of described steps: one Gaussian law and summands."""
+    """Run of described steps: one normal law for all unsampled Gaussian steps, and a summand for each other kind."""
 
     gaussian_mu_squared: float
     """Sum of N mu^2 over Gaussian steps without sampling, 0 without any."""
@@ -46,7 +46,7 @@ class DescribedRun:
 
 
 def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
-    """Return the run of the described steps, each with its count."""
+    """Return the run of steps with the given descriptions, as pairs (part, number of such steps)."""
     squares = list[float]()
     summands, revealing = list[Summand](), list[tuple[float, int]]()
     for part, count in parts:
@@ -99,29 +99,29 @@ def truncated(group: tuple[Summand, ...], digits: float, scale: RunScale) -> Tru
 
 
 def on_contour(summand: TruncatedSummand, theta: float) -> SummandOnContour:
-    """Return the summand on the inversion contour Re z = theta."""
+    """Return the truncated law on the inversion contour, the line Re z = theta in the complex plane."""
     return cast("SummandOnContour", _ON_CONTOUR[type(summand)](summand, theta))
 
 
 def separately_truncated(
     steps: tuple[Summand, ...], deviation: FloatArray, digits: FloatArray, times: FloatArray
 ) -> NormalTrapezoid:
-    """Return runs that each take consecutive `steps` of one kind several times.
+    """Return the truncated laws of several runs in common arrays. Each run repeats its own consecutive `steps`.
 
     Parameters
     ----------
     steps : tuple of Summand
-        Steps of all runs, with equally many of them in each run.
+        Steps of all runs, with equally many of them in each run, all of one kind.
     deviation : (runs,)
         Approximate standard deviation of the loss of each run, from below (nats).
     digits : (runs,)
-        As in `truncated`, for each run.
+        The truncation leaves out at most about 10^-digits of the mass of each run under both hypotheses.
     times : (runs,)
-        How many times each run takes its steps.
+        How many times each run repeats its steps.
     """
     return cast("NormalTrapezoid", _TRUNCATED[type(steps[0])](steps, deviation, digits, times=times))
 
 
 def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
-    """Return separate runs on the inversion contours Re z = theta, shape (runs,)."""
+    """Return several separate runs, each on its own inversion contour Re z = theta; `theta` has the shape (runs,)."""
     return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

@@ -1,6 +1,8 @@
 """Moment generating functions of mixtures of shifted Gaussians, with every error bounded.
 
-The notation is that of `trapezoid.py` and `gaussian_mixture_nodes.py`. The law is truncated at both ends.
+H0 is the law of one step without the record, N(0, 1), and H1 the mixture with the record; L is the loss of one step.
+The trapezoid sums for M(z) = E0 e^{zL} are those of `trapezoid.py`, and the densities those of
+`gaussian_mixture_nodes.py`. The law is truncated at both ends.
 
 Negligible modes (`GaussianMixturePart.light`) of mass m per step are left out, and shift 0, of weight w_0, gets their
 mass. H1 becomes H1', which is within m in total variation and stochastically smaller, and H1 >= (1 - m/w_0) H1' as
@@ -61,7 +63,7 @@ _MOST_TERMS = 400
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixtureSteps(Summand):
-    """`count` steps whose law with the record is a mixture of shifted Gaussians with a positive shift."""
+    """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift."""
 
     part: GaussianMixturePart
     count: int
@@ -108,7 +110,7 @@ class GaussianMixtureSteps(Summand):
 
     @property
     def _log_rest(self) -> float:
-        """Lower bound of ln w_0; -inf where no positive bound of w_0 is known."""
+        """Lower bound of ln w_0, where w_0 is the weight of shift 0 in the mixture; -inf if w_0 may be 0."""
         part = self.part
         taken = math.fsum(w for s, w in zip(part.shifts, part.weights, strict=True) if s > 0) * (1 + part.weight_error)
         taken += part.light
@@ -138,7 +140,7 @@ class GaussianMixtureSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether the noise is similar to that of the group and the number of shifts equal."""
+        """Return whether these steps fit into the arrays of the group: similar noise and equally many shifts."""
         part, first = self.part, group[0].part
         alike = (part.mirrored, len(part.shifts)) == (first.mirrored, len(first.shifts))
         near = part.noise_multiplier <= 1.6 * first.noise_multiplier
@@ -159,9 +161,10 @@ class GaussianMixtureSteps(Summand):
 
 
 def _last_node_is_negligible(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
-    """Return whether the last node has negligible weight at the tilt.
+    """Return whether the last node of the grid has negligible weight under the law tilted by e^{theta L}.
 
-    It suffices that the weight is negligible at the smallest tilt at which far jumps dominate.
+    L is the loss of one step. It suffices that the weight is negligible at the smallest tilt at which far jumps, the
+    large losses of the shifted components, dominate. About 10^-digits of the mass is truncated.
     """
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
@@ -191,7 +194,13 @@ def _is_light(loss: Callable[[float], float], end: float, steps_log: float, thet
 
 
 class TruncatedGaussianMixture(NormalTrapezoid):
-    """N_i steps each of mixtures of shifted Gaussians, all mirrored or none, as one summand of the run's K."""
+    """Truncated law of parts of a run, each of them N_i equal steps of a mixture of shifted Gaussians.
+
+    The law is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. Either all mixtures are mirrored or none
+    is. A density at x is phi(x) a(x) with the record and phi(x) b(x) without it, with the normal density phi. A(x, q) =
+    a(x + iq)/a(x) compares a off the real axis. Arrays have the shape (parts,) or (parts, nodes); the nodes of a part
+    have the distance h.
+    """
 
     is_gaussian = True
 
@@ -270,9 +279,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return self._kept
 
     def _truncation_points(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the points to the left and right beyond which about e^-goal of the mass of H0 and H1 lies.
+        """Return the points left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
-        Beyond x that mass is at most sum w e^{-(x - s mu)^2/2}/2.
+        All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/sigma. Beyond x
+        its mass is at most sum w e^{-(x - s mu)^2/2}/2.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -281,9 +291,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (-high if self.mirrored else -np.sqrt(2 * goal)), high
 
     def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ln of the mass of H0 and of H1 outside [low, high] per step, (parts,) each.
+        """Return bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
 
-        The bound is Phi(-x) <= e^{-x^2/2}/2.
+        The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0.
         """
         terms = self._terms
 
@@ -299,7 +309,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return (mixture if self.mirrored else plain), mixture
 
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
-        """Return the step, the first node and the number of nodes of each part."""
+        """Return the distance of the nodes, the index of the first node and the number of nodes.
+
+        All arrays have the shape (parts,).
+        """
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
         wanted = np.minimum(smooth, 2 * math.pi * width / (self._need + 15.0 + self._highest_turn()))
@@ -311,7 +324,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:
-        """Return the approximate largest variance of s mu at one x, shape (parts,), which steers the spacing."""
+        """Return about the largest variance of s mu at one x, shape (parts,), which steers the spacing of the nodes.
+
+        s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier.
+        """
         terms = self._terms
         share = np.linspace(0.0, 1.0, _POINTS)
         points = [self._low[:, None] * (1 - share) + self._high[:, None] * share]
@@ -329,9 +345,11 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return np.maximum((square - mean**2).max(axis=1), 1e-30)
 
     def _highest_turn(self) -> FloatArray:
-        """Return `highest_turn` for these steps.
+        """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
 
-        For few steps |M| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)), with s the smallest shift.
+        The shape is (parts,). The result of `highest_turn` steers the spacing of the nodes. For few steps the transform
+        |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest shift, w
+        its weight, and mu = 1/sigma.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share
@@ -345,49 +363,66 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @cached_property
     def grid(self) -> GaussianMixtureNodes:
-        """Nodes, losses and weights, built on first use."""
+        """Nodes of the trapezoid sum with losses and weights, built on first use."""
         return GaussianMixtureNodes.build(self._terms, self.step, self._first, self._kept, mirrored=self.mirrored)
 
     @property
     def size(self) -> int:
-        """Number of array elements of one (parts, nodes) array: the unit of this engine's cost."""
+        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
         return int(self._kept.max() + 2) * len(self.count)
 
     @property
     def contour_size(self) -> int:
-        """Cost of one node of a contour, in the unit of `size`. Its products are inexpensive beside exponentials."""
+        """Cost of one node of a contour, in array elements (the unit of `size`).
+
+        It is smaller than `size`, because a contour needs products where a tilt needs exponentials.
+        """
         return self.size // _PRODUCT_GAIN
 
     @cached_property
     def widest(self) -> FloatArray:
-        """Half-widths of strips where |A| is at least `_LEAST` and e^{q^2/2} is below e^{2 pi q/h}; (parts,)."""
+        """Largest half-widths q of usable strips |Im x| <= q, shape (parts,).
+
+        On them |A(x, q)| = |a(x + iq)/a(x)| is at least `_LEAST`, where a is the density of H1 over the normal density.
+        The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes.
+        """
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
     @cached_property
     def _strips(self) -> FloatArray:
-        """Half-widths q of three strips, shape (3, parts)."""
+        """Half-widths q of the three strips |Im x| <= q that bound quadrature errors, shape (3, parts)."""
         return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
     def strip_exponents(self) -> FloatArray:
-        """Exponents q^2/2 - 2 pi q/h of the strips."""
+        """Exponents q^2/2 - 2 pi q/h of the quadrature error on strips |Im x| <= q, shape (3, parts).
+
+        h is the distance of the nodes.
+        """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes."""
+        """Minimum of `log_least` over the nodes, shape (3, parts)."""
         return self.log_least.min(axis=-1)
 
     @cached_property
     def log_least(self) -> FloatArray:
-        """Lower bounds ln(1 - q^2 spread/2) of ln |A|."""
+        """Lower bounds ln(1 - q^2 spread/2) of ln |a(x + iq)/a(x)| on the three strips, shape (3, parts, nodes).
+
+        a is the density of H1 over the normal density, q the half-width of the strip, and `spread` an upper bound of
+        the variance of s mu given x over the cell of a node (`GaussianMixtureNodes`).
+        """
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
         return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| and ln of lower bounds of |A|. |a'/a| is at most its bound on the real axis."""
+        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|; shape (parts, nodes) each.
+
+        a is the density of H1 over the normal density. |a'/a| is at most its bound on the real axis.
+        """
         return self.grid.steepest, self.log_least[-1]
 
     @override
@@ -397,13 +432,17 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return margin - rise, margin + rise
 
     def steepness(self, tilt: FloatArray | float) -> FloatArray:
-        """Return s mu m of a less (1 - s) mu m of b: d ln(a^s b^{1-s})/dx at the nodes."""
+        """Return the derivative of ln(a^s b^{1-s}) in x at the nodes, for the tilt s; shape (parts, nodes).
+
+        a and b are the densities of H1 and H0 over the normal density. d ln a/dx is mu m, with the mean m of the shift
+        given x. b is 1, or a(-x) for mirrored steps, and then -(1 - s) mu m at -x is added.
+        """
         mean = self.grid.mean
         return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean
 
 
 def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
-    """Return the mixture without modes whose mass in all steps together is far below the truncated mass."""
+    """Return the mixture without modes whose mass in all `count` steps is far below 10^-digits, the truncated mass."""
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))
     kept = [(s, w) for s, w in known if s == 0 or w > most]

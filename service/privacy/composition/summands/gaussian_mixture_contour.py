@@ -1,6 +1,7 @@
-"""Mixtures of shifted Gaussians on an inversion contour.
+"""Mixtures of shifted Gaussians on an inversion contour Re z = theta.
 
-The methods are those of `trapezoid_contour.py`, and the notation is that of `gaussian_mixture_nodes.py`.
+The methods are those of `trapezoid_contour.py`. The symbols a, b, A, m, mu, `near` and `spread` are those of the module
+docstring of `gaussian_mixture_nodes.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ _TURN = 4.4934
 
 
 class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
-    """Gaussian mixtures of a run, tilted by theta."""
+    """Gaussian mixtures of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    L is the loss of one step. The symbols are those of `gaussian_mixture_nodes.py` and `trapezoid_contour.py`. The
+    density at x is phi(x) a(x) with the record and phi(x) b(x) without it, with the normal density phi. mu is the
+    inverse noise multiplier, and m the mean of the shift s given x.
+    """
 
     @override
     def field(self, height: FloatArray) -> StripField:
@@ -59,9 +65,11 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `log_variations`: L' = mu m of a and of b, and |L''/L'| <= mu^2 (variances of s)/L'.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L' and a bound of |L''/L'|, shape (parts, nodes), and ones.
 
-        The second is also at most the largest shift.
+        L' = dL/dx is the sum of mu m for a and, if mirrored, for b (symbols of this class). |L''/L'| is at most mu^2
+        (variances of s)/L' and also at most the largest shift. The third term, the variation left of the first node
+        relative to the value there, has the shape (parts,).
         """
         grid = self.law.grid
         rate = grid.both(grid.mean)
@@ -82,17 +90,24 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
     @cached_property
     def _highest(self) -> FloatArray:
-        """Heights up to which |A| is known to be at least `_LEAST` at all nodes with weight, shape (parts,)."""
+        """Heights q up to which |a(x + iq)/a(x)| is known to be at least `_LEAST` at all nodes with weight.
+
+        The shape is (parts,).
+        """
         spread = np.where(self.grid.inside, self.law.grid.spread, 0.0).max(axis=1)
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
 
     def _built(self, eta: FloatArray) -> MixtureMajorants:
         """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
 
-        With f = phi a^z b^{1-z} and g(x) = conj f(conj x), the integrand of B is the root of f(x + i eta) g(x - i eta).
-        It continues to |Im x| <= q with modulus
+        B_eta(t) bounds |M(theta + it)| by the integral of |phi a^z b^{1-z}| on the path Im x = eta, where M is the
+        transform of one step (`TrapezoidOnContour.log_majorants`). With f = phi a^z b^{1-z} and g(x) = conj f(conj x),
+        the integrand of B is the root of f(x + i eta) g(x - i eta). It continues to |Im x| <= q with modulus
 
             phi e^{(q^2 + eta^2)/2} (size at eta + q  times  size at eta - q)^{1/2} e^{-t (D(eta + q) + D(eta - q))/2}.
+
+        Here size = |A|^theta |B|^{1-theta} and D = arg A - arg B at the given height, with A(x, q) = a(x + iq)/a(x) and
+        B likewise.
         """
         grid, h = self.law.grid, self.grid.step
         here = self.field(eta)
@@ -128,12 +143,13 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def _turns_forward(self, eta: FloatArray) -> BoolArray:
         """Return whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x inside the truncation, shape (E, parts).
 
-        The argument increases with q where mu m >= near/least, or where the grid proves it. Let x* be the right end of
-        the last other cell. Wherever least > 0, arg A > q mu m - pi/2, so that Im A = E sin(q mu s) >= 0 suffices. Let
-        k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q mu s k(eta mu s), Im A >= 0 holds for all q <= eta where
-        P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative. k decreases, so the coefficients of P change sign at
-        most once in the order of the shifts. P then has at most one zero (Descartes' rule for exponentials) and is
-        positive left of it. Hence P(x*) >= 0 is enough.
+        A(x, q) = a(x + iq)/a(x) = E e^{iq mu s}, the mean over the shift s given x. The argument increases with q where
+        mu m >= near/least, or where the grid proves it (`near` and least = 1 - q^2 spread/2 are those of
+        `gaussian_mixture_nodes.py`). Let x* be the right end of the last other cell. Wherever least > 0, arg A > q mu m
+        - pi/2, so that Im A = E sin(q mu s) >= 0 suffices. Let k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q
+        mu s k(eta mu s), Im A >= 0 holds for all q <= eta where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not
+        negative. k decreases, so the coefficients of P change sign at most once in the order of the shifts. P then has
+        at most one zero (Descartes' rule for exponentials) and is positive left of it. Hence P(x*) >= 0 is enough.
         """
         grid = self.law.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread
@@ -153,7 +169,12 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
 
 @dataclass(frozen=True, slots=True)
 class MixtureMajorants:
-    """Majorants on paths Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors)."""
+    """Majorants on paths Im x = eta: B_eta(t)/M(theta) <= e^{eta^2/2} (sum e^{log_terms - t turn} + errors).
+
+    B_eta(t) bounds |M(theta + it')| for all heights t' >= t of the contour, and M is the transform of one step. The sum
+    is over nodes. `turn` is D = arg A - arg B at Im x = eta, with A(x, q) = a(x + iq)/a(x) for the density phi a of H1,
+    and B likewise for H0. `eta` and `width` have the shape (E, parts), and arrays at nodes (E, parts, nodes).
+    """
 
     eta: FloatArray
     turn: FloatArray
@@ -172,12 +193,12 @@ class MixtureMajorants:
     step: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, shape (H, E, parts).
+        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
-        The path goes up to eta at one node J and down at another, where D >= 0. Each vertical path costs eta/h terms.
-        Outside of the nodes J the path stays on the real axis, where far jumps may turn too fast for the step. The
-        sides of the sum's rectangle there have the same bounds as those of the strips of a contour. The best J serves
-        on either side.
+        B_eta(t) is the majorant of `MixtureMajorants`. Its path goes up to eta at one node J and down at another, where
+        D >= 0. Each vertical path costs eta/h terms, with the distance h of the nodes. Outside of the nodes J the path
+        stays on the real axis, where far jumps may turn too fast for the step. The sides of the sum's rectangle there
+        have the same bounds as those of the strips of a contour. The best J serves on either side.
         """
         count_work(_A_TERM * len(heights) * self.log_terms.size)
         t = heights[:, None, :, None]

@@ -1,14 +1,15 @@
 """Grid in x behind the moments of mixtures of shifted Gaussians: nodes, losses and strips.
 
-One step has H1 = sum w_i N(s_i mu), mu = 1/sigma, with a(x) = sum w_i e^{v_i}, v_i = s_i mu x - s_i^2 mu^2/2. H0 is
-N(0, 1) with b = 1. For mirrored steps H0 is the mirror image of H1, with b(x) = a(-x). L = ln a - ln b, and phi b is
-the density of H0. The responsibilities r_i = w_i e^{v_i}/a are a law of the shift s at each x, with mean m. Over the
-half cells of the nodes next to x, |x' - x| <= h/2:
+One step has H1 = sum w_i N(s_i mu, 1) with weights w_i, shifts s_i and mu = 1/sigma. Its density is phi a with the
+normal density phi, a(x) = sum w_i e^{v_i} and v_i = s_i mu x - s_i^2 mu^2/2. H0 is N(0, 1) with b = 1. For mirrored
+steps H0 is the mirror image of H1, with b(x) = a(-x). L = ln a - ln b is the loss, and phi b is the density of H0. The
+responsibilities r_i = w_i e^{v_i}/a are a law of the shift s at each x, with expectation E_x and mean m. Over the half
+cells of the nodes next to x, |x' - x| <= h/2, with the distance h of the nodes:
 
     E_{x'} g = E_x(g e^{mu (s - m)(x' - x)}) / E_x e^{mu (s - m)(x' - x)} <= E_x(g e^{mu |s - m| h/2})     for g >= 0.
 
-The denominator is at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|,
-mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give for x' in the cell and |q'| <= q:
+The denominator is at least 1 by Jensen. `near`, `spread` and `steepest` are these bounds for mu |s - m|, mu^2 (s - m)^2
+and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they give for x' in the cell and |q'| <= q:
 
     |A| <= 1;    |A| >= Re e^{-iq' mu m} A = E_{x'} cos(q' mu (s - m)) >= 1 - q^2 spread/2 =: least;
     a'/a (x' + iq') = mu (m + E_{x'}((s - m) e^{iq' mu s})/A);
@@ -16,9 +17,9 @@ mu^2 (s - m)^2 and mu s. With A(x, q) = a(x + iq)/a(x) = E_x e^{iq mu s} they gi
 
     |A|^2 d arg A/dq = mu E_{x'} (s + s') cos(q mu (s - s'))/2 >= mu (E_{x'} s - (q mu)^2 E_{x'} (s + s')(s - s')^2/4).
 
-In the last formula s' is an independent copy of s. So a has no zero where least > 0, however large the largest
-shift is: only the spread of the shift at one x counts. There arg A = q mu m + arg(e^{-iq mu m} A), with the second
-argument between +-pi/2, is the argument that vanishes at q = 0. It increases with q where the last bound is positive.
+In the last formula s' is an independent copy of s. So a has no zero where least > 0, however large the largest shift
+is: only the spread of the shift at one x counts. There arg A = q mu m + arg(e^{-iq mu m} A), with the second argument
+between +-pi/2, is the argument that vanishes at q = 0. It increases with q where the last bound is positive.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ _ANSWERABLE = 1e-40
 
 @dataclass(frozen=True, slots=True)
 class MixtureTerms:
-    """Positive shifts of all parts, shape (parts, terms), and the rest, shape (parts,); unused terms have weight 0."""
+    """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/sigma.
+
+    `shift` and `weight` have the shape (parts, terms), where unused terms have weight 0. `rest`, the weight of shift 0,
+    and `weight_error`, the relative error of all weights, have the shape (parts,).
+    """
 
     shift: FloatArray
     """s_i mu, in units of the noise, within u."""
@@ -65,7 +70,7 @@ class MixtureTerms:
 
     @staticmethod
     def of(parts: list[GaussianMixturePart]) -> MixtureTerms:
-        """Return the terms of parts with any numbers of shifts."""
+        """Return the terms of parts with any numbers of shifts, filled up with terms of weight 0."""
         most = max(sum(shift > 0 for shift in part.shifts) for part in parts)
         shift, weight = np.zeros((2, len(parts), most))
         rest = np.zeros(len(parts))
@@ -79,22 +84,39 @@ class MixtureTerms:
 
     @property
     def log_weight(self) -> FloatArray:
-        """ln w_i, -inf for unused terms."""
+        """ln w_i of each weight, shape (parts, terms); -inf for unused terms."""
         with np.errstate(divide="ignore"):
             return np.log(self.weight)
 
     def some(self, parts: IndexArray) -> MixtureTerms:
-        """Return the terms of some parts."""
+        """Return the terms of the parts with the given indices."""
         return MixtureTerms(self.shift[parts], self.weight[parts], self.rest[parts], self.weight_error[parts])
 
     def only(self, kept: BoolArray) -> MixtureTerms:
-        """Return the terms at the given indices, shape (terms,)."""
+        """Return the terms selected by the mask `kept`, shape (terms,), for all parts."""
         return MixtureTerms(self.shift[:, kept], self.weight[:, kept], self.rest, self.weight_error)
 
 
 def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ln a at x (parts, n), a bound of its error, and the responsibilities (parts, terms, n).
+    """Return ln a at x, a bound of its error, and the responsibilities of the terms.
 
+    Parameters
+    ----------
+    terms : MixtureTerms
+        Weights w_i and shifts s_i mu of the mixtures.
+    x : (parts, n)
+        Points. a(x) = w_0 + sum w_i e^{v_i}, v_i = s_i mu x - (s_i mu)^2/2, is the density ratio of the mixture to N(0,
+        1).
+
+    Returns
+    -------
+    log_a, error : (parts, n)
+        ln a(x) and a bound of its absolute error.
+    responsibilities : (parts, terms, n)
+        w_i e^{v_i}/a, the probability of each shift given x.
+
+    Notes
+    -----
     As E0 a = 1 whatever the weights' errors are, a = 1 + sum w_i (e^{v_i} - 1) over the positive shifts. Relative
     errors of these weights change ln a by at most as much times sum w_i |e^{v_i} - 1|/a. Where a is small or large,
     positive terms are summed, with ln w_i and e^{...} within `FUNCTION_ERROR` each.
@@ -126,7 +148,8 @@ def log_ratio(terms: MixtureTerms, x: FloatArray) -> tuple[FloatArray, FloatArra
 def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return `(log_a, error, moved)` of a = w_0 + sum w_i e^{v_i}, a sum of positive terms; each of shape (parts, n).
 
-    `error` bounds the error of `log_a`, and `moved` is an upper bound of sum w_i |e^{v_i} - 1|/a.
+    The weights w_i are those of `terms`, and `v` are the exponents v_i, shape (parts, terms, n). `error` bounds the
+    error of `log_a`, and `moved` is an upper bound of sum w_i |e^{v_i} - 1|/a.
     """
     weight, log_weight = terms.weight[:, :, None], terms.log_weight[:, :, None]
     with np.errstate(divide="ignore"):
@@ -148,7 +171,12 @@ def _log_of_sum(terms: MixtureTerms, v: FloatArray, v_error: FloatArray) -> tupl
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMixtureNodes(TrapezoidNodes):
-    """Nodes x of mixtures, shape (parts, nodes). At least one node without weight is on the right."""
+    """Nodes x of the trapezoid sums of Gaussian mixtures, shape (parts, nodes); the last node has no weight.
+
+    H1 has the density phi a with a(x) = sum w_i e^{s_i mu x - s_i^2 mu^2/2} and the normal density phi. s is the random
+    shift given x, with the expectation E and the mean m, and mu = 1/sigma. A(x, q) is a(x + iq)/a(x). The cell of a
+    node is the interval of half a node distance around it.
+    """
 
     terms: MixtureTerms
     responsibility: FloatArray
@@ -168,7 +196,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
     def build(
         terms: MixtureTerms, step: FloatArray, first: IndexArray, kept: IndexArray, *, mirrored: bool
     ) -> GaussianMixtureNodes:
-        """Return the nodes, losses and weights.
+        """Return the nodes of mixtures of Gaussians, with their losses and weights.
 
         Parameters
         ----------
@@ -177,11 +205,12 @@ class GaussianMixtureNodes(TrapezoidNodes):
         step : (parts,)
             Distances of the nodes, dyadic.
         first : (parts,)
-            Index of the first node, unless mirrored.
+            Index of the first node, which lies at index * step; unused if mirrored, as nodes are then symmetric about
+            0.
         kept : (parts,)
             Number of nodes that have weight; an even number if mirrored.
         mirrored : bool
-            Whether the steps are mirrored.
+            Whether H0 is the mirror image of H1 in every step.
         """
         h = step[:, None]
         nodes = int(kept.max()) + 2
@@ -223,7 +252,7 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def of(self, parts: IndexArray, kept: int) -> GaussianMixtureNodes:
-        """Return the nodes of some parts, of which at most `kept` have weight."""
+        """Return the nodes of the parts with the given indices; at most `kept` nodes of each have weight."""
         nodes = kept + 2 + -(kept + 2) % SUM_BLOCK
         first = (self.x.shape[1] - nodes) // 2 if self.mirrored else 0
         by_node = {name: getattr(self, name)[parts, first : first + nodes] for name in _BY_NODE}
@@ -238,7 +267,10 @@ class GaussianMixtureNodes(TrapezoidNodes):
         )
 
     def strip(self, height: FloatArray) -> MixtureStrip:
-        """Return ln |A|, arg A and lower bounds of |A| at heights q, shape (E, parts)."""
+        """Return ln |A|, arg A and lower bounds of |A| for A(x, q) = a(x + iq)/a(x), at the nodes x and heights q.
+
+        phi a is the density of H1, with the normal density phi. `height` holds q, shape (E, parts).
+        """
         count_work(_A_STRIP * height.size * self.responsibility.shape[-1] * (4 + self.responsibility.shape[-2]))
         q = height[..., None]
         phase = q * self.terms.shift
@@ -256,10 +288,11 @@ class GaussianMixtureNodes(TrapezoidNodes):
 
 @dataclass(frozen=True, slots=True)
 class MixtureStrip:
-    """ln |A| and arg A at the nodes, at heights q of shape (E, parts); all others of shape (E, parts, nodes).
+    """Values of A(x, q) = a(x + iq)/a(x) at the nodes x and at heights q, for the density phi a of H1.
 
-    `least` is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip
-    has no bound.
+    `height` is q, shape (E, parts). `log_modulus` is ln |A| and `argument` is arg A, shape (E, parts, nodes). `least`
+    is a lower bound of |A(x', q')| for x' within half a cell and |q'| <= q. Where it is not positive, the strip has no
+    bound.
     """
 
     height: FloatArray
@@ -282,9 +315,11 @@ def _at_nodes(terms: MixtureTerms, x: FloatArray, h: FloatArray) -> tuple[FloatA
 def _cell_moments(
     terms: MixtureTerms, responsibility: FloatArray, h: FloatArray, x: FloatArray, log_a: FloatArray
 ) -> tuple[FloatArray, ...]:
-    """Return mu m at the nodes, and `steepest`, `near`, `spread` and `rising` over the cells; (parts, nodes) each.
+    """Return d ln a/dx at the nodes, and the bounds `steepest`, `near`, `spread`, `rising` of `GaussianMixtureNodes`.
 
-    Half a cell to the left each term of a' is at least e^{-mu s h/2} times as large, and a is no larger.
+    All have the shape (parts, nodes), and the bounds hold over the cells. Half a cell to the left each term of a' is at
+    least e^{-mu s h/2} times as large, and a is no larger. Here mu s is the shift of the term, h the distance of nodes,
+    and a(x) the density of H1 over the normal density.
     """
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)

@@ -1,8 +1,9 @@
 """Sums over the nodes of trapezoid rules for M(z) = E0 e^{zL}, for steps of any law, without cancellation.
 
-Array dimensions are parts P and nodes n. `null_weight` is the weight of H0 at a node. `weights` are those of the law
-tilted by e^{theta L}, of sum 1. A tilt is one number for all parts, or an array (P, 1) where each part is a run of its
-own.
+L is the loss of one step in nats, w = e^L its likelihood ratio, and E0 the expectation under H0, without the record.
+Arrays have the dimensions P (parts, each a number of equal steps) and n (nodes). `null_weight` is the weight of H0 at a
+node. `weights` are those of the law tilted by e^{theta L}, of sum 1, and E_theta is its expectation. A tilt is one
+number for all parts, or an array (P, 1) where each part is a run of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _TOGETHER = 30_000
 def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the weights e^{log_weight + sL - shift}, shape (S, P, n), and the shift, shape (S, P).
 
-    `tilts` has the shape (S, 1) or (S, P). The shift keeps the weights from overflowing and is mostly 0.
+    `loss` holds L and `log_weight` the weights at the nodes, shape (P, n). `tilts` holds the tilts s, shape (S, 1) or
+    (S, P). The shift keeps the weights from overflowing and is mostly 0.
     """
     joint = tilts[:, :, None] * loss
     joint += log_weight
@@ -44,10 +46,11 @@ def tilted(loss: FloatArray, log_weight: FloatArray, tilts: FloatArray) -> tuple
 def untilting(
     loss: FloatArray, alternative_weight: FloatArray, tilt: float | FloatArray, weights: FloatArray, total: FloatArray
 ) -> FloatArray:
-    """Return a bound of |e^{sL} - e^L| weight over `total`, shape (P, n).
+    """Return a bound of |e^{sL} - e^L| null_weight/total at the nodes, shape (P, n).
 
-    `weights` is weight e^{sL} over the total, and `total` has the shape (P,). An error of L is multiplied by this bound
-    in the second-order sums of E_s(L), and by s times this bound in those of M(s).
+    L is the loss of a node and s the tilt. `weights` is null_weight e^{sL}/total, and `alternative_weight` is
+    null_weight e^L. `total` has the shape (P,). An error of L is multiplied by this bound in the second-order sums of
+    E_s(L), and by s times this bound in those of M(s) = E0 e^{sL}.
     """
     exponent = np.abs((1 - tilt) * loss)
     return np.where(exponent < 1, 2 * weights * exponent, weights + alternative_weight / total[:, None])
@@ -60,11 +63,11 @@ def excess(
     tilt: float | FloatArray,
     weights: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the summands weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the sizes of their terms; (P, n).
+    """Return the summands null_weight (e^{sL} - 1 - s(e^L - 1)) of M(s) - 1, and the sizes of their terms; (P, n) each.
 
-    Where max(1, |s|) |L| < 0.4 the summands are power series to order 14. The remainder is below 2e-16 of them, far
-    inside the relative error of a weight. `weight_difference` is `TrapezoidNodes.growth`, and `weights` is weight
-    e^{sL}.
+    M(s) = E0 e^{sL} is the transform of the loss L at the tilt s. `weight_difference` is null_weight (e^L - 1), and
+    `weights` is null_weight e^{sL}. Where max(1, |s|) |L| < 0.4 the summands are power series to order 14. The
+    remainder is below 2e-16 of them, far inside the relative error of a weight.
     """
     tilt = _one_number(tilt)
     linear = tilt * weight_difference
@@ -89,10 +92,11 @@ def excess(
 def mean_excess(
     loss: FloatArray, weight_difference: FloatArray, weights: FloatArray, theta: float | FloatArray, total: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of their terms; (P, n).
+    """Return the summands of E_theta(L) = E_theta(L - e^{-theta L}(e^L - 1)), and the sizes of their terms.
 
-    The summands are power series where (1 + |theta|) |L| < 0.5. `weight_difference` is `TrapezoidNodes.growth`, and
-    `total` is M(theta), shape (P,).
+    All arrays have the shape (P, n). E_theta is the expectation under the law tilted by e^{theta L}. `weights` are its
+    weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L}, shape
+    (P,). The summands are power series where (1 + |theta|) |L| < 0.5.
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -119,7 +123,7 @@ def _one_number(tilt: float | FloatArray) -> float | FloatArray:
 
 
 def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
-    """Return c_0 + c_1 x + c_2 x^2 + ... by Horner's scheme."""
+    """Return c_0 + c_1 x + c_2 x^2 + ... by Horner's scheme, in the shape of x; `coefficients` lists the c_k."""
     found = np.zeros_like(x)
     for coefficient in reversed(coefficients):
         found *= x
@@ -137,24 +141,27 @@ def tilted_differences(
 ) -> ComplexArray:
     """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (P, nodes + 1).
 
+    E_theta is the expectation over the nodes with the given weights, and L the loss of a node.
+
     Parameters
     ----------
     weights, loss : (P, n)
-        Tilted weights of sum 1, and losses; n is a multiple of `SUM_BLOCK`.
+        Weights of the law tilted by e^{theta L}, of sum 1, and losses L; n is a multiple of `SUM_BLOCK`.
     mean : (P,)
         E_theta(L - e^{-theta L}(e^L - 1)).
     step : float or (P, 1)
-        Distance of the heights, for all parts or for each part.
+        Distance of the heights t_k, for all parts or for each part.
     nodes : int
         Number of heights above 0.
     last : (P,) or None
-        Last k of each part; values beyond it may be 0.
+        Last k of each part; values beyond it may be 0. None if all parts need all heights.
 
     Notes
     -----
-    E0(w - 1) = 0, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L - 1)). Every summand is O(L^2),
-    and rounding does not grow with the number of steps. Let k = a columns + b and E(x) = e^{ix} - 1 = ix + E'(x). Then
-    E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y), and the sums over nodes become one matrix product.
+    E0(w - 1) = 0 for the likelihood ratio w = e^L, so d = E_theta(e^{itL} - 1 - itL) + it E_theta(L - e^{-theta L}(e^L
+    - 1)). Every summand is O(L^2), and rounding does not grow with the number of steps. Let k = a columns + b and E(x)
+    = e^{ix} - 1 = ix + E'(x). Then E(x+y) - i(x+y) = E(x) E(y) + E'(x) + E'(y), and the sums over nodes become one
+    matrix product.
     """
     if last is not None and len(weights) > 1:
         return _by_pieces(weights, loss, mean, np.broadcast_to(step, (len(weights), 1)), last)
@@ -175,7 +182,10 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return `tilted_differences`, evaluated for groups of parts of similar lengths whose powers fit into caches."""
+    """Return the result of `tilted_differences`, shape (P, last.max() + 1), evaluated for groups of the P parts.
+
+    The parts of a group have similar last heights, and their powers fit into caches.
+    """
     order = np.argsort(last, kind="stable")
     powers = np.sqrt(last[order] + 1) * weights.shape[1]
     found = np.zeros((len(last), int(last.max()) + 1), dtype=np.complex128)
@@ -191,16 +201,19 @@ def _by_pieces(
 
 
 def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, together: int = 0) -> ValuesOnContour:
-    """Return sum N ln(1 + d) over the parts, and its error.
+    """Return sum N ln(1 + d) over the parts, which is K(theta + it) - K(theta) of a run, and a bound of its error.
+
+    K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S.
 
     Parameters
     ----------
     counts : (P,)
         Numbers of steps N.
-    d, error : (P, K)
-        Differences d and bounds of their error.
+    d, error : (P, H)
+        Differences d = M(theta + it)/M(theta) - 1 of the transform M of one step at H heights t, and bounds of their
+        error.
     together : int
-        Number of consecutive parts that are a run of their own; the result then has the shape (runs, K). With 0 all
+        Number of consecutive parts that are a run of their own; the result then has the shape (runs, H). With 0 all
         parts are one run.
 
     Notes
@@ -230,12 +243,15 @@ def values_on_contour(counts: FloatArray, d: ComplexArray, error: FloatArray, to
 
 
 def significant(weights: FloatArray) -> slice:
-    """Return the range of nodes (in whole blocks) outside which all tilted weights vanish in double precision."""
+    """Return the range of nodes, in whole blocks, outside which the tilted weights (parts, nodes) are below 1e-30.
+
+    The bound is relative to the largest weight of each part.
+    """
     alive = np.flatnonzero((weights > weights.max(axis=-1, keepdims=True) * 1e-30).any(axis=0))
     first = int(alive[0]) // SUM_BLOCK * SUM_BLOCK
     return slice(first, -(-(int(alive[-1]) + 1) // SUM_BLOCK) * SUM_BLOCK)
 
 
 def outside(weights: FloatArray, window: slice) -> FloatArray:
-    """Return the sum of the weights left out by a window, per part."""
+    """Return the sum of the weights (parts, nodes) outside the range `window` of nodes, shape (parts,)."""
     return weights[:, : window.start].sum(axis=-1) + weights[:, window.stop :].sum(axis=-1)

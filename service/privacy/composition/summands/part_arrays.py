@@ -1,4 +1,7 @@
-"""Parts that are evaluated together, as one run or as many runs of equally many consecutive parts."""
+"""Parts that are evaluated together, as one run or as many runs of equally many consecutive parts.
+
+A part is a number of equal steps. Arrays have one row for each part.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from service.privacy.numerics.arrays import FloatArray, IndexArray
 
 
 class PartArrays(TruncatedSummand):
-    """N_i steps of each part, of one run or of separate runs.
+    """Truncated laws of several parts, each of them N_i equal steps, which form one run or many separate runs.
 
-    Where runs are `separate`, `together` consecutive parts are a run. A sum over the parts of a run then has the shape
-    (runs,); else it is one number.
+    `count` holds the N_i. With `separate`, each `together` consecutive parts are a run. A sum over the parts of a run
+    then has the shape (runs,); otherwise all parts are one run, and the sum is one number.
     """
 
     separate: bool = False
@@ -26,39 +29,45 @@ class PartArrays(TruncatedSummand):
     """ln of the mass of H0 and of H1 beyond the truncation, per step."""
 
     def take(self, unit: FloatArray, times: FloatArray | None) -> None:
-        """Set the numbers of steps.
+        """Set the numbers of steps of all parts.
 
         Parameters
         ----------
         unit : (parts,)
             Steps of each part in one run.
         times : (runs,) or None
-            How many times each separate run takes the steps of its parts. None if all parts are one run.
+            How many times each separate run repeats its steps. None if all parts are one run.
         """
         self.separate, self.together = times is not None, 1 if times is None else len(unit) // len(times)
         self.unit, self.count = unit, unit if times is None else unit * self.of_parts(times)
 
     def of_parts(self, each: FloatArray) -> FloatArray:
-        """Return the values of separate runs, shape (..., runs), for each of their parts."""
+        """Return values of separate runs, shape (..., runs), repeated for each of their parts, shape (..., parts)."""
         return np.repeat(each, self.together, axis=-1) if self.together > 1 else each
 
     def parts_of(self, runs: IndexArray) -> IndexArray:
-        """Return the indices of the parts of the given separate runs."""
+        """Return the indices of the parts of the separate runs with the given indices, run by run."""
         return (runs[:, None] * self.together + np.arange(self.together)).ravel()
 
     def over_run(self, each: FloatArray) -> FloatArray:
-        """Return sum N_i x_i over the parts of a run, from (..., parts)."""
+        """Return sum N_i x_i over the parts of each run, from x of shape (..., parts); N_i is the number of steps.
+
+        The result has the shape (..., runs) for separate runs, and (...) for one run.
+        """
         if self.separate:
             return self._runs(each * self.count).sum(axis=-1) if self.together > 1 else each * self.count
         return each[..., 0] * self.count[0] if len(self.count) == 1 else np.asarray(each @ self.count)
 
     def least_of_run(self, each: FloatArray) -> FloatArray:
-        """Return the minimum over the parts of a run, from (..., parts)."""
+        """Return the minimum over the parts of each run, from (..., parts) to (..., runs), or to (...) for one run."""
         return self._runs(each).min(axis=-1) if self.separate else each.min(axis=-1)
 
     @property
     def log_truncated_once(self) -> tuple[FloatArray, FloatArray]:
-        """ln of the mass of H0 and of H1 beyond the truncation, for each separate run that takes its steps once."""
+        """Upper bounds of ln of the truncated mass under H0 and under H1, for runs that take their steps once.
+
+        All arrays have the shape (runs,).
+        """
         logs = np.log(self.unit)
         null, alternative = (
             self._runs(logs + each) for each in (self.log_truncated_null, self.log_truncated_alternative)
@@ -66,5 +75,5 @@ class PartArrays(TruncatedSummand):
         return np.logaddexp.reduce(null, axis=-1), np.logaddexp.reduce(alternative, axis=-1)
 
     def _runs(self, each: FloatArray) -> FloatArray:
-        """Return (..., parts) as (..., runs, parts of a run)."""
+        """Return an array of shape (..., parts) in the shape (..., runs, parts of a run)."""
         return each.reshape(*each.shape[:-1], -1, self.together)

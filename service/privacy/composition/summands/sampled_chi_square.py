@@ -1,9 +1,10 @@
 """Moment generating functions of sampled steps with a chi-square statistic, with every error bounded.
 
-The notation and the map are those of `sampled_chi_square_grid.py`. M(z) = E0 w^z is a trapezoid sum in s. It is
-compared to the integral on a rectangle whose short sides are half way between nodes. The long sides, Im s = -+a, have
-the weight e^{-2 pi a/h}, and the short ones 1/(1 + e^{2 pi |q|/h}). The law is truncated where T is small, that is
-where losses are large.
+The statistic T, the map T(s) and the likelihood ratio w are those of `sampled_chi_square_grid.py`. M(z) = E0 w^z, with
+the expectation under H0 (without the record), is a trapezoid sum in s with the node distance h. It is compared to the
+integral on a rectangle whose short sides are half way between nodes. The long sides, Im s = -+a, have the weight e^{-2
+pi a/h}, and the short ones 1/(1 + e^{2 pi |q|/h}) at the height q. The law is truncated where T is small, that is where
+losses are large.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ _MOST_NODES = 8_000
 
 
 class TruncatedSampledChiSquare(TruncatedTrapezoid):
-    """N equal steps, 0 < p < 1, as one summand of a run's K. Arrays have one part, and nodes."""
+    """Truncated law of N equal steps with a chi-square statistic T, sampled at a rate 0 < p < 1.
+
+    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. Nodes are points s of the map T(s) in
+    `sampled_chi_square_grid.py`, with the distance h. w is the likelihood ratio of a step at T(s). A strip holds bounds
+    between the real axis and the path s - ia, and A is w at s - iq over w(T(s)). Arrays have the shape (1, nodes),
+    because there is one part.
+    """
 
     def __init__(self, steps: ChiSquareSteps, deviation: float, digits: float, halvings: int = 0) -> None:
         """Choose the nodes and the truncation on the side of large losses.
@@ -47,11 +54,11 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         steps : ChiSquareSteps
             Equal steps.
         deviation : float
-            Approximate standard deviation of the run's loss.
+            Approximate standard deviation of the run's loss, nats.
         digits : float
             All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation.
         halvings : int
-            How often the step of the grid is halved.
+            How often the distance of the nodes is halved.
         """
         self._given, self._halvings = (steps, deviation, digits), halvings
         self.law = law = ChiSquareStep.of(steps)
@@ -78,7 +85,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def finer(self) -> TruncatedSampledChiSquare | None:
-        """Law on nodes with half the step, as high contours need; None where there would be too many nodes."""
+        """Law on nodes of half the distance, for high contours; None if there would be too many nodes."""
         return TruncatedSampledChiSquare(*self._given, self._halvings + 1) if 2 * self.size <= _MOST_NODES else None
 
     def _is_dropped(self, s: float, goal: float) -> bool:
@@ -97,13 +104,20 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def grid(self) -> ChiSquareGrid:
-        """Nodes, losses and weights, built on first use. The truncation is half a step beyond the last node."""
+        """Nodes of the trapezoid sum with losses and weights, built on first use.
+
+        The truncation is half a node distance beyond the last node.
+        """
         half = 0.5 * self._step
         return ChiSquareGrid.build(self.law, self._low + half, self._high, self._step)
 
     @cached_property
     def _strips(self) -> list[ChiSquareStrip]:
-        """Strips for trapezoid errors; w turns by less than pi on all of them, and e^{-2 pi a/h} < 1e-3."""
+        """Strips between the real axis and the paths s - ia that bound trapezoid errors, for some half-widths a.
+
+        The likelihood ratio w turns by less than pi on all of them, and e^{-2 pi a/h} < 1e-3 for the node distance h.
+        Without such a strip the list has one strip with infinite bounds.
+        """
         widest = min(self.grid.widest, 0.95 * math.pi / self.law.spread, 0.95 * 2 * math.pi / self._step)
         strips = [self.strip(float(a)) for a in widest * _STRIPS]
         usable = [strip for strip in strips if strip.valid and strip.a > 1.2 * self._step]
@@ -114,39 +128,51 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return usable
 
     def strip(self, a: float) -> ChiSquareStrip:
-        """Return the strip of half-width `a`, which all tilts share."""
+        """Return the bounds on the strip up to the path s - ia for the half-width `a`, kept for all tilts."""
         if a not in self._known:
             self._known[a] = strip_at(self.grid, a)
         return self._known[a]
 
     @cached_property
     def half_widths(self) -> FloatArray:
-        """Half-widths of the strips, shape (strips, 1)."""
+        """Half-widths a of the strips for trapezoid errors, shape (strips, 1)."""
         return np.array([[strip.a] for strip in self._strips])
 
     @cached_property
     def strip_exponents(self) -> FloatArray:
-        """Exponents -2 pi q/h of the strips."""
+        """Exponents -2 pi a/h of the trapezoid error on strips of half-width a, for the node distance h.
+
+        The shape is (strips, 1).
+        """
         return -2 * math.pi * self.half_widths / self._step
 
     @cached_property
     def log_least(self) -> FloatArray:
-        """ln of lower bounds of |A| on the strips over the cells, shape (strips, 1, nodes)."""
+        """ln of lower bounds of |w(s - iq)/w(s)| on the strips over the cells, shape (strips, 1, nodes).
+
+        w is the likelihood ratio of a step.
+        """
         return np.array([[strip.log_least] for strip in self._strips])
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes with weight."""
+        """Minimum of `log_least` over the nodes with weight, shape (strips, 1)."""
         return self.log_least[..., : self.grid.kept].min(axis=-1)
 
     @cached_property
     def _log_largest(self) -> FloatArray:
-        """ln of upper bounds of |A| on the strips over the cells, shape (strips, 1, nodes)."""
+        """ln of upper bounds of |w(s - iq)/w(s)| on the strips over the cells, shape (strips, 1, nodes).
+
+        w is the likelihood ratio of a step.
+        """
         return np.array([[strip.log_raise] for strip in self._strips])
 
     @cached_property
     def _log_density_growth(self) -> FloatArray:
-        """Q q^2 on the strips over the cells, shape (strips, 1, nodes)."""
+        """Exponents Q a^2 on the strips over the cells, shape (strips, 1, nodes).
+
+        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis.
+        """
         return np.array([[strip.density_growth * strip.a**2] for strip in self._strips])
 
     @override
@@ -161,9 +187,11 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """Properties of the first and last node, shape (strips, 1, 1, 2).
+        """Properties of the first and last node that bound the sides of the strips, each of shape (strips, 1, 1, 2).
 
-        They are the loss, ln of the weight, a bound of |d ln w/ds|, lower and upper bounds of ln |A|, and Q q.
+        They are the loss, ln of the weight, a bound of |d ln w/ds|, lower and upper bounds of ln |A|, and Q a. w is the
+        likelihood ratio, A its value on a strip over that on the real axis, a the half-width, and e^{Q q^2} bounds the
+        growth of the density at the height q.
         """
         grid, ends = self.grid, [0, self.grid.kept - 1]
         log_weight = grid.log_null_weight + 0.5 * self._step * grid.log_slope
@@ -187,14 +215,17 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the mass beyond the grid where T is large."""
+        """Return a bound of the moment of H0 beyond the grid where T is large, times e^{-shift}, shape (S, 1).
+
+        `tilts` holds the tilts s of M(s) = E0 e^{sL} for the loss L of a step.
+        """
         loss, least = float(self.grid.loss[0, 0]), math.log1p(-self.law.rate)
         tail = self.law.log_tail(float(self.grid.points[0]) + 0.5 * self._step, upper=True)
         return np.exp(tail + np.maximum(tilts * loss, tilts * least) - shift)
 
 
 def _farthest_point(is_far: Callable[[float], bool], center: float, side: int) -> float:
-    """Return about the nearest s on one side of the center that is far, or the farthest s tried."""
+    """Return about the nearest point on one side (-1 or 1) of the center with `is_far`, or the farthest one tried."""
     inside, stride = center, 1.0
     outside = center + side * stride
     while not is_far(outside) and abs(outside - center) < 2000.0:

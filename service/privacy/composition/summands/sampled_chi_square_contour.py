@@ -1,12 +1,15 @@
 """Sampled steps with a chi-square statistic on a contour Re z = theta: values of K, errors, and majorants of |M|.
 
-The notation is that of `sampled_chi_square_grid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so
-that M(theta + it)/M(theta) = E_theta e^{itL}. Three bounds hold for its modulus at all heights from t on:
+The statistic T, its density f_T, the likelihood ratio w, its slope constant B and the node variable s are those of
+`sampled_chi_square_grid.py`; L = ln w is the loss of a step and r = p e^v/w the responsibility. M(z) = E0 e^{zL} is the
+transform of one step under H0, and K the sum of ln M over all steps. E_theta is the expectation under the law tilted by
+e^{theta L}, so that M(theta + it)/M(theta) = E_theta e^{itL}. Three bounds hold for its modulus at all heights from t
+on:
 
     values at heights t_k. With m the mean, |E_theta e^{it(L - m)}| changes per unit of t by at most
     min(sqrt(Var L), t Var L). Between two heights it rises by at most that over half of their distance;
     the integral on Im s = -eta, where arg w >= 0. It is the sum over cells of weights e^{Q eta^2} |w/w(s)|^theta
-    e^{-t arg w}, which falls with t;
+    e^{-t arg w}, which falls with t. Q bounds the growth of the density (`sampled_chi_square_strips.py`);
     V/t. Integration by parts bounds t |M| by |psi| at both ends + int |psi'|, psi = f_T w^theta/(r B).
 """
 
@@ -42,7 +45,10 @@ _GAIN_STEPS = np.geomspace(1.0, 1e4, 400)
 
 
 class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
-    """Equal steps with a chi-square statistic, tilted by theta."""
+    """Equal steps with a chi-square statistic under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    L is the loss of one step.
+    """
 
     @property
     @override
@@ -51,7 +57,7 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return the strips of the law, which are as high as `height`, shape (E, 1)."""
+        """Return bounds of the tilted integrand on strips of half-width `height`, shape (E, 1)."""
         theta, strips = float(self.theta[0]), [self.law.strip(float(a)) for a in height[:, 0]]
         near = np.array([[strip.near] for strip in strips])
         return StripField(
@@ -71,7 +77,11 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
     @override
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
-        """Return the values on the contour, from finer nodes where the contour is too high for these nodes."""
+        """Return K(theta + i k step) - K(theta) for k = 0..nodes with error bounds; see `TrapezoidOnContour.values`.
+
+        K is the log-moment function of all steps. If the contour is too high for the law's grid, a grid with half the
+        node distance serves.
+        """
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.law.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
             return SampledChiSquareOnContour(self.law.finer, float(self.theta[0])).values(step, nodes)
@@ -80,11 +90,16 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `log_variations`: L' = r B T' and |L''/L'| <= (1 - r) B T' + |T''/T'|.
+        """Terms of `TrapezoidOnContour.log_variations`, with derivatives of the loss L in the node variable.
+
+        They are ln L' with L' = r B T', a bound (1 - r) B T' + |T''/T'| of |L''/L'|, both of shape (1, nodes), and the
+        variation of psi beyond the first node relative to its value there, shape (1,). T is the statistic and f its
+        density, -B the slope of the exponent v in T, r = p e^v/w the responsibility, and psi = f w^theta/(r B).
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
         falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
-        in T. For N <= 2 the bound is never negative, and V is infinite.
+        in T. For an effective batch size N <= 2, B = 1/(2 (N - 1)) is at least 1/2. The bound is then never negative,
+        and V is infinite.
         """
         law, s, r, half = (
             self.law.grid.law,
@@ -112,7 +127,11 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
 
 
 class ChiSquareMajorants:
-    """Majorants of |M/M(theta)| from a height on: by values at many heights, by paths Im s = -eta, and by V/t."""
+    """Majorants of |M(theta + it')/M(theta)| over t' >= t, for the transform M of one step.
+
+    theta is the tilt of the contour Re z = theta. The majorants are the best of values at many heights, integrals on
+    the paths Im s = -eta, and the bound V/t. The module docstring of `sampled_chi_square_contour.py` proves all three.
+    """
 
     eta = np.zeros((1, 1))
 
@@ -122,7 +141,11 @@ class ChiSquareMajorants:
 
     @cached_property
     def _paths(self) -> list[tuple[FloatArray, FloatArray, float]]:
-        """Terms for each eta: ln of the terms at t = 0, the least arg w of each cell, and a constant remainder."""
+        """Terms of the integral on each path Im s = -eta: `(log_terms, turns, remainder)`.
+
+        `log_terms` are ln of the terms of the cells at height t = 0, and `turns` the least arg w of each cell, for the
+        likelihood ratio w. At the height t the integral is at most sum e^{log_terms - t turns} + remainder.
+        """
         contour, law, grid = self._contour, self._contour.law, self._contour.law.grid
         widest = min(grid.widest, 0.9 * math.pi / grid.law.spread, _LARGEST_ETA)
         etas = np.array([[eta] for eta in widest * _ETAS if law.strip(float(eta)).valid]).reshape(-1, 1)
@@ -141,7 +164,10 @@ class ChiSquareMajorants:
 
     @np.errstate(over="ignore", under="ignore")
     def _log_far(self, heights: FloatArray) -> FloatArray:
-        """Return ln of a bound of |M/M(theta)| from each height on, by the paths Im s = -eta and by V/t."""
+        """Return ln of a bound of |M(theta + it')/M(theta)| for all t' >= t, from the paths Im s = -eta and from V/t.
+
+        The result has the shape (H,) of the heights t.
+        """
         with np.errstate(divide="ignore"):
             best = np.minimum(self._log_variation - np.log(heights), 0.0)
         for terms, turn, constant in self._paths:
@@ -150,14 +176,17 @@ class ChiSquareMajorants:
         return best
 
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
-        """Return bounds of the trapezoid errors of M(theta + it)/M(theta), each at the next of a few heights."""
+        """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
+
+        The bound increases with t, and each height has that of the next one of a few heights.
+        """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
         return errors[np.minimum(np.searchsorted(few * (1 + 1e-12), heights), len(few) - 1)]
 
     @cached_property
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
-        """Heights, and ln of bounds of |M/M(theta)| from each height on."""
+        """Table of increasing heights t, and of ln of bounds of |M(theta + it')/M(theta)| for all t' >= t."""
         contour, window = self._contour, self._contour.window
         number, left_out = float(contour.law.count[0]), float((contour.end_error + contour.omitted)[0])
         loss, weights = contour.grid.loss[0], contour.tilted_weights[0]
@@ -190,7 +219,7 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the best bound at each height, shape (H, 1, 1)."""
+        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1)."""
         heights = heights[:, 0]
         known_heights, bounds = self._looked_up
         cell = np.searchsorted(known_heights, heights, side="right") - 1

@@ -1,13 +1,14 @@
 """Nodes, losses and weights behind the moments of sampled steps with a chi-square statistic.
 
-One step samples a share p of the records. The membership adversary (`threat_models/membership_step.py`) sees
-T ~ chi2'_d(m) under H0, and with the record the likelihood ratio:
+One step samples a share p of the records. The membership adversary (`threat_models/membership_step.py`) sees T ~
+chi2'_d(m) under H0, a noncentral chi-square law with d degrees of freedom and noncentrality m. N is the effective batch
+size, and the likelihood ratio with the record is:
 
     w(T) = 1 - p + p e^v,    v = v_0 - B (T - E T),    B = 1/(2 (N - 1)),   v_0 = E0 v < 0,    L = ln w.
 
 The nodes use the map T = l ln(1 + e^s), where l is the standard deviation of T. The map is linear in s where T is
-large, like e^s where T is small, and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at
-s = E T/l - x, x = (first + j) h, so that L increases with x. T - E T = l (-x + ln(1 + e^-s)) loses no digit.
+large, like e^s where T is small, and analytic where |Im s| < pi, or for Re s > 0 everywhere. Nodes are at s = E T/l -
+x, x = (first + j) h, so that L increases with x. T - E T = l (-x + ln(1 + e^-s)) loses no digit.
 `sampled_chi_square_strips.py` bounds the integrand off the real axis.
 """
 
@@ -42,10 +43,10 @@ _WIDEST = 12.0
 
 @dataclass(frozen=True)
 class ChiSquareSteps(Summand):
-    """`count` steps of noisy SGD on samples of the records, as the membership adversary sees them.
+    """Equal steps, `count` of them, of noisy SGD on samples of the records, as the membership adversary sees them.
 
-    T has a chi-square law of `dimension` degrees. `effective_batch_size` is N > 1, a share of the records, and
-    0 < sample_rate < 1.
+    The adversary's statistic T has a chi-square law with `dimension` degrees of freedom and the noncentrality
+    `effective_batch_size` * `susceptibility`. `effective_batch_size` is N > 1, and 0 < `sample_rate` < 1.
     """
 
     dimension: int
@@ -84,7 +85,11 @@ class ChiSquareSteps(Summand):
     def last_nodes_are_negligible(
         cls, groups: Sequence[tuple[Self, ...]], digits: FloatArray, theta: FloatArray
     ) -> BoolArray:
-        """Return the answer of a normal statistic of the same spread, which is a guess."""
+        """Return where the last node of each group has negligible weight at the tilt `theta`, shape (levels, groups).
+
+        The result is that of a normal statistic of the same spread. It is a guess that steers, and no bound depends on
+        it.
+        """
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
             for group in groups
@@ -94,7 +99,11 @@ class ChiSquareSteps(Summand):
 
 @dataclass(frozen=True)
 class ChiSquareStep:
-    """Step with its law in doubles: the noncentrality is the nearest double to N K, and v_0 is that of this law."""
+    """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with v = v_0 - B (T - E T).
+
+    T is the noncentral chi-square statistic, and p is `rate`. The noncentrality is the nearest double to N *
+    susceptibility for the effective batch size N, and v_0 is that of this law.
+    """
 
     degrees: int
     noncentrality: float
@@ -110,7 +119,7 @@ class ChiSquareStep:
 
     @staticmethod
     def of(steps: ChiSquareSteps) -> ChiSquareStep:
-        """Return the law of one step, with N = `effective_batch_size` > 1."""
+        """Return the law of one of the steps, with the effective batch size N = `effective_batch_size` > 1."""
         size, known = steps.effective_batch_size, Fraction(steps.susceptibility)
         noncentrality = float(size * known)
         excess = 1 / (size - 1)
@@ -125,35 +134,39 @@ class ChiSquareStep:
 
     @property
     def largest_loss(self) -> float:
-        """Loss L at T = 0, the largest one."""
+        """Loss L = ln(1 - p + p e^v) at the statistic T = 0, which is the largest loss of a step, nats."""
         if self.largest > 600.0:
             return self.largest + math.log(self.rate)
         return math.log1p(self.rate * math.expm1(self.largest))
 
     @property
     def mean(self) -> float:
-        """Mean E T under H0."""
+        """Mean E T of the chi-square statistic T under H0."""
         return self.degrees + self.noncentrality
 
     @property
     def deviation(self) -> float:
-        """Standard deviation l of T under H0."""
+        """Standard deviation l of the chi-square statistic T under H0."""
         return math.sqrt(2 * self.degrees + 4 * self.noncentrality)
 
     @property
     def spread(self) -> float:
-        """Standard deviation mu = B l of v, at least its largest derivative in s."""
+        """Standard deviation B l of the exponent v = v_0 - B (T - E T), with the standard deviation l of T.
+
+        |dv/ds| is at most this value for the map T = l ln(1 + e^s).
+        """
         return self.steepness * self.deviation
 
     @property
     def center(self) -> float:
-        """Ratio E T/l of mean and deviation."""
+        """Ratio E T/l of the mean and the standard deviation of the chi-square statistic T under H0."""
         return self.mean / self.deviation
 
     def log_tail(self, s: float, *, upper: bool = False, present: bool = False) -> float:
-        """Return ln of a Chernoff bound of P(T <= T(s)), or of P(T > T(s)) with `upper`.
+        """Return ln of a Chernoff bound of P(T <= T(s)), or of P(T > T(s)) with `upper`, for the statistic T.
 
-        The law is that of H0, or with `present` that of a step that sees the record.
+        T(s) = l ln(1 + e^s) with the standard deviation l of T. The law is that of H0, or with `present` that of a step
+        that sees the record.
         """
         t = self.deviation * (s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s)))
         d, m = self.degrees, self.noncentrality
@@ -169,7 +182,12 @@ class ChiSquareStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ChiSquareGrid(TrapezoidNodes):
-    """Trapezoid nodes with everything that does not depend on the tilt; shape (1, nodes), with increasing loss."""
+    """Nodes of the trapezoid sum in s with everything that does not depend on the tilt; shape (1, nodes).
+
+    The statistic is T = l ln(1 + e^s) with its standard deviation l, and the loss increases along the nodes.
+    `responsibility` is p e^v/w, the probability under H1 that the step used the record, for the likelihood ratio w = 1
+    - p + p e^v. The cell of a node is the interval of half a node distance around it.
+    """
 
     law: ChiSquareStep
     spacing: float
@@ -184,7 +202,10 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @staticmethod
     def build(law: ChiSquareStep, low: float, high: float, step: float) -> ChiSquareGrid:
-        """Return nodes for s from about `high` down to about `low`, both included; `step` is a multiple of 2^-20."""
+        """Return nodes for s from about `high` down to about `low`, both included.
+
+        The statistic at a node is T = l ln(1 + e^s). `step` is the distance of the nodes, a multiple of 2^-20.
+        """
         first = math.floor((law.center - high) / step)
         kept = math.ceil((law.center - low) / step) - first + 1
         nodes = kept + -kept % SUM_BLOCK
@@ -226,18 +247,24 @@ class ChiSquareGrid(TrapezoidNodes):
 
     @property
     def points(self) -> FloatArray:
-        """Values of s at the nodes, at most down to the last node with weight; shape (nodes,)."""
+        """Values of s at the nodes, shape (nodes,), where T = l ln(1 + e^s) is the statistic.
+
+        Nodes beyond the truncation have the s of the last node with weight.
+        """
         s = self.law.center - self.x[0]
         return np.maximum(s, s[self.kept - 1])
 
     @property
     def is_bent(self) -> bool:
-        """Whether some nodes lie where T is not nearly linear in s, so that strips are narrower."""
+        """Whether T = l ln(1 + e^s) is far from linear at some node s, so that strips must be narrower.
+
+        T is the statistic, and l its standard deviation.
+        """
         return float(self.points[self.kept - 1]) - self.spacing < LINEAR
 
     @property
     def widest(self) -> float:
-        """Largest half-width a of a strip, whatever the likelihood ratio."""
+        """Largest half-width a of a strip between the real axis and the path s - ia, for any likelihood ratio."""
         return _WIDEST_BENT if self.is_bent else _WIDEST
 
 
@@ -254,7 +281,11 @@ def _less_log(x: Fraction) -> float:
 
 
 def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return L = ln(1 - p + p e^v), the responsibility r, and the error of L."""
+    """Return `(L, r, error)` at the exponents v, in the shape of `exponent`.
+
+    L = ln(1 - p + p e^v) is the loss in nats for the sampling rate p, r = p e^v/(1 - p + p e^v) the responsibility, and
+    `error` a bound of the absolute error of L. `exponent_error` bounds the error of v.
+    """
     loss = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
     split = (exponent < -1) & (rate > 0.5)
     loss = np.where(split, np.log((1 - rate) + rate * np.exp(np.minimum(exponent, 0.0))), loss)
@@ -267,7 +298,12 @@ def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tu
 
 
 def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of (m/4) G'(m T/4) = rho sqrt(m/T)/2, with G as in `sampled_chi_square_strips.py`."""
+    """Return lower and upper bounds of (m/4) G'(m T/4) at the statistic T, in its shape.
+
+    T has d degrees of freedom and the noncentrality m, and G = ln 0F1(; d/2; .) is the noncentral factor of its
+    log-density. (m/4) G'(m T/4) = rho sqrt(m/T)/2 with the ratio rho = I_{nu+1}/I_nu of Bessel functions at sqrt(m T),
+    nu = d/2 - 1. `sampled_chi_square_strips.py` has the bounds of rho.
+    """
     m, nu = law.noncentrality, 0.5 * law.degrees - 1
     product = m * statistic
     low = 0.5 * m / (nu + 0.5 + np.sqrt(product + (nu + 1.5) ** 2))
@@ -276,10 +312,12 @@ def mean_slope(law: ChiSquareStep, statistic: FloatArray) -> tuple[FloatArray, F
 
 
 def _slopes(law: ChiSquareStep, s: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells.
+    """Return bounds of |d ln(f dT/ds)/ds| and of |d ln f/dT| dT/ds on the cells of the nodes s, shape (nodes,) each.
 
-    d ln f/dT = nu/T - 1/2 + (m/4) G' falls with T for d >= 2, so that its values at both ends of a cell bound it. For d
-    = 1 the term nu/T rises and is bounded separately.
+    f is the density of the statistic T = l ln(1 + e^s) with d degrees of freedom and noncentrality m. `step` is the
+    distance of the nodes. d ln f/dT = nu/T - 1/2 + (m/4) G'(m T/4), with nu = d/2 - 1 and G = ln 0F1(; d/2; .). It
+    falls with T for d >= 2, so that its values at both ends of a cell bound it. For d = 1 the term nu/T rises and is
+    bounded separately.
     """
     nu = 0.5 * law.degrees - 1
     low, high = (law.deviation * np.logaddexp(0.0, s + side * 0.5 * step * (1 + 1e-9)) for side in (-1, 1))

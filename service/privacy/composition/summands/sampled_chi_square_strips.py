@@ -1,15 +1,16 @@
 """Bounds of the integrand off the real axis, for sampled steps with a chi-square statistic.
 
-The notation and the map are those of `sampled_chi_square_grid.py`. At s - iq, 0 <= q <= a, write T = tau - ic. With
-E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
+The notation is that of `sampled_chi_square_grid.py`: T is the statistic with d degrees of freedom, noncentrality m and
+standard deviation l, T = l ln(1 + e^s), and w = 1 - p + p e^v is the likelihood ratio with the slope -B of v in T. At s
+- iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
 
     tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X).
 
 These formulas hold for q <= pi/2, or for any q where s >= `LINEAR`. There arg(1 + E e^{iq}) <= k q, k = max(E/(1 + E),
 E^2/(1 + E^2)) or E/(E - 1), because the derivative in q is Re(1/(1 + e^{-s-iq})). The density is C T^{d/2-1} e^{-T/2}
 0F1(; d/2; m T/4). |0F1(; d/2; m T/4)| <= 0F1(; d/2; m (Re sqrt T)^2/4), because 0F1 is the mean of e^{sqrt(m T) U} over
-the first coordinate U of a random direction. (Re sqrt T)^2 = (|T| + tau)/2, ln 0F1 is concave with slope G', and |T| -
-tau <= c^2/(2 tau). So |density dT/ds| grows from the real axis by at most e^{Q q^2}, with tau at q = a:
+the first coordinate U of a random direction. (Re sqrt T)^2 = (|T| + tau)/2, G = ln 0F1 is concave with slope G', and
+|T| - tau <= c^2/(2 tau). So |density dT/ds| grows from the real axis by at most e^{Q q^2}, with tau at q = a:
 
     Q = (d/2 - 1)_+ l^2 k^2/(2 tau^2) + m G' l^2 k^2/(16 tau) + D (1/2 + 1/l + [d = 1]/(2 tau));
     D = (l/2) S (1 - S)/(1 - X(a)),      T(s) - tau <= D q^2.
@@ -19,10 +20,10 @@ Q is about 1/2 where T is nearly normal. The likelihood ratio turns as that of a
     w(T) = w(tau) (1 - r + r e^{i phi}),    r = p e^{v(tau)}/w(tau),
     w(tau) = w(T(s)) (1 + r(s) (e^{B (T(s) - tau)} - 1)).
 
-Hence 0 <= arg w <= phi, |w| <= w(tau) and |w| >= w(tau) max(cos(phi/2), 1 - 2 r sin^2(phi/2)) while phi < pi.
-G'(z) = 2 rho/sqrt(m T) at z = m T/4. Here rho is the ratio I_{nu+1}/I_nu of Bessel functions at y = sqrt(m T), and
-nu = d/2 - 1. It is between y/(nu + 1/2 + sqrt(y^2 + (nu + 3/2)^2)) and y/(nu + 1/2 + sqrt(y^2 + (nu + 1/2)^2))
-(Amos 1974; Segura 2011, for nu >= -1/2), and rho/y falls in y.
+Hence 0 <= arg w <= phi, |w| <= w(tau) and |w| >= w(tau) max(cos(phi/2), 1 - 2 r sin^2(phi/2)) while phi < pi. G'(z) = 2
+rho/sqrt(m T) at z = m T/4. Here rho is the ratio I_{nu+1}/I_nu of Bessel functions at y = sqrt(m T), and nu = d/2 - 1.
+It is between y/(nu + 1/2 + sqrt(y^2 + (nu + 3/2)^2)) and y/(nu + 1/2 + sqrt(y^2 + (nu + 1/2)^2)) (Amos 1974; Segura
+2011, for nu >= -1/2), and rho/y falls in y.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ _MOST = 1 + 1e-9
 
 @dataclass(frozen=True)
 class ChiSquareStrip:
-    """Bounds on the strip up to the path s - ia; arrays of shape (nodes,).
+    """Bounds on the strip between the real axis and the path s - ia; arrays of shape (nodes,).
 
-    Unless stated otherwise, a bound holds over the cells and for all 0 <= q <= a.
+    s is the node variable with the statistic T = l ln(1 + e^s), w the likelihood ratio of a step at T, and tau the real
+    part of T. Unless stated otherwise, a bound holds over the cells, half a node distance around each node, and for all
+    points s - iq with 0 <= q <= a. `valid` is whether the bounds hold: w turns by less than pi.
     """
 
     a: float
@@ -63,13 +66,19 @@ class ChiSquareStrip:
 
 
 def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
-    """Return bounds of the integrand of any tilt on the path s - ia and between it and the real axis."""
+    """Return bounds of the integrand of any tilt on the path s - ia and between this path and the real axis.
+
+    The grid has the nodes s of the statistic T = l ln(1 + e^s).
+    """
     s = grid.points
     return ChiSquareStrip(a, *_on_path(grid, s, a), *_over_cells(grid, s, a))
 
 
 def _on_path(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln |w| minus its value on the real axis, and arg w, at the nodes."""
+    """Return ln |w(s - ia)| - ln w(s) and arg w(s - ia) at the nodes, shape (nodes,) each.
+
+    w is the likelihood ratio.
+    """
     law = grid.law
     turned = 4 * _both(s) * math.sin(0.5 * a) ** 2
     raised = np.minimum(-0.5 * law.spread * np.log1p(-turned), 700.0)  # B (T - tau)
@@ -89,7 +98,10 @@ def _on_path(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, 
 def _over_cells(
     grid: ChiSquareGrid, s: FloatArray, a: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
-    """Return the bounds of a strip over the cells and for all 0 <= q <= a."""
+    """Return the fields `density_growth`, `near`, `log_least`, `log_raise` and `valid` of `ChiSquareStrip`.
+
+    They hold over the cells around the nodes s and for all heights 0 <= q <= a of the strip.
+    """
     law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2
     low, high = s - 0.5 * h * (1 + 1e-9), s + 0.5 * h * (1 + 1e-9)
@@ -125,7 +137,10 @@ def _both(s: FloatArray) -> FloatArray:
 
 
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return r where v is larger by `raised`, and the increase of ln w."""
+    """Return `(r', gain)`: the responsibility where v is larger by `raised`, and the increase of ln w.
+
+    w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility.
+    """
     with np.errstate(over="ignore"):
         gain = r * np.expm1(raised)
         grown = np.where(np.isfinite(gain), (r + gain) / (1 + gain), 1.0)

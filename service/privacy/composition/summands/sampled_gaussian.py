@@ -1,9 +1,10 @@
 """Poisson-sampled Gaussian steps: trapezoid sums in y, with their bounds off the real axis.
 
-One step with noise multiplier sigma and rate p has the likelihood ratio w(y) = 1 - p + p e^v with
-v = y/sigma - 1/(2 sigma^2). Under H0 y ~ N(0, 1), and L = ln w. The ratio w is `a` of `trapezoid.py`. All parts of a
-heterogeneous run are evaluated together: arrays have shape (parts, nodes). L is analytic on the strip
-|Im y| < pi sigma. With the responsibility r = p e^v / w in (0, 1) and phi = q/sigma, these facts give the bounds:
+One step with noise multiplier sigma and sampling rate p has the outcome y ~ N(0, 1) under H0 (without the record). Its
+likelihood ratio is w(y) = 1 - p + p e^v with v = y/sigma - 1/(2 sigma^2), and L = ln w is its loss. The ratio w is `a`
+of `trapezoid.py`. All parts of a heterogeneous run are evaluated together: arrays have shape (parts, nodes). L is
+analytic on the strip |Im y| < pi sigma. With the responsibility r = p e^v / w in (0, 1) and phi = q/sigma, these facts
+give the bounds:
 
     w(y + iq) = w(y) (1 - r + r e^{i phi})            |w(y + iq)| <= w(y)
     |w(y + iq)| >= w(y) cos(phi/2)                    |d ln w(y + iq)/dy| <= r / (sigma cos(phi/2)).
@@ -49,7 +50,7 @@ _MOST_TOGETHER = 512
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianSteps(Summand):
-    """`count` Gaussian steps, each on a Poisson sample of the records, 0 < sample_rate < 1.
+    """Equal Gaussian steps, `count` of them, each on a Poisson sample of the records with 0 < sample_rate < 1.
 
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
     """
@@ -123,7 +124,13 @@ class SampledGaussianSteps(Summand):
 
 
 class TruncatedSampledGaussian(NormalTrapezoid):
-    """N_i steps each of Poisson-sampled Gaussians (sigma_i, p_i), 0 < p_i < 1."""
+    """Truncated law of parts of a run, each of them N_i equal Poisson-sampled Gaussian steps.
+
+    Part i has the noise multiplier sigma_i and the sampling rate 0 < p_i < 1. It is a summand of the run's log-moment
+    function K(z) = ln E0 e^{zS}. y ~ N(0, 1) is the outcome of a step under H0, phi its density, w(y) = 1 - p + p
+    e^{y/sigma - 1/(2 sigma^2)} the likelihood ratio, and r = 1 - (1 - p)/w the responsibility. h is the distance of
+    nodes in y, and a strip is the set |Im y| <= q. Arrays have the shape (parts,) or (parts, nodes).
+    """
 
     is_gaussian = True
 
@@ -142,12 +149,13 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         steps : tuple of SampledGaussianSteps
             Steps of similar noise.
         deviation : float, (runs,) or None
-            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes.
+            Approximate standard deviation of the whole run's loss, from below; it steers the spacing of the nodes. None
+            for a law that is evaluated at real tilts only.
         digits : float or (runs,)
             All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation on the
             right. Without a truncation, far jumps of the loss would dominate the moments at large tilts.
         times : (runs,) or None
-            How many times each of several separate runs takes its steps.
+            How many times each of several separate runs repeats its steps; None for one run.
         """
         self.sigma = np.array([step.noise_multiplier for step in steps])
         self.rate = np.array([step.sample_rate for step in steps])
@@ -170,7 +178,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return TruncatedSampledGaussian(group, scale.deviation, digits)
 
     def _settle(self, layout: GaussianNodeLayout) -> None:
-        """Set all that follows from the positions of the nodes, with Phi(-x) <= e^{-x^2/2}/2."""
+        """Set the spacing of the nodes and the bounds of the truncated mass from the positions of the nodes.
+
+        A normal tail is bounded by Phi(-x) <= e^{-x^2/2}/2.
+        """
         self._layout, self.step = layout, layout.steps
         """Spacing of the nodes in y, shape (parts,)."""
         end = (layout.first + layout.kept - 0.5) * layout.spacing
@@ -200,8 +211,9 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _laid_out(
         self, total: FloatArray, deviation: float | FloatArray | None, digits: float | FloatArray
     ) -> GaussianNodeLayout:
-        """Return the nodes: in y, or in u where several parts share their exponentials.
+        """Return the positions of the nodes: in y, or in u if several parts share their exponentials.
 
+        u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2).
         `total` is the number of steps of the run of each part.
         """
         smooth_step = smooth_spacing(self._need, total)
@@ -229,9 +241,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         return GaussianNodeLayout(spacing, first, nodes + -nodes % SUM_BLOCK, steps, kept, in_u)
 
     def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
-        """Return `highest_turn` for these steps.
+        """Return about how much (nats) e^{t arg w} grows on a strip at the greatest height t of a contour.
 
-        For few steps |M| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
+        The shape is (parts,). The result of `highest_turn` steers the spacing of the nodes. For few steps the transform
+        |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2).
         """
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))
@@ -257,13 +270,17 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     @property
     @override
     def contour_size(self) -> int:
-        """Cost of one node of a contour. Multiplication and addition are inexpensive beside exponentials."""
+        """Cost of one node of a contour, in array elements (the unit of `size`).
+
+        It is smaller than `size` where parts share exponentials: multiplication and addition cost less than an
+        exponential.
+        """
         shared = self._layout.nodes * (1 + len(self.sigma) // _SHARED_GAIN)
         return shared if self._layout.in_u else self.size
 
     @cached_property
     def grid(self) -> SampledGaussianNodes:
-        """Nodes, losses and weights, built on first use."""
+        """Nodes of the trapezoid sum with losses and weights, built on first use."""
         return SampledGaussianNodes.build(self.sigma, self.rate, self._rate_error, self._layout)
 
     @override
@@ -276,36 +293,52 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def strip_exponents(self) -> FloatArray:
-        """Exponents q^2/2 - 2 pi q/h of the strips."""
+        """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips |Im y| <= q, for the node distance h.
+
+        The shape is (strips, parts).
+        """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Lower bound ln cos(q/(2 sigma)) at all nodes."""
+        """Lower bounds ln cos(q/(2 sigma)) of ln |w(y + iq)/w(y)| at all nodes y, shape (strips, parts).
+
+        w is the likelihood ratio of a step with noise multiplier sigma, and q the half-width of the strip.
+        """
         return np.log(np.cos(0.5 * self._strips / self.sigma))
 
     @cached_property
     def log_least(self) -> FloatArray:
-        """ln of lower bounds of |w(y + iq)/w(y)|."""
+        """ln of lower bounds of |w(y + iq)/w(y)| on the strips over the cells of the nodes y.
+
+        The shape is (strips, parts, nodes). w is the likelihood ratio of a step, and q the half-width of the strip.
+        """
         return self.log_least_modulus(self._strips)
 
     def log_least_modulus(self, a: FloatArray) -> FloatArray:
         """Return ln of a lower bound of |w(y + iq)/w(y)| for |q| <= a < pi sigma; shape (..., parts, nodes).
 
-        |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}|. Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are lower
-        bounds of it. The responsibility r is taken half a node further right.
+        w is the likelihood ratio of a step at the node y. |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| with the
+        responsibility r. Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are lower bounds of it. The
+        responsibility r is taken half a node further right, so that the bound holds over the cell.
         """
         half = (0.5 * a / self.sigma)[..., None]
         return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
 
     @cached_property
     def near(self) -> FloatArray:
-        """Upper bounds of the responsibility within half a step of each node."""
+        """Upper bounds of the responsibility r = p e^v/w within half a node distance of each node.
+
+        The shape is (parts, nodes).
+        """
         return np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])
 
     @cached_property
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| and ln of lower bounds of |A|, for all strips and all paths of majorants."""
+        """Bounds of |d ln w/dy| over the cells, and ln of lower bounds of |w(y + iq)/w(y)|; shape (parts, nodes) each.
+
+        w is the likelihood ratio of a step. The bounds hold on all strips and all paths of majorants.
+        """
         widest = np.maximum(self._strips[-1], np.minimum(LARGEST_ETA, 0.9 * math.pi * self.sigma))
         return self.near / self.sigma[:, None], self.log_least_modulus(widest)
 
@@ -316,15 +349,19 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def normal_slope(self) -> FloatArray:
-        """Upper bound of |d ln phi/dy| over the cells."""
+        """Upper bound of |d ln phi/dy| over the cells of the nodes y, for the normal density phi.
+
+        The shape is (parts, nodes).
+        """
         return np.abs(self.grid.x) + 0.5 * self.grid.step
 
     @cached_property
     def _left_end(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Properties of the first node, (parts,) each.
+        """Properties of the first node y0, shape (parts,) each, which bound the mass left of it.
 
-        They are its loss and weight, ln(1 - p), -ln of a bound of Phi at that node, and the |s| from which w^s may rise
-        faster than phi falls there.
+        They are its loss and weight, ln(1 - p), -ln of a bound of Phi(y0), and the largest |s| for which phi falls at
+        least as fast left of y0 as w^s can rise. phi is the normal density, Phi its integral, w the likelihood ratio
+        and s a tilt.
         """
         grid = self.grid
         first, fallen = grid.x[:, 0], 0.5 * grid.x[:, 0] ** 2 + math.log(2)
@@ -333,11 +370,12 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @override
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the mass left of the first node y0: that of the integral and that of the sum.
+        """Return a bound of the integral and of the sum of phi w^s left of the first node y0, times e^{-shift}.
 
-        The mass of the integral is at most Phi(y0) max(w^s, (1-p)^s). Left of y0 the slope of ln w is below its slope
-        r0/sigma at y0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2} Phi(y0 + a) <=
-        w0^s e^{-y0^2/2}/2.
+        The shape is (S, parts). phi is the normal density, w the likelihood ratio and s a tilt. The integral is at most
+        Phi(y0) max(w^s, (1-p)^s), with w = w0 at y0. Left of y0 the slope of ln w is below its slope r0/sigma at y0,
+        for the responsibility r0. With a = |s| r0/sigma and a <= -y0 the integral is at most w0^s e^{a y0 + a^2/2}
+        Phi(y0 + a) <= w0^s e^{-y0^2/2}/2.
         """
         loss, weight, least_loss, fallen, moderate = self._left_end
         farthest = np.where(np.abs(tilts) <= moderate, tilts * loss, np.maximum(tilts * loss, tilts * least_loss))
@@ -345,10 +383,10 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def majorant_stride(self) -> int:
-        """Stride of the nodes that serve the sums of majorants.
+        """Stride k such that every k-th node suffices for the sums of majorants: 1, 2 or 4.
 
-        Majorants need few digits; those of few steps need more. The strip error of the sum over every stride-th node
-        decides.
+        Majorants bound the transform along a contour and need few digits; those of few steps need more. The trapezoid
+        error of the sum over every k-th node decides.
         """
         enough = -6 - 70 / (self.count if self.separate else self.count.sum())
         for stride in (4, 2):

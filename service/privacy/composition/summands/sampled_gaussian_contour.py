@@ -1,6 +1,7 @@
-"""Poisson-sampled Gaussian steps on an inversion contour.
+"""Poisson-sampled Gaussian steps on an inversion contour Re z = theta.
 
-The methods are those of `trapezoid_contour.py`, and the notation is that of `sampled_gaussian.py`.
+The methods are those of `trapezoid_contour.py`. The outcome y, the likelihood ratio w and the responsibility r of a
+step are those of `sampled_gaussian.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ _LOG_NEGLIGIBLE = -75.0
 
 
 class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
-    """Sampled Gaussian parts of a run, tilted by theta; sums over losses that parts share are matrix products."""
+    """Sampled Gaussian parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    L = ln w is the loss of a step, and M(z) = E0 e^{zL} its transform. w(y) = 1 - p + p e^{y/sigma - 1/(2 sigma^2)} is
+    the likelihood ratio at the outcome y, and r = 1 - (1 - p)/w the responsibility. Sums over losses that parts share
+    are matrix products.
+    """
 
     @override
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
@@ -53,9 +59,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
     @override
     def field(self, height: FloatArray) -> StripField:
-        """Return the integrand on strips.
+        """Return the integrand on strips |Im y| <= q, where `height` holds q, shape (E, parts).
 
-        The slopes |d arg w/dy|, |d arg w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)).
+        w is the likelihood ratio at y + iq and r the responsibility at the outcome y. The slopes |d arg w/dy|, |d arg
+        w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma.
         """
         sigma, r, theta = self.law.sigma, self.law.grid.responsibility, self.tilt
         phi = (height / sigma)[..., None]
@@ -77,9 +84,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         return strip_errors(self.law.grid, self.log_tilted_weights, theta, heights[:, 0], q, base, log_least)
 
     def _inverse_modulus_growth(self, q: FloatArray) -> FloatArray:
-        """Return an upper Riemann sum of the weights times |w(y + iq')/w(y)|^theta for all |q'| <= q.
+        """Return an upper Riemann sum of the tilted weights times max |w(y + iq')/w(y)|^theta over |q'| <= q.
 
-        `q` has the shape (..., parts), and so has the result.
+        w is the likelihood ratio at the outcome y. The maximum exceeds 1 for theta < 0. `q` and the result have the
+        shape (..., parts).
         """
         exponent = np.minimum(self.tilt, 0.0) * self.law.log_least_modulus(q) + 0.5 * self.grid.step * self.slope
         return np.sum(np.where(self.tilted_weights > 0, self.tilted_weights * np.exp(exponent), 0.0), axis=-1)
@@ -87,12 +95,15 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     @property
     @override
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Terms of `log_variations`, with L' = r/sigma and |d ln r/dy| <= 1/sigma.
+        """Terms of `TrapezoidOnContour.log_variations`: ln L' = ln(r/sigma), a bound of |L''/L'|, and a left end.
 
-        Left of the first node y0, psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma}. This ratio
-        is at most e^{(y0 + 1/sigma)^2/2} where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0. Where (1
-        + |theta|) r0 < sigma^2, its logarithm is concave, and the ratio has one maximum. Where (1 + |theta| r0)/sigma
-        <= -y0 it is at most 1, because (w/w0)^theta rises by less.
+        The bound of |L''/L'| is 1/sigma. L' = dL/dy is the slope of the loss, and |d ln r/dy| <= 1/sigma for the
+        responsibility r. The last term, shape (parts,), is the variation of psi = phi w^theta/L' left of the first node
+        y0 over psi(y0). phi is the normal density, and w0, r0 are the likelihood ratio and the responsibility at y0.
+        There psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma}. This ratio is at most e^{(y0 +
+        1/sigma)^2/2} where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0. Where (1 + |theta|) r0 <
+        sigma^2, its logarithm is concave, and the ratio has one maximum. Where (1 + |theta| r0)/sigma <= -y0 it is at
+        most 1, because (w/w0)^theta rises by less.
         """
         sigma = self.law.sigma
         first, r_first = self.grid.x[:, 0], self.law.grid.responsibility[:, 0]
@@ -117,7 +128,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
     @cached_property
     def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """ln of the weights and responsibilities of the nodes that serve the sums of majorants, and their step."""
+        """Nodes of the sums of majorants: ln of the weights, responsibilities.
+
+        The shape is (parts, n) each, and distances (parts,).
+        """
         stride = self.law.majorant_stride
         log_weights = self.log_tilted_weights[:, self.window][:, ::stride] + math.log(stride)
         return log_weights, self.law.grid.responsibility[:, self.window][:, ::stride], stride * self.law.step
@@ -125,9 +139,11 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     def _built(self, eta: FloatArray) -> SampledGaussianMajorants:
         """Return B_eta(t)/M(theta) as a trapezoid sum for eta of shape (E, parts), with its error.
 
-        The integrand of B continues to |Im y| <= s for s <= pi sigma/2 and s + eta < pi sigma. Its modulus is at most
-        e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|. The two halves w(y + i(s + eta)) and w(y + i(s -
-        eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta)) there. Hence the factors e^{-t arg} never grow.
+        B_eta(t) bounds |M(theta + it)| by the integral of phi |w|^theta e^{-t arg w} on the path Im y = eta, with the
+        normal density phi and the likelihood ratio w. The integrand of B continues to |Im y| <= s for s <= pi sigma/2
+        and s + eta < pi sigma. Its modulus is at most e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|.
+        The two halves w(y + i(s + eta)) and w(y + i(s - eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta))
+        there. Hence the factors e^{-t arg} never grow.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -153,7 +169,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
 
 def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln |1 - r + r e^{i phi}| and the argument of 1 - r + r e^{i phi}, for 0 <= phi < pi."""
+    """Return ln |g| and arg g of g = 1 - r + r e^{i phi}, in the common shape of r and phi.
+
+    r in [0, 1] is the responsibility, and 0 <= phi < pi. g is the likelihood ratio at y + i phi sigma over that at y.
+    """
     sine_squared = np.sin(0.5 * phi) ** 2
     log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
     return log_modulus, np.arctan2(r * np.sin(phi), 1 - 2 * r * sine_squared)
@@ -161,7 +180,12 @@ def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianMajorants:
-    """Majorants B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_tilted_weights - t argument} + error)."""
+    """Majorants B_eta(t)/M(theta) <= e^{log_factor} (sum e^{log_modulus + log_tilted_weights - t argument} + error).
+
+    B_eta(t) bounds |M(theta + it')| for all heights t' >= t, from the path Im y = eta; M is the transform of one step.
+    `log_modulus` is theta ln |w(y + i eta)/w(y)| and `argument` is arg w(y + i eta), for the likelihood ratio w at the
+    nodes y. The sum is over nodes. `eta` has the shape (E, parts), and the first two arrays (E, parts or 1, nodes).
+    """
 
     eta: FloatArray
     argument: FloatArray
@@ -171,14 +195,18 @@ class SampledGaussianMajorants:
     log_factor: FloatArray
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the majorants at the heights, at most 0; shape (T, E, parts)."""
+        """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (T, E, parts).
+
+        B_eta(t) is the majorant of `SampledGaussianMajorants`.
+        """
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)
 
     def _sums(self, heights: FloatArray) -> FloatArray:
-        """Return sum e^{log_modulus + log_tilted_weights - t argument} at heights t, shape (T, E, parts).
+        """Return sum e^{log_modulus + log_tilted_weights - t argument} over nodes at the heights t.
 
-        The heights have the shape (T, 1) or (T, parts).
+        The shape is (T, E, parts). The heights have the shape (T, 1) or (T, parts). The arrays are those of
+        `SampledGaussianMajorants`.
         """
         if self.argument.shape[1] == len(self.log_tilted_weights):
             sizes = self.log_modulus + self.log_tilted_weights

@@ -1,6 +1,6 @@
 """Nodes in y behind the moments of Poisson-sampled Gaussian steps: losses, weights, and rounding errors.
 
-The notation is that of `sampled_gaussian.py`.
+The outcome y, the exponent v, the noise multiplier sigma and the sampling rate p are those of `sampled_gaussian.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _SHARES = np.arange(13) / 12
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
-    """Return L = ln(1 - p + p e^v), accurate for tiny p, small v and v beyond the range of exp."""
+    """Return the loss L = ln(1 - p + p e^v) for the sampling rate p, in the shape of v, nats.
+
+    The result is accurate for tiny p, small v and v beyond the range of exp.
+    """
     moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
     # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.
     moderate = np.where((v < -1) & (rate > 0.5), np.log((1 - rate) + rate * np.exp(np.minimum(v, 0.0))), moderate)
@@ -34,9 +37,9 @@ def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
 class GaussianNodeLayout:
     """Positions of the nodes of a grid: (first + j) spacing for j < nodes.
 
-    The positions are values of y, or of u = v + ln(p/(1 - p)) where `in_u` is set. With L = ln(1 - p) + ln(1 + e^u) all
-    steps have the same losses at the same u, except for a constant. Their exponentials, the most expensive part, are
-    then needed once for all parts.
+    The positions are values of the outcome y, or of u = v + ln(p/(1 - p)) where `in_u` is set, with v = y/sigma - 1/(2
+    sigma^2). With the loss L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, except for a
+    constant. Their exponentials, the most expensive part, are then needed once for all parts.
 
     Attributes
     ----------
@@ -48,6 +51,8 @@ class GaussianNodeLayout:
         Spacing in y of each part.
     kept : (parts,)
         Number of nodes of each part before its truncation.
+    in_u : bool
+        Whether the positions are values of u.
     """
 
     spacing: FloatArray
@@ -66,7 +71,11 @@ class GaussianNodeLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledGaussianNodes(TrapezoidNodes):
-    """Nodes x = y of Poisson-sampled Gaussian steps; arrays of shape (parts, nodes)."""
+    """Nodes x = y of Poisson-sampled Gaussian steps, with y ~ N(0, 1) under H0; arrays of shape (parts, nodes).
+
+    `responsibility` is r = p e^v/(1 - p + p e^v) with v = y/sigma - 1/(2 sigma^2) and u = v + ln(p/(1 - p)). `sigma`,
+    the noise multiplier, and `rate`, the sampling rate p, have the shape (parts,).
+    """
 
     responsibility: FloatArray
     sigma: FloatArray
@@ -88,14 +97,15 @@ class SampledGaussianNodes(TrapezoidNodes):
         Parameters
         ----------
         sigma, rate, rate_error : (parts,)
-            Noise multiplier, sampling rate, and relative error of the sampling rate.
+            Noise multiplier, sampling rate p, and relative error of the sampling rate.
         layout : GaussianNodeLayout
             Positions of the nodes.
 
         Notes
         -----
-        The error of the rate moves the loss by dL/d ln p = p (e^v - 1)/w = r (1 - e^-v). Sums of s and ln(1 - p) in
-        place of L move by at most 1/(1 - p) of themselves.
+        The loss is L = ln w with w = 1 - p + p e^v and r = p e^v/w. The error of the rate moves the loss by dL/d ln p =
+        p (e^v - 1)/w = r (1 - e^-v). Sums of s = ln(1 + e^u) and ln(1 - p) in place of L move by at most 1/(1 - p) of
+        themselves.
         """
         column, p = sigma[:, None], rate[:, None]
         nodes, step = layout.nodes, layout.steps[:, None]
@@ -144,10 +154,12 @@ class SampledGaussianNodes(TrapezoidNodes):
 def last_nodes_are_negligible(
     sigma: FloatArray, rate: FloatArray, count: FloatArray, digits: FloatArray, theta: FloatArray
 ) -> BoolArray:
-    """Return where the last node of each run of equal steps has negligible weight.
+    """Return where the last node of each run of equal steps has negligible weight under a tilted law.
 
-    The weight is judged at the tilt `theta`, or at the smallest tilt at which far jumps dominate. All arrays have one
-    shape.
+    `sigma`, `rate` and `count` are noise multiplier, sampling rate and number of steps, and about 10^-digits of the
+    mass is truncated. The weight is judged at the tilt `theta` (density e^{theta L} for the loss L), or at the smallest
+    tilt at which far jumps dominate. All arrays have one shape, and the result has it too. It steers; no bound depends
+    on it.
     """
     steps_log = np.log(count)
     goal = digits * math.log(10) + math.log(2) + steps_log

@@ -1,13 +1,14 @@
 """Sums over nodes that several sampled Gaussian parts share, with one exponential for all parts.
 
-The notation is that of `sampled_gaussian.py`. In u = v + ln(p/(1 - p)) the loss is L = ln(1 - p) + s with s = ln(1 +
-e^u). The responsibility is r = e^{u - s}, for every sigma and p. With nodes at the same u, all that depends on the tilt
-and on the height of a contour is common to the parts. The parts differ in their weights only, and every sum is a matrix
+The notation is that of `sampled_gaussian.py`: p is the sampling rate, sigma the noise multiplier, and v the exponent of
+the likelihood ratio 1 - p + p e^v. In u = v + ln(p/(1 - p)) the loss is L = ln(1 - p) + s with s = ln(1 + e^u). The
+responsibility is r = e^{u - s}, for every sigma and p. With nodes at the same u, all that depends on the tilt and on
+the height of a contour is common to the parts. The parts differ in their weights only, and every sum is a matrix
 product. A run whose steps all differ a little then costs little more than a run of equal steps. Array dimensions are
 parts P, nodes n, heights or tilts T, and strips A.
 
-Sums of s in place of L lose digits where L is smaller than s, a share u/p. The loss is of first order, so that rounding
-grows like the root of the number of steps.
+Sums of s in place of L lose digits where L is smaller than s: the relative error grows to UNIT_ROUNDOFF/p. The loss is
+of first order, so that rounding grows like the root of the number of steps.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ _BLOCK = 16
 
 
 def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
-    """Return sums of e^{s L} times 1, L, L^2 and the error columns of the grid, or None.
+    """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
+
+    L is the loss at a node. The columns are those of `TrapezoidNodes.columns`.
 
     Parameters
     ----------
     grid : SampledGaussianNodes
-        Nodes at the same u for all parts.
+        Nodes at the same u for all P parts.
     soft : (n,)
         ln(1 + e^u) at the nodes.
     tilts : (S,)
@@ -70,8 +73,9 @@ def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray)
 def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, step: float, nodes: int) -> ComplexArray:
     """Return d_k = E(e^{i t_k L} - 1) at t_k = k step, k = 0..nodes, for each part; shape (P, nodes + 1).
 
-    The expectation is taken under the `weights` of each part, whose sum is 1. With E(x) = e^{ix} - 1, the identity
-    d = e^{it ln(1-p)} E E(ts) + E(t ln(1 - p)) holds.
+    The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
+    p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p), shape (P,). With F(x) = e^{ix} - 1, the identity d
+    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -89,11 +93,12 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
 
 def difference_slope(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, relative: FloatArray) -> FloatArray:
-    """Return a bound of the rounding error of `differences` per unit of t, shape (P,).
+    """Return a bound of the rounding error of `differences` per unit of the height t, shape (P,).
 
-    `relative` is the relative error of the weights, shape (P, n). The bound uses |E(a)E(b)| + |E(a)| + |E(b)| <= 3 (a +
-    b) for a, b >= 0, and |E(t ln(1-p))| <= t |ln(1-p)|. It counts 80 u for losses, phases and products, and adds the
-    length of one sum and the number of sums.
+    `soft` is s = ln(1 + e^u) at the nodes (n,), `unsampled` is ln(1 - p) (P,), and `relative` the relative error of the
+    weights (P, n). With F(x) = e^{ix} - 1, the bound uses |F(a)F(b)| + |F(a)| + |F(b)| <= 3 (a + b) for a, b >= 0, and
+    |F(t ln(1-p))| <= t |ln(1-p)|. It counts 80 units of rounding for losses, phases and products, and adds the length
+    of one sum and the number of sums.
     """
     relative = relative + (80 + SUM_BLOCK + len(soft) / SUM_BLOCK) * UNIT_ROUNDOFF
     kept = weights * relative
@@ -111,16 +116,18 @@ def strip_errors(
 ) -> FloatArray:
     """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
+    u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, and w the likelihood ratio of a step.
+
     Parameters
     ----------
     grid, log_weights, theta, heights
         Nodes, ln of their tilted weights (P, n), tilt, and heights of the contour (T,).
     a : (A, P)
-        Half-widths of the strips, with the same a/sigma for every part.
+        Half-widths of the strips |Im y| <= a, with the same a/sigma for every part.
     base : (A, P)
         Upper bound of the integral of the size on the strip, at least 1.
     log_least : (A, P, n) or None
-        ln of lower bounds of |w(y + iq)/w(y)|, needed for theta < 0.
+        ln of lower bounds of |w(y + iq)/w(y)|, needed for theta < 0; None for theta >= 0.
 
     Notes
     -----
@@ -173,6 +180,6 @@ def _normal(weights: FloatArray) -> FloatArray:
 
 
 def _turns(phase: FloatArray) -> ComplexArray:
-    """Return e^{ix} - 1 with an error of a few units of rounding of its modulus."""
+    """Return e^{ix} - 1 for each phase x, with an error of a few units of rounding of its modulus."""
     sine = np.sin(0.5 * phase)
     return 2j * sine * (np.cos(0.5 * phase) + 1j * sine)

@@ -1,13 +1,14 @@
 """Moment generating functions of Poisson-sampled Laplace steps, with every error bounded.
 
-One step with e = 1/scale and rate p has the likelihood ratio w(v) = 1 - p + p e^v. Under H0 v is -e with probability
-1/2 and e with probability e^-e/2. Between them it has the density e^{-(v+e)/2}/4. So M(z) = E0 w^z has two atoms and an
-integral over [-e, e], evaluated by Gauss-Legendre quadrature on panels of half width b = e/panels. The integrand is
-analytic for |Im v| < pi. Take the ellipse with foci at the ends of a panel and semi-axes b (r + 1/r)/2, b (r - 1/r)/2.
-The error of n + 1 nodes is then below b (64/15) sup |f| r^{-2n}/(1 - r^-2) (Trefethen 2013, Approximation Theory and
-Approximation Practice, Theorem 19.3). On the ellipse:
+One step with e = sensitivity/scale and sampling rate p has the likelihood ratio w(v) = 1 - p + p e^v, where v is the
+loss without sampling. Under H0 v is -e with probability 1/2 and e with probability e^-e/2. Between them it has the
+density e^{-(v+e)/2}/4. So M(z) = E0 w^z has two atoms and an integral over [-e, e], evaluated by Gauss-Legendre
+quadrature on panels of half width b = e/panels. The integrand f is analytic for |Im v| < pi. Take the ellipse with foci
+at the ends of a panel and semi-axes b (r + 1/r)/2, b (r - 1/r)/2 for r > 1. The error of n + 1 nodes is then below b
+(64/15) sup |f| r^{-2n}/(1 - r^-2) (Trefethen 2013, Approximation Theory and Approximation Practice, Theorem 19.3). On
+the ellipse, with the responsibility rho:
 
-    |w(v)| <= w(Re v),    |w(v)| >= w(Re v) max(cos(Im v/2), 1 - 2 r sin^2(Im v/2)),    r = p e^{Re v}/w(Re v),
+    |w(v)| <= w(Re v),    |w(v)| >= w(Re v) max(cos(Im v/2), 1 - 2 rho sin^2(Im v/2)),    rho = p e^{Re v}/w(Re v),
     |arg w(v)| <= min(|Im v|, arcsin(p e^{Re v}/(1 - p))).
 
 Steep laws and high contours have more panels and nodes (`SampledLaplaceParts.refined`).
@@ -46,7 +47,10 @@ _LARGEST_AXIS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSteps(Summand):
-    """`count` Laplace steps whose largest loss, before sampling at 0 < `sample_rate` <= 1, is `largest_loss`."""
+    """Equal Laplace steps, `count` of them, with the largest loss `largest_loss` (nats) before sampling.
+
+    Each step uses the record with probability `sample_rate`, 0 < `sample_rate` <= 1.
+    """
 
     decays = False
 
@@ -76,17 +80,20 @@ class LaplaceSteps(Summand):
 
 
 class SampledLaplaceParts(TruncatedSummand):
-    """N_i steps each of sampled Laplace laws (e_i, p_i), 0 < p_i <= 1, as one summand of the run's K.
+    """Law of parts of a run, each of them N_i equal sampled Laplace steps (e_i, p_i), 0 < p_i <= 1.
 
-    Arrays have shape (parts, nodes): the nodes of the rules between the two atoms.
+    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}. e is the largest loss of a step without
+    sampling, p the sampling rate, and v in [-e, e] the loss without sampling. L = ln w is the loss of a step, with the
+    likelihood ratio w = 1 - p + p e^v, and M(z) = E0 e^{zL} its transform. Arrays have shape (parts, nodes): the lower
+    atom v = -e, the nodes of the quadrature rules on panels, and the upper atom v = e.
 
     Parameters
     ----------
     steps : tuple of LaplaceSteps
         Steps of any losses and rates.
     deviation : float or None
-        Approximate standard deviation of the loss of a run whose other steps make its transform decay. None where
-        the Laplace steps alone have to make it decay.
+        Approximate standard deviation of the loss of a run whose other steps make its transform decay. None where the
+        Laplace steps alone have to make it decay.
     rule : (int, int) or None
         Number of panels, and nodes of each panel. None for as many as low contours need.
     """
@@ -116,9 +123,9 @@ class SampledLaplaceParts(TruncatedSummand):
         return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
 
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
-        """Return the steps with as many nodes as a contour at theta needs up to this height.
+        """Return the law with as many quadrature nodes as a contour Re z = theta needs up to `height`.
 
-        The quadrature error of all steps together is then below `goal`.
+        The quadrature errors of the transforms M of all steps add up to less than `goal`.
         """
         rule = self._rule_for(theta, height, goal)
         if rule == (self._panels, self._degree + 1):
@@ -128,7 +135,7 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._finer[rule]
 
     def refined_size(self, theta: float, height: float) -> int:
-        """Return the array elements of one evaluation of `refined`, without building it."""
+        """Return the number of array elements (parts times nodes) of the result of `refined`, without building it."""
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)
 
@@ -137,13 +144,14 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
 
     def only(self, part: int) -> SampledLaplaceParts:
-        """Return the steps of one part."""
+        """Return the law of the steps of the part with this index."""
         return SampledLaplaceParts((self._steps[part],), rule=(self._panels, self._degree + 1))
 
     def _enough(self, tilts: FloatArray, height: float, goal: float, least: tuple[int, int]) -> tuple[int, int]:
-        """Return panels and nodes with a quadrature error below e^goal at all tilts and heights.
+        """Return the numbers of panels and of nodes per panel with a quadrature error below e^goal.
 
-        Where no rule reaches the goal, the largest one is returned.
+        The bound holds at all tilts and at the height `height` of a contour. `least` is the smallest allowed rule. If
+        no rule reaches the goal, the largest one is returned.
         """
         panels = least[0]
         while True:
@@ -164,13 +172,13 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def loss(self) -> FloatArray:
-        """L = ln w at the lower atom, the nodes and the upper atom."""
+        """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes)."""
         positions, _ = self._rule
         return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
 
     @cached_property
     def mass(self) -> FloatArray:
-        """Masses of the atoms and nodes under H0, with relative error `mass_error`."""
+        """Masses under H0 of the atoms and nodes, shape (parts, nodes), with the relative error `mass_error`."""
         positions, weights = self._rule
         scale = self.scale[:, None]
         mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + positions))
@@ -179,7 +187,7 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def _rule(self) -> tuple[FloatArray, FloatArray]:
-        """Positions in [-1, 1], with the atoms first and last, and weights of the panels."""
+        """Positions v/e in [-1, 1] of the atoms (first and last) and nodes, and quadrature weights; (nodes,) each."""
         positions, weights = gauss_legendre(self._degree + 1)
         centers = (2 * np.arange(self._panels) + 1) / self._panels - 1
         positions = (centers[:, None] + positions / self._panels).ravel()
@@ -188,13 +196,17 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Relative error of every mass, shape (parts, 1)."""
+        """Bound of the relative error of every element of `mass`, shape (parts, 1)."""
         rule = WEIGHT_ERROR * (self._degree + 1)
         return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_POSITION_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
 
     @cached_property
     def loss_error(self) -> FloatArray:
-        """Absolute error of L, through v = e x (dL/dv is the responsibility p e^v/w) and through the logarithm."""
+        """Bound of the absolute error of the loss L (nats), shape (parts, nodes).
+
+        It has a part from v = e x, where x is the position of a node and dL/dv the responsibility p e^v/w, and a part
+        from the logarithm.
+        """
         positions, _ = self._rule
         v = self.scale[:, None] * positions
         responsibility = self.rate[:, None] * np.exp(v - self.loss)
@@ -205,13 +217,14 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @property
     def size(self) -> int:
-        """Number of array elements of one (parts, nodes) array: the unit of the engine's cost."""
+        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+        """Return the log-moment function K(s) = ln E0 e^{sS} of all steps, with K' and K'', at the real tilts s.
 
-        M - 1 is summed where the loss is small, so that its rounding is relative to E|e^{sL} - 1|.
+        The shape is (S,). M(s) - 1 is summed where the loss L is small, so that its rounding is relative to E|e^{sL} -
+        1|.
         """
         weights, log_total, rounding = self.tilted(tilts)
         mean = (weights * self.loss).sum(axis=-1)
@@ -228,9 +241,10 @@ class SampledLaplaceParts(TruncatedSummand):
         )
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the laws tilted by e^{sL}, shape (S, parts, nodes), ln M(s), and the rounding error of ln M(s).
+        """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
-        ln M(s) and its error have the shape (S, parts).
+        L is the loss of a step and M(s) = E0 e^{sL}. The first array has the shape (S, parts, nodes) and rows of sum 1.
+        The others have the shape (S, parts).
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
@@ -249,15 +263,20 @@ class SampledLaplaceParts(TruncatedSummand):
         return weights, log_total, rounding + 2 * UNIT_ROUNDOFF * np.abs(shift) * ~small
 
     def log_quadrature_error(self, tilts: FloatArray, heights: FloatArray) -> FloatArray:
-        """Return ln of a bound of the quadrature error of M(s + i t), shape (S, T, parts).
+        """Return ln of a bound of the quadrature error of M(s + i t), the transform of a step, shape (S, T, parts).
 
-        The tilts have the shape (S,) and the heights (S, T).
+        The tilts s have the shape (S,) and the heights t the shape (S, T).
         """
         return self._bounds.log_error(tilts, heights, self._degree + 1)
 
 
 class PanelBounds:
-    """Bounds of the quadrature error of sampled Laplace steps on `panels` panels; shape (ratios, panels, parts)."""
+    """Bounds of the quadrature error of sampled Laplace steps on `panels` panels of [-e, e].
+
+    e is the largest loss without sampling. The integrand is bounded on ellipses around each panel, for several ratios r
+    of the ellipse; arrays have the shape (ratios, panels, parts). The module docstring of `sampled_laplace.py` states
+    the bound.
+    """
 
     def __init__(self, scale: FloatArray, rate: FloatArray, panels: int) -> None:
         b = scale / panels
@@ -277,9 +296,9 @@ class PanelBounds:
         self._log_factor = np.log(64 / 15 * b / 4) - 0.5 * (left + scale) - np.log1p(-(self._ratio**-2))
 
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
-        """Return ln of the bound with `nodes` nodes on each panel, shape (S, T, parts).
+        """Return ln of the bound for M(s + it) with `nodes` nodes on each panel, shape (S, T, parts).
 
-        The tilts have the shape (S,) and the heights (S, T).
+        M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T).
         """
         s = tilts[:, None, None, None]
         size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor

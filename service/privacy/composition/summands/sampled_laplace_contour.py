@@ -1,14 +1,16 @@
 """Poisson-sampled Laplace steps on a contour Re z = theta: values of K, their errors, and majorants of |M|.
 
-The notation is that of `sampled_laplace.py`. E_theta is the expectation under the law tilted by e^{theta L}. This law
-has atoms of mass A together and a smooth part of mass C = 1 - A. Its density g in L satisfies
-g L' = e^{-(v+e)/2} w^theta/(4 M(theta)), and ln g has a monotone derivative. The total variation of g is at most the
-sum of its values at both ends. Integration by parts gives
+The likelihood ratio w, the loss v without sampling and its range [-e, e] are those of `sampled_laplace.py`; L = ln w is
+the loss of a step. M(z) = E0 e^{zL} is the transform of one step, N the number of steps, and K the sum of ln M over all
+steps. The law of a step tilted by e^{theta L} has the expectation E_theta. It has atoms of mass A together and a smooth
+part of mass C = 1 - A. Its density g in L satisfies g L' = e^{-(v+e)/2} w^theta/(4 M(theta)), with L' = dL/dv, and ln g
+has a monotone derivative. The total variation of g is at most the sum of its values at both ends l0 and l1 of the
+losses. Integration by parts gives
 
     |M(theta + it)|/M(theta) <= A + min(C, V/t),    V = 2 (g(l0) + g(l1)).
 
-The transform of N steps does not vanish as t grows, but its difference to that of the atoms does:
-|M^N - atoms^N| <= (A + V/t)^N - A^N.
+The transform of N steps does not vanish as t grows, but its difference to that of the atoms does: |M^N - atoms^N| <= (A
++ V/t)^N - A^N.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ _ROUNDING_FLOOR = 1e-15
 
 
 class SampledLaplaceOnContour(SummandOnContour):
-    """Sampled Laplace parts of a run, tilted by theta."""
+    """Sampled Laplace parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    L is the loss of one step, M(z) = E0 e^{zL} its transform, E the expectation under the tilted law, and m the tilted
+    mean of L. A is the mass of the two atoms of the tilted law and V/t the bound of its smooth part at the height t. N
+    is the number of steps of a part.
+    """
 
     def __init__(self, parts: SampledLaplaceParts, theta: float) -> None:
         self.parts, self.theta = parts, theta
@@ -60,18 +67,19 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """K(theta) and a bound of its error."""
+        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
         return self._origin
 
     def work(self, height: float) -> int:
-        """Return the cost of values up to the height, because higher contours need more nodes."""
+        """Return the cost in array elements of values up to `height`, because higher contours need more nodes."""
         return self.parts.refined_size(self.theta, height)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta), and bounds of the errors.
+        """Return K(theta + i t_k) - K(theta) at t_k = k step, shape (nodes + 1,), and bounds of the errors.
 
-        The difference is sum N (i t m + ln(1 + d_k)), where d_k = E_theta(e^{it(L - m)} - 1) and m is the mean.
-        Rounding is relative to E_theta |L - m| t, so it grows only like the root of the number of steps.
+        K is the log-moment function of all steps. The difference is sum N (i t m + ln(1 + d_k)), where d_k = E(e^{it(L
+        - m)} - 1) and m is the tilted mean of the loss L. Rounding is relative to E|L - m| t, so it grows only like the
+        root of the number of steps.
         """
         finer = self.parts.refined(self.theta, step * nodes)
         if finer is not self.parts:
@@ -97,10 +105,11 @@ class SampledLaplaceOnContour(SummandOnContour):
         )
 
     def _differences(self, step: float, nodes: int) -> ComplexArray:
-        """Return d at t_k = k step, shape (parts, nodes + 1).
+        """Return d_k = E(e^{i t_k (L - m)} - 1) at t_k = k step, shape (parts, nodes + 1).
 
-        Let k = a columns + b and E(x) = e^{ix} - 1. The identity E(x + y) = E(x) E(y) + E(x) + E(y) gives one matrix
-        product for each part. Each loss needs only 2 sqrt(nodes) exponentials.
+        E is the expectation under the tilted law of the loss L, and m its mean. Let k = a columns + b and F(x) = e^{ix}
+        - 1. The identity F(x + y) = F(x) F(y) + F(x) + F(y) gives one matrix product for each part. Each loss needs
+        only 2 sqrt(nodes) exponentials.
         """
         rows = max(1, math.isqrt(nodes + 1))
         columns = -(-(nodes + 1) // rows)
@@ -114,10 +123,11 @@ class SampledLaplaceOnContour(SummandOnContour):
         return np.stack(found)
 
     def _error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the error of d, shape (parts, T), from weights, losses, sums and the rule.
+        """Return a bound of the error of d = E(e^{it(L - m)} - 1) at T heights t, shape (parts, T).
 
-        Relative errors of weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes.
-        The three terms of every loss are together below 4 times t |L - m| and 4 times 2.
+        It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
+        weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of
+        every loss are together below 4 times t |L - m| and 4 times 2.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -135,8 +145,9 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @cached_property
     def _law(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Upper bounds of A and V of each part, and the height from which A + V/t is small enough.
+        """Upper bounds of A and V, and the height from which A + V/t is small enough, shape (parts,) each.
 
+        The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms.
         Losses may be so small that no height in the range of doubles makes a part fall. Such a step counts as atoms
         only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps
         below 1.
@@ -160,7 +171,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def log_atoms(self) -> float:
-        """ln of the mass of the event that no step falls in a smooth part."""
+        """ln of the tilted probability that no step falls in the smooth part of its law: the sum of N ln A."""
         return float(self.parts.count @ np.log(self._atoms))
 
     @property
@@ -172,16 +183,20 @@ class SampledLaplaceOnContour(SummandOnContour):
         return self._law[2]
 
     def _room(self, atoms: FloatArray) -> FloatArray:
-        """Return how much a bound of |M| may exceed A so that the bound of all steps is small enough."""
+        """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
+
+        The bound of all steps together is then small enough to end a contour.
+        """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
 
     @cached_property
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Tables for each part: heights, and ln of bounds of |M| from each height up to the last.
+        """Tables for each part: increasing heights, and ln of bounds of |M(theta + it)/M(theta)| beyond each.
 
-        Tables are fine for the parts that make the transform decay where these steps alone have to. Other parts have a
-        few heights near the axis.
+        A bound holds from its height to the last height of the table. M is the transform of one step. Tables are fine
+        for the parts that make the transform decay if these steps alone have to. Other parts have a few heights near
+        the axis.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -211,7 +226,10 @@ class SampledLaplaceOnContour(SummandOnContour):
         return heights, np.minimum(np.log(bound), 0.0)
 
     def _moduli(self, heights: FloatArray) -> FloatArray:
-        """Return |M|/M(theta) of a single part at evenly spaced heights, by the products of `_differences`."""
+        """Return |M(theta + it)|/M(theta) of a single part at evenly spaced heights t, shape (heights,).
+
+        M is the transform of one step. The products are those of `_differences`.
+        """
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
         columns = -(-len(heights) // rows)
@@ -221,9 +239,11 @@ class SampledLaplaceOnContour(SummandOnContour):
         return np.abs((outer * self._weights[0]) @ inner.T).ravel()[: len(heights)]
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of ln |M(theta + it')/M(theta)| over all steps and t' >= t, at each height t; and zeros.
+        """Return upper bounds of ln |M(theta + it')/M(theta)| over all t' >= t, at each height t; and zeros.
 
-        1 - |M|^2 = E(1 - cos t(L - L')) >= 4 t^2 Var/pi^2 while t times the range of L is at most pi.
+        The bound is that of the product of the transforms M of all steps. Both arrays have the shape of `heights`. With
+        independent copies L and L' of the loss of a step under the tilted law, 1 - |M(theta + it)/M(theta)|^2 = E(1 -
+        cos t(L - L')) >= 4 t^2 Var L/pi^2 while t times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)
@@ -240,12 +260,15 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def last_height(self) -> float:
-        """Height from which |M^N - atoms^N| falls at least like 1/t."""
+        """Height t from which |M^N - atoms^N| at theta + it falls at least like 1/t.
+
+        M is the transform of one step, `atoms` that of its two atoms, and N the number of steps.
+        """
         return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
 
 
 def _unit_circle(phase: FloatArray) -> ComplexArray:
-    """Return e^{ix} - 1 without cancellation for small x."""
+    """Return e^{ix} - 1 for each phase x, without cancellation for small x."""
     found = np.empty(phase.shape, dtype=np.complex128)
     found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
     return found

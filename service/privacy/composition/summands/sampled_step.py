@@ -1,4 +1,4 @@
-"""Sampled Gaussian steps with one jump, as deformed contours see them."""
+"""Sampled Gaussian steps with one jump (one size of shift), as deformed contours evaluate them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class SampledStep:
     """Equal Poisson-sampled Gaussian steps: their number, their noise and their sampling rate.
 
     The noise multiplier is `sigma`, and the rate is p = `rate` + `rest` < 1, where `rest` is at most half a unit in the
-    last place.
+    last place. All parameters are exact.
 
-    With v ~ N(`mean`, 1/sigma^2), of density g, H1 has the density g a and H0 the density g b, where
-    a(v) = 1 - p + p e^{v + offset}. b = 1; `mirrored`: b(v) = a(-v), as when one record replaces another. All
-    parameters are exact.
+    The outcome of a step is v ~ N(`mean`, 1/sigma^2), of density g. H1 (with the record) has the density g a and H0 the
+    density g b, where a(v) = 1 - p + p e^{v + offset} and b = 1. With `mirrored`, b(v) = a(-v), as when one record
+    replaces another.
     """
 
     sigma: float
@@ -30,26 +30,31 @@ class SampledStep:
 
     @property
     def mean(self) -> float:
-        """Mean of v: -1/(2 sigma^2), 0 of mirrored steps."""
+        """Mean of the outcome v of a step (`SampledStep`): -1/(2 sigma^2), or 0 for mirrored steps."""
         return 0.0 if self.mirrored else -0.5 / self.sigma**2
 
     @property
     def offset(self) -> float:
-        """Offset of v in a: 0, of mirrored steps -1/(2 sigma^2)."""
+        """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps."""
         return -0.5 / self.sigma**2 if self.mirrored else 0.0
 
     @property
     def log_odds(self) -> float:
-        """ln(p/(1 - p)) + offset: the zeros of a have v = -`log_odds` +- i pi."""
+        """ln(p/(1 - p)) + offset, where the density ratio is a(v) = 1 - p + p e^{v + offset}.
+
+        The zeros of a closest to the real axis are v = -`log_odds` +- i pi.
+        """
         return math.log(self.rate) - math.log1p(-self.rate) + self.offset
 
     @property
     def least_loss(self) -> float:
-        """ln(1 - p), the least loss; 0 of mirrored steps, which have none."""
+        """Smallest loss ln(1 - p) of a step; 0 for mirrored steps, whose losses are not bounded below."""
         return 0.0 if self.mirrored else math.log1p(-self.rate)
 
     def loss(self, v: FloatArray) -> FloatArray:
-        """Return the privacy loss L = ln a - ln b of one step, for approximate use.
+        """Return the privacy loss L = ln a - ln b of one step at its outcomes v, for approximate use.
+
+        a and b are the density ratios of `SampledStep`.
 
         Parameters
         ----------

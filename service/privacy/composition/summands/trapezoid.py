@@ -1,19 +1,20 @@
 """Truncated laws whose moments M(z) = E0 e^{zL} are trapezoid sums, with every error bounded.
 
-H0 has the density phi b in x and H1 has the density phi a. Here phi is the normal density, and L = ln a - ln b
-increases with x. For a mirrored step b(x) = a(-x) and M(1 - z) = M(z); for every other step b = 1. M(0) = M(1) = 1. All
-moments are those of the truncated law. All steps together leave out less than about 10^-digits of the mass of H0 and
-of H1.
+At the point x, H0 (without the record) has the density phi b and H1 (with the record) the density phi a. Here phi is
+the normal density, and the loss L = ln a - ln b increases with x. For a mirrored step b(x) = a(-x) and M(1 - z) = M(z);
+for every other step b = 1. M(0) = M(1) = 1. All moments are those of the truncated law. All steps together leave out
+less than about 10^-digits of the mass of H0 and of H1.
 
-The sum over nodes of distance h is compared to the integral on the rectangle |Im x| <= q, where a and b have no zero.
-The sides of the rectangle are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise, and
-|phi(x + iq)| = e^{q^2/2} phi(x), the error at a real tilt s is bounded:
+The sum over nodes of distance h, M_h, is compared to the integral on the rectangle |Im x| <= q, where a and b have no
+zero. The sides of the rectangle are half way between nodes. With A(x, q) = a(x + iq)/a(x), B likewise, and |phi(x +
+iq)| = e^{q^2/2} phi(x), the error at a real tilt s is bounded:
 
     |M_h - M| <= 2 e^{q^2/2 - 2 pi q/h} int phi a^s b^{1-s} |A|^s |B|^{1-s}/(1 - e^{-2 pi q/h}) + sides.
 
 |A|^s <= 1 for s >= 0. For s < 0 it is at most the smallest |A| to the power s. The same holds for B and 1 - s. A law
 with another density f than phi overrides both bounds on strips, with |f(x + iq)| <= e^{Q q^2} f(x). Each law provides
-its nodes, lower bounds of |A| on three strips, and bounds of slopes over the cells of the nodes.
+its nodes, lower bounds of |A| on three strips |Im x| <= q, and bounds of slopes over the cells of the nodes. The cell
+of a node is the interval of half a node distance around it.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ Such runs have long contours instead of deformed ones, and the cores of their la
 
 @dataclass(frozen=True, kw_only=True)
 class TrapezoidNodes:
-    """Nodes x with everything that does not depend on the tilt; arrays of shape (parts, nodes).
+    """Nodes x of a trapezoid sum, with everything that does not depend on the tilt; arrays of shape (parts, nodes).
 
-    Nodes outside [start, stop) have no weight: the law is truncated half a cell outside of that range. The nodes of a
-    mirrored law are symmetric about 0.
+    At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
+    is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
+    is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0.
     """
 
     x: FloatArray
@@ -81,19 +83,25 @@ class TrapezoidNodes:
 
     @cached_property
     def weight_difference(self) -> FloatArray:
-        """weight (e^L - 1), whose sum over the nodes is E0(w - 1) = 0."""
+        """Difference null_weight (e^L - 1) of the weights of H1 and H0 at each node, with the loss L; (parts, nodes).
+
+        Its sum over the nodes approximates E0(e^L - 1) = 0.
+        """
         moderate = self.null_weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
         large = np.exp(np.minimum(self.log_null_weight + self.loss, _LARGEST_LOSS))
         return np.where(self.loss > _LARGEST_LOSS, large, moderate)
 
     @cached_property
     def alternative_weight(self) -> FloatArray:
-        """weight e^L: the weight under H1, at most 1."""
+        """Weight null_weight e^L of each node under H1, at most 1, with the loss L; shape (parts, nodes)."""
         return np.exp(np.minimum(self.log_null_weight + self.loss, 0.0))
 
     @cached_property
     def columns(self) -> FloatArray:
-        """Summands of plain moments along the last axis: 1, L, L^2, and the two error columns."""
+        """Factors 1, L, L^2, `relative_error` and `loss_error` of the sums over nodes, shape (parts, nodes, 5).
+
+        L is the loss at a node. Their sums with tilted weights give a moment, its two derivatives and its error.
+        """
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
         return np.stack(parts, axis=-1)
 
@@ -103,14 +111,19 @@ class TrapezoidNodes:
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the weights phi b h e^{sL - shift}, shape (S, parts, nodes), and the shift, shape (S, parts).
+        """Return the weights phi b h e^{sL - shift} of the nodes.
 
-        `tilts` has the shape (S, 1) or (S, parts).
+        The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0, h the distance of
+        nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from
+        overflowing.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
-        """Return an array (..., parts, nodes) at each part's first and last node, shape (..., parts, 2)."""
+        """Return `values` at each part's first and last node with weight.
+
+        `values` has the shape (..., parts, nodes), and the result (..., parts, 2).
+        """
         return values[..., *self._end_indices]
 
     @cached_property
@@ -118,22 +131,33 @@ class TrapezoidNodes:
         return np.arange(len(self.start))[:, None], np.stack([self.start, self.stop - 1], axis=-1)
 
     def both(self, of_a: FloatArray) -> FloatArray:
-        """Return the sum of a quantity of a and that of b, which is 0 unless the law is mirrored."""
+        """Return the sum of a quantity of a and the same quantity of b, shape (..., parts, nodes).
+
+        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        """
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """Return theta times a quantity of a plus 1 - theta times that of b."""
+        """Return theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
+
+        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        """
         return theta * of_a + (1 - theta) * of_a[..., ::-1] if self.mirrored else theta * of_a
 
     def sized(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """Return `mixed` with the moduli of theta and 1 - theta."""
+        """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
+
+        phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
 
     def lowered(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """Return `mixed` with the negative parts of theta and 1 - theta.
+        """Return min(theta, 0) times a quantity of a plus min(1 - theta, 0) times that of b, in the shape of `of_a`.
 
-        This serves logarithms of lower bounds of |A| and |B|.
+        phi a and phi b are the densities of H1 and H0; the quantity of b is that of a at -x for a mirrored law, else 0.
+        From ln of lower bounds of |A| and |B| the result is ln of an upper bound of |A|^theta |B|^{1-theta}
+        (`trapezoid.py`).
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -141,15 +165,17 @@ class TrapezoidNodes:
 
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
-    """Law tilted by e^{sL} at one tilt s, a number or of shape (parts, 1).
+    """Law of one step tilted by e^{sL} at one tilt s, a number or of shape (parts, 1); L is the loss.
 
     Attributes
     ----------
     tilted_weights : (parts, nodes)
         Weights of the nodes, scaled by e^{-shift}.
-    total : (parts,)
-        M(s) e^{-shift}; all arrays below have the same shape.
-    rounding, cut, quadrature
+    shift : (parts,)
+        Logarithm of the scale; all arrays below have the same shape.
+    total, log_total : (parts,)
+        M(s) e^{-shift} for the transform M(s) = E0 e^{sL}, and ln M(s).
+    rounding, end_error, quadrature
         Bounds of the error of `total` relative to it: from rounding, from the truncation of the nodes, and from the
         trapezoid rule.
     """
@@ -165,58 +191,84 @@ class TiltedMoments:
 
 
 class TruncatedTrapezoid(PartArrays):
-    """N_i steps each of one kind of law, as one summand of the run's K or of `PartArrays`."""
+    """Truncated law of parts of a run, each of them N_i equal steps of one kind, whose moments are trapezoid sums.
+
+    It is a summand of the log-moment function K(z) = ln E0 e^{zS} of one run, or of separate runs (`PartArrays`). At
+    the node x, H0 has the density phi b and H1 the density phi a, with the normal density phi. L = ln a - ln b is the
+    loss of a step and M(z) = E0 e^{zL} its transform. h is the distance of nodes, and the cell of a node is the
+    interval of half that distance around it. A strip |Im x| <= q has the half-width q. A = a(x + iq)/a(x) and B = b(x +
+    iq)/b(x).
+    """
 
     @cached_property
     @abstractmethod
     def grid(self) -> TrapezoidNodes:
-        """Nodes of the law, built on first use."""
+        """Nodes of the law with losses and weights, built on first use."""
 
     @cached_property
     @abstractmethod
     def strip_exponents(self) -> FloatArray:
-        """q^2/2 - 2 pi q/h of the strips, or -2 pi q/h where `log_strip_bound` includes q^2; shape (strips, parts)."""
+        """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips of half-width q, shape (strips, parts).
+
+        h is the distance of nodes. Laws whose `log_strip_bound` includes the term in q^2 have -2 pi q/h.
+        """
 
     @cached_property
     @abstractmethod
     def least_everywhere(self) -> FloatArray:
-        """ln of a lower bound of |A| on the strips at all nodes, shape (strips, parts)."""
+        """ln of a lower bound of |A| = |a(x + iq)/a(x)| on each strip at all nodes, shape (strips, parts).
+
+        phi a is the density of H1 with the normal density phi.
+        """
 
     @cached_property
     @abstractmethod
     def log_least(self) -> FloatArray:
-        """ln of lower bounds of |A| on the strips over the cells, shape (strips, parts, nodes)."""
+        """ln of lower bounds of |A| = |a(x + iq)/a(x)| on the strips over the cells, shape (strips, parts, nodes).
+
+        phi a is the density of H1 with the normal density phi.
+        """
 
     @abstractmethod
     def slopes(self, tilt: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds of -d ln(phi a^s b^{1-s})/dx and of its negative over the cell of each node."""
+        """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
+
+        phi a and phi b are the densities of H1 and H0. Both arrays have the shape (parts, nodes) or (S, parts, nodes).
+        """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
-        """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes)."""
+        """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
+
+        A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0. `tilt` holds the tilts
+        s and `strip` is the index of the strip |Im x| <= q.
+        """
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
-        """Return an upper bound of `log_strip_bound` at all nodes, shape (strips, S, parts)."""
+        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts)."""
         low = np.minimum(tilts, 0.0)
         if self.grid.mirrored:
             low = low + np.minimum(1 - tilts, 0.0)
         return low * self.least_everywhere[:, None]
 
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
-        """Return bounds of the integrals on the sides of each strip, scaled by e^{-shift}, shape (strips, S, parts).
+        """Return bounds of the integrals on the vertical sides of each strip, scaled by e^{-shift}.
 
-        The result is None where `end_error` includes the sides.
+        The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides.
         """
         return None
 
     @abstractmethod
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts)."""
+        """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts).
+
+        M(s) = E0 e^{sL} is the transform of a step at the tilts s.
+        """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
-        """Return `columns` summed with the weights e^{sL}, shape (S, parts, 5).
+        """Return `TrapezoidNodes.columns` summed with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
-        The result is None unless parts share their losses.
+        The result is None unless the parts share their losses L.
         """
         return None
 
@@ -228,11 +280,12 @@ class TruncatedTrapezoid(PartArrays):
 
     @override
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts, with a bound of the error of K.
+        """Return K(s) = ln E0 e^{sS} of the steps' total loss S, with K', K'' and an error bound of K.
 
-        `tilts` has the shape (S,), or (S, runs) for separate runs. The bound is infinite where the nodes end too early.
-        The sums are plain, and the error of K grows like N u. Chernoff bounds and the choice of contours tolerate that
-        error; the prefactor of a contour uses `value` instead.
+        K is the log-moment function under H0. `tilts` holds the real tilts s, shape (S,), or (S, runs) for separate
+        runs. The bound is infinite where the nodes end too early. The sums are plain, and the error of K grows like N
+        UNIT_ROUNDOFF for N steps. Chernoff bounds and the choice of contours tolerate that error; the prefactor of a
+        contour uses `value` instead.
         """
         return in_chunks(self._cumulants, tilts, self.size)
 
@@ -260,7 +313,9 @@ class TruncatedTrapezoid(PartArrays):
         )
 
     def moments(self, tilt: float | FloatArray) -> TiltedMoments:
-        """Return the law tilted by e^{sL}, from the more accurate of two sums for each part.
+        """Return the law tilted by e^{sL}, with its total M(s) from the more accurate of two sums for each part.
+
+        L is the loss of a step, w = e^L its likelihood ratio, and M(s) = E0 e^{sL}.
 
         Parameters
         ----------
@@ -270,9 +325,10 @@ class TruncatedTrapezoid(PartArrays):
         Notes
         -----
         M(s) - 1 = E0(e^{sL} - 1 - s(e^L - 1)), because E0(w - 1) = 0. Every summand is of second order in L, and
-        rounding does not grow with the number of steps. Of the sums behind this identity, 1 - M_h(0) counts once and
-        M_h(1) - M_h(0) counts s times. An error of L changes a summand by at most |s| |e^{sL} - e^L| times itself, and
-        by second order. Where losses are so large that the digits of e^L are worse than those of M, M itself is summed.
+        rounding does not grow with the number of steps. The sums behind this identity have errors: 1 - M_h(0) counts
+        once and M_h(1) - M_h(0) counts s times, where M_h is the sum over nodes. An error of L changes a summand by at
+        most |s| |e^{sL} - e^L| times itself, and by second order. Where losses are so large that the digits of e^L are
+        worse than those of M, M itself is summed.
         """
         grid, size = self.grid, np.abs(tilt)
         tilts = np.reshape(tilt, (1, -1))
@@ -298,16 +354,19 @@ class TruncatedTrapezoid(PartArrays):
         return TiltedMoments(tilt, weights, shift, total, log_total, rounding, end_error, quadrature)
 
     def value(self, moments: TiltedMoments) -> tuple[FloatArray, FloatArray]:
-        """Return K at the tilt of the moments and a bound of its error.
+        """Return K(s), nats, at the tilt s of the moments and a bound of its error, one number each or shape (runs,).
 
-        The bound does not grow with the number of steps.
+        K(s) = ln E0 e^{sS} is the log-moment function of all steps. The bound does not grow with the number of steps.
         """
         error = log_error(moments.rounding + moments.quadrature + moments.end_error, moments.log_total)
         return self.over_run(moments.log_total), self.over_run(error) * 1.001
 
     @cached_property
     def identity_error(self) -> FloatArray:
-        """Error per step of the sums at tilts 0 and 1 behind E0(w - 1) = 0, from trapezoid, truncation, and sides."""
+        """Error per step of the sums at tilts 0 and 1 behind E0(e^L - 1) = 0 for the loss L, shape (parts,).
+
+        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips.
+        """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
         quadrature = self._quadrature_error(tilts, None, none + 1, none).max(axis=0)
@@ -318,9 +377,10 @@ class TruncatedTrapezoid(PartArrays):
     ) -> FloatArray:
         """Return a bound of the trapezoid error of M(s) without `end_error`, relative to M(s), shape (S, parts).
 
-        `tilts` has the shape (S, 1) or (S, parts); `weights` and `total` are scaled by e^{-shift}. The factor 2.1
-        stands for 2/(1 - e^{-2 pi q/h}): wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum
-        serves where the smallest |A| of all nodes is too coarse. The best strip is used.
+        M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` and `total`
+        are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}), with the half-width q of the strip
+        and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum serves
+        where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -343,32 +403,40 @@ class TruncatedTrapezoid(PartArrays):
 
 
 class NormalTrapezoid(TruncatedTrapezoid):
-    """Steps whose H0 has the normal density phi, so that sides are the same for all strips."""
+    """Truncated law of steps whose H0 has the normal density phi, so that the sides are the same for all strips.
+
+    The symbols are those of `TruncatedTrapezoid`.
+    """
 
     @abstractmethod
     def of(self, runs: IndexArray, times: FloatArray) -> Self:
-        """Return some of the separate runs with other numbers of times.
+        """Return the separate runs with the given indices, which repeat their steps `times` times.
 
-        The numbers must not be larger than before, because the nodes stay.
+        The repetitions must not be more than before, because the nodes stay.
         """
 
     @property
     def real(self) -> NormalTrapezoid:
-        """The separate runs with nodes that suffice at real tilts."""
+        """Same separate runs, on nodes that suffice at real tilts but not on contours."""
         return self
 
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Number of nodes of each part before its truncation."""
+        """Number of nodes of each part before its truncation, shape (parts,)."""
 
     @cached_property
     @abstractmethod
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |A| on all strips; (parts, nodes) each."""
+        """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
+
+        All arrays have the shape (parts, nodes). phi a is the density of H1 with the normal density phi.
+        """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
         """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
+
+        M(s) = E0 e^{sL} is the transform of a step.
 
         Parameters
         ----------
@@ -386,7 +454,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, ...]:
-        """Properties of the first and last nodes, shape (parts, 2).
+        """Properties of the first and last nodes that bound the sides of a strip at a tilt s, shape (parts, 2) each.
 
         They are ln of the weight and the slopes of the exponent of a side in s, for s above 0 and below 0. A mirrored
         law adds the slopes in 1 - s.
@@ -400,10 +468,11 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return the sides of all strips, and the mass beyond the nodes.
+        """Return a bound of the sides of all strips and of the mass beyond the nodes, times e^{-shift}.
 
-        A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}). As e^{q^2/2} stays below
-        the root of the growth of that weight, the side is less than half a term. phi falls outwards.
+        The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
+        the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
+        weight, the side is less than half a term. phi falls outwards.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]
@@ -414,9 +483,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
 
 def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
-    """Return a bound of the error of ln M for a relative error of M.
+    """Return a bound of the error of ln M for a relative error of M, in the shape of `relative`.
 
-    The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
+    `log_total` is ln M. The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
+    It adds the rounding of ln M.
     """
     return np.where(relative < 0.1, 1.1 * relative, np.inf) + 8 * FUNCTION_ERROR * np.abs(log_total)
 
@@ -431,7 +501,8 @@ def highest_turn(
 ) -> FloatArray:
     """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
 
-    The result steers the spacing of nodes; no bound depends on it.
+    a is the density of H1 over that of H0, continued off the real axis. The result steers the spacing of nodes; no
+    bound depends on it.
 
     Parameters
     ----------
@@ -457,8 +528,9 @@ def highest_turn(
 
 
 def smooth_spacing(need: FloatArray | float, total: FloatArray | float) -> FloatArray:
-    """Return the spacing that resolves a normal density to e^-need.
+    """Return the node distance, in standard deviations, that resolves a normal density to e^-need.
 
-    Each of few steps turns by up to 9/sqrt(N) radians per deviation, and is tilted by as many deviations.
+    `total` is the number of steps N. For few steps, each turns by up to 9/sqrt(N) radians per deviation on a contour,
+    and is tilted by as many deviations. The result has the shape of `need` and `total`.
     """
     return 2 * math.pi / (np.sqrt(2 * need) / 0.9 + 12.0 / np.sqrt(total))

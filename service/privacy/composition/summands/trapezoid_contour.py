@@ -1,12 +1,14 @@
 """Trapezoid sums on an inversion contour Re z = theta: values of K, their errors, and majorants of |M|.
 
-The notation is that of `trapezoid.py`. E_theta is the expectation under the law tilted by e^{theta L}, so that
-M(theta + it)/M(theta) = E_theta e^{itL}. With D(x, q) = arg A - arg B, the integrand satisfies
+The notation is that of `trapezoid.py`: phi a and phi b are the densities of H1 and H0 at x, L = ln a - ln b is the loss
+and M(z) = E0 e^{zL} the transform of a step. K(z) is the sum of ln M over the steps of a run. E_theta is the
+expectation under the law tilted by e^{theta L}, so that M(theta + it)/M(theta) = E_theta e^{itL}. With A(x, q) = a(x +
+iq)/a(x), B likewise and D(x, q) = arg A - arg B, the integrand satisfies
 
     |a^z b^{1-z}| (x + iq) = (a^theta b^{1-theta})(x) |A|^theta |B|^{1-theta} e^{-tD}.
 
-In a mirrored step b(x + iq) is the conjugate of a(-x + iq). Then |B(x, q)| = |A(-x, q)| and
-D(x, q) = arg A(x, q) + arg A(-x, q). In every other step |B| = 1 and D = arg A.
+In a mirrored step b(x + iq) is the conjugate of a(-x + iq). Then |B(x, q)| = |A(-x, q)| and D(x, q) = arg A(x, q) + arg
+A(-x, q). In every other step |B| = 1 and D = arg A.
 """
 
 from __future__ import annotations
@@ -43,10 +45,12 @@ LawT = TypeVar("LawT", bound=TruncatedTrapezoid)
 
 @dataclass(frozen=True, slots=True)
 class StripField:
-    """|a^z b^{1-z}|, z on the contour, on strips |Im x| <= q, relative to that on the real axis; (E, parts, nodes).
+    """Bounds of the integrand |a^z b^{1-z}| on strips |Im x| <= q, relative to its value on the real axis.
 
-    All attributes but `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of
-    phi on the real axis.
+    phi a and phi b are the densities of H1 and H0, and z = theta + it is on the contour. At x + iq the relative value
+    is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B; its size is
+    the value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q. All attributes but
+    `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the real axis.
     """
 
     log_size: FloatArray
@@ -66,23 +70,32 @@ class StripField:
 
 
 class EtaMajorants(Protocol):
-    """Majorants B_eta(t)/M(theta) on the paths Im x = eta."""
+    """Majorants B_eta(t)/M(theta) on the paths Im x = eta, with |M(theta + it')| <= B_eta(t) for all t' >= t.
+
+    M is the transform of one step, and theta the tilt of the contour.
+    """
 
     @property
     def eta(self) -> FloatArray:
-        """Heights eta of the paths, shape (E, parts)."""
+        """Heights eta of the integration paths Im x = eta, shape (E, parts)."""
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln B_eta(t)/M(theta) from above, at most 0, at heights t (H, 1) or (H, parts); shape (H, E, parts)."""
+        """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
+
+        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts).
+        """
         ...
 
 
 class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
-    """Parts of a run, tilted by theta; or separate runs of equally many parts, each at its own tilt.
+    """Parts of a run under the law tilted by e^{theta L}; or separate runs of equally many parts, each at its own tilt.
 
-    The tilts of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run
-    along the last axis, and so have steps, nodes and heights.
+    At x, H1 has the density phi a and H0 the density phi b. L = ln a - ln b is the loss and M(z) = E0 e^{zL} the
+    transform of a step, and K(z) the sum of ln M over all steps. E_theta is the expectation under the tilted law. The
+    contour is Re z = theta, t is a height on it, and h the distance of the nodes x. A strip is |Im x| <= q. The tilts
+    of separate runs all have one sign. For separate runs, sums over the parts of a run have one value per run along the
+    last axis, and so have steps, nodes and heights.
     """
 
     def __init__(self, law: LawT, theta: float | FloatArray) -> None:
@@ -114,37 +127,45 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
-        """`origin` of separate runs."""
+        """Tuple of K(theta) of each separate run and of bounds of the errors, shape (runs,) each.
+
+        K is the log-moment function.
+        """
         return self._origin
 
     @abstractmethod
     def field(self, height: FloatArray) -> StripField:
-        """Return the integrand on strips of half-width `height`, shape (E, parts)."""
+        """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts)."""
 
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths of three strips for trapezoid errors, shape (3, parts)."""
+        """Half-widths q of three strips |Im x| <= q that bound trapezoid errors, shape (3, parts)."""
 
     @property
     @abstractmethod
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Terms of `log_variations`: ln dL/dx, a bound of its slope, and the variation left of the first node.
 
-        They are ln dL/dx at the nodes, a bound of |d ln(dL/dx)/dx| over the cells, and the total variation of psi left
-        of the first node over its value there.
+        L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
+        shape (parts, nodes), and the total variation of psi left of the first node over its value there, shape
+        (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0.
         """
 
     @abstractmethod
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
-        """Return majorants for heights from about `height` on; `center` is the approximate best eta there, or None."""
+        """Return majorants of |M(theta + it)/M(theta)| for heights t from about `height` on, on paths Im x = eta.
+
+        `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown.
+        """
 
     @override
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta) and its error bound.
+        """Return K(theta + i t_k) - K(theta) at t_k = k step, k = 0..nodes, and its error bound.
 
-        K(theta + i t_k) - K(theta) = sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1).
-        Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the bound holds.
+        K is the log-moment function of a run. The difference is sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1),
+        for N steps of loss L. Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the
+        bound holds, shape (runs,). None stands for one run and all nodes.
         """
         if last is not None:
             step, last = self.law.of_parts(np.asarray(step).T).T, np.repeat(last, self.law.together)
@@ -158,7 +179,11 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return node_sums.values_on_contour(self.law.count, d, error, self.law.together if self.law.separate else 0)
 
     def differences(self, step: float | FloatArray, nodes: int, last: IndexArray | None) -> ComplexArray:
-        """Return d_k for all parts, shape (parts, nodes + 1); `last` as in `values`."""
+        """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (parts, nodes + 1).
+
+        E_theta is the expectation under the tilted law of the loss L. `last` is the last k of each part, or None for
+        all.
+        """
         weights, loss = self.tilted_weights[:, self.window], self.grid.loss[:, self.window]
         return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes, last)
 
@@ -167,16 +192,20 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return MeanLoss.of(self.grid, self.tilt, self.tilted_weights, self.total)
 
     def rounding_error(self, t: FloatArray) -> FloatArray:
-        """Return a bound of the rounding error of d_k without that of the total, shape (parts, nodes + 1)."""
+        """Return a bound of the rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
+
+        The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k.
+        """
         identity = (2 * self.law.identity_error / self.total)[:, None]
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
 
     def _quadrature_error(self, t: FloatArray, top: FloatArray) -> FloatArray:
-        """Return a bound of the trapezoid and truncation errors of d_k up to `top`, shape (parts, nodes + 1).
+        """Return a bound of the trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
 
-        The bound grows with t. It is evaluated at the top if it is small there, else at a few heights. What the
-        truncation or the window leaves out changes e^{itL} - 1, at most 2, and the total that divides it: 3 of the
-        omitted mass, counted as 4.
+        The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
+        grows with t. It is evaluated at the top if it is small there, else at a few heights. What the truncation or the
+        window of nodes leaves out changes e^{itL} - 1, at most 2, and the total that divides it: 3 of the omitted mass,
+        counted as 4.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -193,6 +222,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid error of M(theta + it) and of M(theta) together, from strips |Im x| <= q.
 
+        M(z) = E0 e^{zL} is the transform of a step.
+
         Parameters
         ----------
         heights : (T, 1) or (T, parts)
@@ -207,10 +238,11 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         Notes
         -----
-        The rectangle rule holds between two nodes J. Both horizontal sides together have at most e^{q^2/2} int size
-        (e^{t|D|} + 1), by an upper Riemann sum. On the two vertical sides e^{t|D|} grows by t dD/dq against 1/(1 + e^{2
-        pi |s|/h}). Beyond the nodes J far jumps may turn too fast for the step; there the sizes of the sum and of the
-        integral count themselves. The best J serves on either side of the largest weight.
+        The rectangle rule holds between two nodes J. `size` and D are those of `StripField`, h is the distance of
+        nodes, and s the height on a side. Both horizontal sides together have at most e^{q^2/2} int size (e^{t|D|} +
+        1), by an upper Riemann sum. On the two vertical sides e^{t|D|} grows by t dD/dq against 1/(1 + e^{2 pi |s|/h}).
+        Beyond the nodes J far jumps may turn too fast for the step; there the sizes of the sum and of the integral
+        count themselves. The best J serves on either side of the largest weight.
         """
         h, t, field = self.grid.step, heights[:, :, None], self.field(q)
         q = q[..., None]
@@ -226,20 +258,30 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def _sizes(self) -> FloatArray:
-        """Terms of the sum and of the integral of the modulus, at every node."""
+        """Terms of the trapezoid sum plus bounds of the integral over the cell, at every node, shape (parts, nodes).
+
+        Both are taken of the modulus of the integrand, in units of M(theta). They bound the error of nodes that no
+        strip covers.
+        """
         return self.tilted_weights + np.exp(
             np.minimum(self.log_tilted_weights + 0.5 * self.grid.step * self.slope, 700.0)
         )
 
     @cached_property
     def slope(self) -> FloatArray:
-        """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells."""
+        """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
+
+        phi a and phi b are the densities of H1 and H0 at x.
+        """
         left, right = self._slopes
         return np.maximum(left, right)
 
     @cached_property
     def outward(self) -> FloatArray:
-        """Upper bound of the derivative of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node."""
+        """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
+
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at x.
+        """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
         return np.where(is_left, left, right)
@@ -250,7 +292,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def middle(self) -> int:
-        """Node near the largest weights, before the truncation of every part."""
+        """Index of a node near the largest tilted weights, before the truncation of every part."""
         return min(int(np.argmax(self.tilted_weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     @override
@@ -258,10 +300,11 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         return float(self.log_variations().min())
 
     def log_variations(self) -> FloatArray:
-        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part.
+        """Return ln V with |M(theta + it)/M(theta)| <= V/t for every t > 0, for each part, shape (parts,).
 
-        Integration by parts in x bounds t |M| by int |psi'| and the values of psi at both ends, with
-        psi = phi a^theta b^{1-theta}/L'. An upper Riemann sum bounds the integral.
+        M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
+        and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
+        the densities of H1 and H0. An upper Riemann sum bounds the integral.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -273,7 +316,9 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @override
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return upper bounds U(t) of ln |M(theta + it')/M(theta)| over all steps and t' >= t.
+        """Return upper bounds U(t) of ln |M(theta + it')/M(theta)|, summed over all steps, for all t' >= t.
+
+        M(z) = E0 e^{zL} is the transform of a step. At x, H1 has the density phi a and H0 the density phi b.
 
         Parameters
         ----------
@@ -287,7 +332,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         Notes
         -----
-        For every eta with D(x, q) >= 0 for all x and 0 <= q <= eta, |M(theta + it)| <= B_eta(t) with:
+        Let A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B. For every eta with D(x, q) >= 0 for all x and 0
+        <= q <= eta, |M(theta + it)| <= B_eta(t) with:
 
             B_eta(t) = e^{eta^2/2} int phi a^theta b^{1-theta} |A|^theta |B|^{1-theta} e^{-tD}  at  Im x = eta.
 
@@ -309,7 +355,10 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
 @dataclass(frozen=True, slots=True)
 class MeanLoss:
-    """E_theta(L) of each part, from the more accurate of second-order and plain summands; shape (parts,)."""
+    """Mean E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
+
+    It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node.
+    """
 
     value: FloatArray
     by_weight: FloatArray
@@ -321,11 +370,12 @@ class MeanLoss:
 
     @staticmethod
     def of(grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, total: FloatArray) -> MeanLoss:
-        """Return the mean loss under `weights` of sum 1; `total` is M(theta), or less beyond the range of doubles.
+        """Return the mean of the loss L under the tilted `weights` (parts, nodes), whose sum is 1.
 
-        Let d = E_theta(e^{itL} - 1 - itL) + it E_theta(L). An error of L changes a summand by at most itself times
-        |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed plainly, t replaces the
-        last term. The terms without a factor e^{itL} - 1 are counted here.
+        `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles. The mean enters the
+        differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L changes a summand of d by
+        at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed
+        plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted here.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)
@@ -341,14 +391,16 @@ class MeanLoss:
 def difference_rounding(
     grid: TrapezoidNodes, tilt: float | FloatArray, weights: FloatArray, mean: MeanLoss, t: FloatArray
 ) -> FloatArray:
-    """Return a bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L), shape (parts, nodes + 1).
+    """Return a bound of the rounding error of d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) at the heights t.
+
+    E_theta is the expectation of the loss L under the tilted `weights` (parts, nodes), and M(theta) their total before
+    division. The result has the shape (parts, nodes + 1) of t.
 
     Let E(x) = e^{ix} - 1, E'(x) = E(x) - ix and x + y = t|L|. Rounding of products acts on |E(x)E(y)| + |E'(x)| +
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
     2t|L|), beside those of the mean. They may also be counted for both terms together: on |e^{itL} - 1| <= min(t|L|, 2)
     and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t)
-    |e^{itL}
-    - 1|, beside the errors of the mean.
+    |e^{itL} - 1|, beside the errors of the mean.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
     relative = grid.relative_error + UNIT_ROUNDOFF * theta * size
@@ -368,13 +420,16 @@ def difference_rounding(
 def side_terms(
     log_ends: FloatArray, rate: FloatArray, q: FloatArray, h: FloatArray, more: FloatArray | float = 0.0
 ) -> FloatArray:
-    """Return a bound of the integral on a side half a cell from each node, in units of M(theta), and of `more` terms.
+    """Return a bound of the integral on a vertical side half a cell from each node, in units of M(theta).
+
+    The side belongs to the rectangle |Im x| <= q around nodes of distance h, and M(theta) is the sum of all terms. The
+    result adds `more` terms of the node, and has the shape of `log_ends`.
 
     On the side |integrand| <= e^{log_ends}/h e^{s g}, where g = t |dD/dq| + Q q is the `rate`, against e^{-2 pi s/h}
-    for 0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4 + ln 2)/(2 pi) < 0.75
-    terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For larger g, the growing
-    half has an exponent that is convex in s. It is below q/h times the larger of its values at s = 0 and s = q. A bound
-    of e^700 is useless and stands for any larger one.
+    for 0 <= s <= q (t, D and Q are those of `StripField`). Let g be below 3/4 of 2 pi/h. Then the two halves of a side
+    add up to (4 + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3
+    in all. For larger g, the growing half has an exponent that is convex in s. It is below q/h times the larger of its
+    values at s = 0 and s = q. A bound of e^700 is useless and stands for any larger one.
     """
     terms = (1.3 + more) * np.exp(log_ends)
     fast: BoolArray = np.greater(rate, 1.5 * math.pi / h)
@@ -385,9 +440,10 @@ def side_terms(
 
 
 def least_over_last_nodes(inside: FloatArray, sides: FloatArray, beyond: FloatArray, middle: int) -> FloatArray:
-    """Return the minimum of `inside` up to a node, the side there, and the terms `beyond`, summed over both sides.
+    """Return the smallest error bound over all choices of the last node J, summed over both sides of the middle node.
 
-    The sides are left and right of the middle node; nodes are along the last axis.
+    On each side, the bound is the sum of `inside` from the middle up to J, `sides` at J, and the sum of `beyond` after
+    J. Nodes are along the last axis, which the result does not have.
     """
     left, right = slice(middle, None, -1), slice(middle, None)
     ends = [_least_over_last_node(inside[..., part], sides[..., part], beyond[..., part]) for part in (left, right)]

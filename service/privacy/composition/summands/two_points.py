@@ -1,14 +1,14 @@
 """Steps whose loss is one of two numbers, +-eps: their cumulants and their values on inversion contours.
 
 A `pure_dp` step, in its worst case, has the loss -eps with probability 1/(1 + e^-eps) under H0, else eps (Kairouz, Oh,
-Viswanath 2015, Theorem 2.1). With u = z - 1/2:
+Viswanath 2015, Theorem 2.1). M(z) = E0 e^{zL} is the transform of its loss L, and K = ln M. With u = z - 1/2:
 
     M(z) = cosh(u eps)/cosh(eps/2) = 1 + 2 sinh(z eps/2) sinh((z - 1) eps/2)/cosh(eps/2);
     K' = eps tanh(u eps),    K'' = (eps/cosh(u eps))^2,
     M(theta + it)/M(theta) = cos(x) + i tau sin(x),    x = t eps,    tau = tanh(eps (theta - 1/2)).
 
-|M| does not fall along a contour: its majorant is 1, and another step of the run makes the contour end. For
-theta = 1/2 the transform vanishes at x = pi/2. Only the absolute error of the value is left there.
+|M| does not fall along a contour: its majorant is 1, and another step of the run makes the contour end. For theta = 1/2
+the transform vanishes at x = pi/2. Only the absolute error of the value is left there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SMALLEST_MODULUS = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class TwoPointSteps(Summand):
-    """`count` steps whose loss is `loss` > 0 or -`loss`."""
+    """Equal steps, `count` of them, each with the loss `loss` > 0 or -`loss` in nats."""
 
     decays = False
     is_atomic = True
@@ -72,7 +72,10 @@ class TwoPointSteps(Summand):
 
 
 class TwoPointParts(TruncatedSummand):
-    """N_i steps each of losses +-eps_i, as one summand of the run's K. Arrays have shape (parts,)."""
+    """Parts of a run, each of them N_i equal steps with the losses +-eps_i; arrays have shape (parts,).
+
+    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}.
+    """
 
     decays = False
 
@@ -87,15 +90,15 @@ class TwoPointParts(TruncatedSummand):
 
     @property
     def size(self) -> int:
-        """Number of array elements of one evaluation: the unit of the engine's cost."""
+        """Number of parts, the array elements of one evaluation at a tilt: the unit of the engine's cost."""
         return len(self.epsilon)
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K', K'' at real tilts, shape (S,), with a bound of the error of K.
+        """Return K(s), K'(s), K''(s) at the real tilts s, shape (S,), with a bound of the error of K.
 
-        Near 0 and 1, log1p of the product of two hyperbolic sines keeps relative digits. Elsewhere the value is the
-        logarithm of cosines without their exponentials. The error of a tilt's product with eps moves K by K' times that
-        error.
+        K(s) = ln E0 e^{sS} is the log-moment function of the total loss S of all steps. Near 0 and 1, log1p of the
+        product of two hyperbolic sines keeps relative digits. Elsewhere the value is the logarithm of cosines without
+        their exponentials. The error of a tilt's product with eps moves K by K' times that error.
         """
         s, eps = tilts[:, None], self.epsilon
         exponent = np.abs(s - 0.5) * eps
@@ -127,7 +130,7 @@ class TwoPointParts(TruncatedSummand):
 
 
 class TwoPointOnContour(SummandOnContour):
-    """Two-point parts of a run, tilted by theta."""
+    """Two-point parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta; L is +-eps."""
 
     @property
     @override
@@ -147,19 +150,24 @@ class TwoPointOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """K(theta) and a bound of its error."""
+        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return zeros, because 1 is the best bound of |M| over all greater heights."""
+        """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.
+
+        M is the transform of a step with two losses, which is almost periodic. Both arrays have the shape of `heights`.
+        """
         return np.zeros_like(heights), np.zeros_like(heights)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x), and bounds of the errors.
+        """Return K(theta + i t_k) - K(theta) = sum N ln(cos x + i tau sin x) at t_k = k step, and bounds of the errors.
 
-        |M|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few u times |x|. For small x this
-        holds because the errors are relative to |ln M| <= |x|. The errors of tau and 1 - tau^2 are 4 |eps (theta -
-        1/2)| u and a few functions; (1 - tau^2) |eps (theta - 1/2)| < 1/2 bounds their effect.
+        The sum is over parts of N steps with losses +-eps, x = t_k eps and tau = tanh(eps (theta - 1/2)). |cos x + i
+        tau sin x|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few units of rounding u
+        times |x|. For small x this holds because the errors are relative to |ln(cos x + i tau sin x)| <= |x|. The
+        errors of tau and 1 - tau^2 are 4 |eps (theta - 1/2)| u and a few functions; (1 - tau^2) |eps (theta - 1/2)| <
+        1/2 bounds their effect.
         """
         x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
         sine, cosine = np.sin(x), np.cos(x)
