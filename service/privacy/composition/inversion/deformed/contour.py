@@ -93,7 +93,7 @@ class DeformedContour:
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
-        """Return the Gauss-Legendre nodes of all panels, with weights."""
+        """Return the Gauss-Legendre nodes z of all panels of the contour, with weights dz/pi."""
         dtype, panels = self._dtype, self._layout.panels
         x = _rule()[0].astype(dtype)
         low, high = panels.start.real[:, None].astype(dtype), panels.end.real[:, None].astype(dtype)
@@ -269,9 +269,10 @@ class DeformedContour:
         return Integrals(log_scale, lower, upper, density)
 
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
-        """Return ln of the scales of I0, I1, ID and the density of the loss at thresholds (C,), shape (4, C).
+        """Return ln of the factors on which I0, I1, ID and the density of the loss are evaluated, shape (4, C).
 
-        The integrals are those of `DeformedContour`.
+        The integrals are those of `DeformedContour`, at C thresholds c (nats). Factors are e^{value - (theta - pole)
+        c}, where the pole is 0 for I0 and the density, and 1 for I1 and ID.
         """
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 

@@ -89,12 +89,12 @@ class Strips:
         return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
 
     def chosen(self, index: NDArray[np.intp]) -> Strips:
-        """Return the strips of some of the paths."""
+        """Return the strips of the paths with the given indices."""
         return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
 
     @staticmethod
     def joined(parts: list[Strips]) -> Strips:
-        """Return the strips of all paths of all parts."""
+        """Return the strips of the paths of all `parts` as one object, in their order."""
         return Strips(
             np.concatenate([part.shift for part in parts], axis=1),
             np.concatenate([part.above for part in parts], axis=1),
@@ -142,7 +142,8 @@ def least_real(step: SampledStep, tilt: float) -> float:
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
     """Return the first and the last node tau of a trapezoid grid for majorants of a step.
 
-    The mass beyond the grid should be below e^-`need` of the whole for Re z up to about `tilt`.
+    A majorant bounds the moment E0 e^{zL} of the loss L of the step, an integral along a path with the real parameter
+    tau. The mass beyond the grid should be below e^-`need` of the whole for Re z up to about `tilt`.
     """
     half_width = math.sqrt(2 * need) / step.sigma
     low = step.mean - half_width

@@ -63,7 +63,7 @@ class Paths:
 
     @staticmethod
     def joined(parts: list[Paths]) -> Paths:
-        """Return all paths of all parts."""
+        """Return the paths of all `parts` as one object, in their order."""
         return Paths(
             np.concatenate([part.eta for part in parts]),
             np.concatenate([part.slope for part in parts]),
@@ -170,7 +170,7 @@ class MixtureValues:
 
 @dataclass(frozen=True, slots=True)
 class PathValues:
-    """Values along P paths G + i alpha at J real parameters tau, shape (P, J).
+    """Values along P paths G + i alpha at J real parameters tau (`Paths`), shape (P, J).
 
     Attributes
     ----------

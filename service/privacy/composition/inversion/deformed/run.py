@@ -459,7 +459,7 @@ class DeformedRun:
             return self._saddle_threshold(alpha)
 
         def log_tail(c: float) -> float:
-            """Return about ln P0(S > c) of a normal core plus one rare jump."""
+            """Return about ln P0(S > c) for a loss S with a normal bulk plus one rare large loss of a step."""
             size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
             for step in self._steps:
                 v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
@@ -535,7 +535,7 @@ def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tu
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points at which x is finite and a new maximum."""
+    """Return the points (x, y) at which both are finite and x exceeds all earlier x, as two arrays."""
     x = np.where(np.isfinite(x + y), x, -np.inf)
     new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
     return x[new], y[new]

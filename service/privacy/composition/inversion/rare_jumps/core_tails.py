@@ -150,7 +150,7 @@ class CoreTails:
 
 
 def _masses(log_tail: Callable[[FloatArray], FloatArray], grid: FloatArray, least: float, most: float) -> FloatArray:
-    """Return upper bounds of the masses of one step's losses in (`least`, `most`], for each cell of the grid.
+    """Return upper bounds of the masses of one step's losses L in (`least`, `most`], for each cell of the grid.
 
     The cell of a point of the grid lies left of the point. `log_tail` gives upper bounds of ln P1(L > l) at losses l.
     """

@@ -139,7 +139,7 @@ class JumpLaw:
         root, shift = arb(2).sqrt(), 1 / sigma
 
         def tail(score: arb_series) -> arb_series:
-            """Return the normal tail P(Y > y) of a series y."""
+            """Return the power series of the standard normal tail 1 - Phi(score), for a power series `score`."""
             return (score / root).erfc() / 2
 
         plain = tail(y)

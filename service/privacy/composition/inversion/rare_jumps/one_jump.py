@@ -293,13 +293,17 @@ class _OneJump:
 
     @staticmethod
     def _largest_tilt(core: CoreLaw, farthest: float) -> float:
-        """Return a tilt k at which the `farthest` loss of a core dominates the moment of e^{kL} of its loss L."""
+        """Return a tilt k at which the `farthest` loss in a core determines the moment E1[e^{kL}; core].
+
+        L is the loss of one step, and the core is that of `_OneJump`.
+        """
         return 2 * (core.y[-1] ** 2 + 20) / farthest
 
     def _moments(self, middle: _Middle) -> list[arb]:
         """Return enclosures of the moments E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core], j = 0, 1, ..., as balls.
 
-        S' is the loss of the N - 1 steps beside a jump, and k and m are those of `middle` (`_OneJump`).
+        S' is the loss of the N - 1 steps beside a jump, and k and m are those of `middle` (`_OneJump`). The expectation
+        E1 under H1 is over the event that all these steps are in the core.
         """
         values, errors = self._core.moments(middle.tilt, middle.center, self._epsilon, _ORDERS)
         if not np.isfinite(errors).all():
