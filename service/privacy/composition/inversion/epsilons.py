@@ -161,10 +161,10 @@ def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure 
 
 
 def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
-    """Return the enclosure of epsilon (nats) on a contour at a smaller tilt, or None.
+    """Return the enclosure of epsilon (nats) on a contour that crosses the axis nearer to 0, or None.
 
-    At small tilts the bulk of the loss determines the transform, so that the transform decays and the contour is short.
-    Such a contour loses more digits, but it serves where rare jumps determine delta.
+    There the bulk of the loss determines the transform, so that the transform decays and the contour is short. Such a
+    contour loses more digits, but it serves where rare jumps determine delta.
     """
     nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)

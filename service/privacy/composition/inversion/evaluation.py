@@ -103,7 +103,7 @@ class _Query(ABC):
 
     @abstractmethod
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        """Return enclosures of the numbers with indices `where` on one straight contour."""
+        """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns."""
 
     @abstractmethod
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:

@@ -60,7 +60,7 @@ class LossTransform:
 
     @property
     def decays(self) -> bool:
-        """Whether e^K of the whole run falls to 0 along a vertical line.
+        """Whether e^{K(z)} falls to 0 along a vertical line, with the log-moment function K of `LossTransform`.
 
         It does if there is Gaussian noise, or a summand whose loss has a density.
         """

@@ -243,7 +243,7 @@ class _Runs:
                 yield ContourBatch(self._law, groups, reflected=self._reflected)
 
     def _keep_sure_powers(self) -> None:
-        """Keep enclosures of powers whose type II error is at most `_SURE` by a Chernoff bound.
+        """Keep an enclosure of each power whose type II error is at most 1e-9 by a Chernoff bound, in its task.
 
         A truncated law has no digits of so small type II errors, so that a contour would not help.
         """

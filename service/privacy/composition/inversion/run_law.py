@@ -125,9 +125,9 @@ class RunLaw:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether rare large losses are evaluated on straight contours.
+        """Whether rare large losses are evaluated along vertical contours Re z = theta, not along deformed contours.
 
-        A summand has a law with a density that deformed contours do not serve.
+        It is true if the loss of a summand has a density and the summand is no sampled Gaussian step.
         """
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 

@@ -149,9 +149,10 @@ def cancellation(
 
 
 def _deviations(cumulants: RealCumulants) -> FloatArray:
-    """Return sqrt K'' at the tilts of the cumulants, NaN where a tilt is not usable.
+    """Return the standard deviations sqrt K'' of the tilted loss at the tilts of the cumulants, NaN where not usable.
 
-    A tilt is usable if truncation of the law changes K little there and K', K'' are finite.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S, and a tilt is a real s. It is usable if truncation of
+    the law changes K little there and K', K'' are finite.
     """
     usable = (cumulants.discretisation < LARGEST_DISCRETISATION) & (cumulants.second > 0) & np.isfinite(cumulants.first)
     return np.sqrt(np.where(usable, cumulants.second, np.nan))
@@ -189,8 +190,8 @@ class Tilt:
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
         """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
 
-        K'(theta) is the threshold with this saddle point. The last two columns are the approximations `tail_scores` and
-        `log_profiles` there.
+        K is the log-moment function of the loss (`Tilt`), and K'(theta) is the threshold with this saddle point. The
+        last two columns are the approximations `tail_scores` and `log_profiles` there.
         """
         self._transform = transform
         self.theta, self.value, self.threshold, self.deviation, self.score, self.log_profile = columns
@@ -238,7 +239,10 @@ class TiltGrid:
     """
 
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
-        """Build the first tilts of a loss; `variances` is K'' of its `transform` K at 0, 1/2 and 1, positive."""
+        """Build the first tilts of a loss with the log-moment function K = `transform`.
+
+        `variances` is K'' at 0, 1/2 and 1, positive.
+        """
         self._transform = transform
         at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
         self.core_deviation = middle
