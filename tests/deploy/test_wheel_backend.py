@@ -14,7 +14,7 @@ MOVABLE: Final = (
     "from {name} import x",
     "from {name} import (x,\n    y)",
     "def f():\n    from {name} import x",
-    "import {name}_of_a_user",
+    "import my_{name}",
     "from .{name} import x",
     "from os import path",
 )
