@@ -8,13 +8,14 @@ names. `docs/decisions/0032-wheel-layout.md` has the reasons.
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +50,6 @@ DOCSTRING: Final = '"""Implementation of the service and its contract. Names in 
 
 _ROOT: Final = "|".join(MOVED)
 _FROM: Final = re.compile(rf"(?m)^(\s*from )({_ROOT})(?=[. ])")
-_IMPORT: Final = re.compile(rf"(?m)^\s*import ({_ROOT})\b")
 _NAME: Final = re.compile(rf"""(["'])((?:{_ROOT})(?:\.\w+)*)\1""")
 
 
@@ -101,12 +101,22 @@ def adapted(name: str, content: bytes, modules: set[str]) -> bytes:
 def adapted_source(text: str, modules: set[str]) -> str:
     """Return a module that imports moved modules from their new place. Strings that name a module are names of it.
 
-    Raise ValueError for `import service`, which would bind another name.
+    Raise ValueError for imports that would still need the old place, such as `import service`.
     """
-    if found := _IMPORT.search(text):
-        raise ValueError(f"{found[0].strip()}: use from ... import")
     text = _FROM.sub(rf"\1{PLACE}.\2", text)
-    return _NAME.sub(lambda name: f"{name[1]}{PLACE}.{name[2]}{name[1]}" if name[2] in modules else name[0], text)
+    text = _NAME.sub(lambda name: f"{name[1]}{PLACE}.{name[2]}{name[1]}" if name[2] in modules else name[0], text)
+    if left := {name for name in imported_names(text) if name.split(".")[0] in MOVED}:
+        raise ValueError(f"{', '.join(sorted(left))}: use `from ... import` at the start of a line")
+    return text
+
+
+def imported_names(text: str) -> Iterator[str]:
+    """Yield the names of all modules that a module imports by statements."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module or ""
 
 
 def record_of(files: Mapping[str, bytes], own: str) -> bytes:

@@ -24,6 +24,8 @@ class Deprecation:
     page: str
 
     def __post_init__(self) -> None:
+        if self.since.tzinfo is None or self.sunset.tzinfo is None:
+            raise ValueError("give both times with a time zone, for example UTC")
         if self.sunset - self.since < SHORTEST_NOTICE:
             raise ValueError(f"a route stays at least {SHORTEST_NOTICE.days} days after it was deprecated")
 

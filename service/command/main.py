@@ -7,7 +7,9 @@ terminal, answers are tables; a pipe or a file receives the response bytes of th
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +35,9 @@ from service.server.serve import (
 
 EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
+INTERRUPTED_EXIT_CODE: Final = 130
+OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
 NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
@@ -47,14 +52,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     written to standard error.
     """
     sent = sys.argv[1:] if arguments is None else list(arguments)
+    open_missing_streams()
     try:
-        return _run(sent)
+        code = _run(sent)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED_EXIT_CODE
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(sent[0] if sent else "", "local")
         if error.name is None or error.name.partition(".")[0] == __name__.partition(".")[0]:
             raise
         print_error(f"{error.name} is not installed; install it with: pip install 'privacy-bounds[{extra}]'.")
         return PROBLEM_EXIT_CODE
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python writes at its end
+        if error.errno != errno.EPIPE:
+            print_error(f"cannot write the output: {error.strerror}")
+        return PROBLEM_EXIT_CODE
+    return code
+
+
+def open_missing_streams() -> None:
+    """Open the null device for each standard stream that the caller has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
 
 
 def _run(sent: list[str]) -> int:

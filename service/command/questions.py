@@ -111,7 +111,8 @@ def _mechanism(chosen: argparse.Namespace) -> Any:
         except OSError as error:
             return print_error(f"cannot read {chosen.run}: {error.strerror}")
         content = decode_json(body)
-        return as_mechanism(content) if content else print_error(f"{chosen.run} is not JSON.")
+        source = "standard input" if chosen.run == "-" else chosen.run
+        return print_error(f"{source} is not JSON.") if content in (None, "") else as_mechanism(content)
     missing = [f"--{name}" for name, value in given.items() if value is None]
     if missing:
         return print_error(f"{', '.join(missing)} missing: give --noise, --rate and --steps, or --run FILE.")

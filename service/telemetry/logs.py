@@ -6,11 +6,12 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final
+from io import StringIO
+from typing import Any, BinaryIO, Final, TextIO
 
 import structlog
 from pydantic_core import PydanticSerializationError, to_json
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, WrappedLogger
 
 AUDIT_EVENTS: Final = frozenset({"decision"})
 """Events of the audit trail, which are written at every log level."""
@@ -68,11 +69,26 @@ def _render(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
 
 def _render_for_people(logger: WrappedLogger, level: str, event: EventDict) -> bytes:
     """Return a log event as a line for a terminal: time, level, event, and the other fields as `name=value`."""
-    event = {"timestamp": datetime.now().astimezone().strftime("%H:%M:%S"), "level": level, **event}
+    fields = {name: _escaped(value) for name, value in event.items()}
+    event = {"timestamp": datetime.now().astimezone().strftime("%H:%M:%S"), "level": level, **fields}
     if event.get("exc_info") is None:
         event.pop("exc_info", None)
     # Local variables of a traceback may hold requests, which logs never contain.
     render = structlog.dev.ConsoleRenderer(
-        pad_event_to=0, pad_level=False, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        pad_event_to=0, pad_level=False, sort_keys=False, exception_formatter=_write_traceback
     )
     return render(logger, level, event).encode(errors="backslashreplace")
+
+
+def _write_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
+    """Write a traceback whose messages have no control characters."""
+    text = StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    stream.write("\n".join(map(_escaped, text.getvalue().split("\n"))))
+
+
+def _escaped(value: Any) -> Any:
+    """Return a text with escapes for characters that may control a terminal. Other values stay."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)

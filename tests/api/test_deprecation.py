@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -66,3 +66,13 @@ def test_nothing_is_deprecated_now(client: TestClient) -> None:
 def test_short_notice_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least"):
         Deprecation(SINCE, SINCE + SHORTEST_NOTICE - timedelta(days=1), "/guide/versions.html")
+
+
+@pytest.mark.parametrize("zones", [(None, UTC), (UTC, None), (None, None)])
+def test_time_without_zone_is_an_error(zones: tuple[tzinfo | None, tzinfo | None]) -> None:
+    """The headers would otherwise depend on the time zone of the machine."""
+    since, sunset = (
+        time.replace(tzinfo=zone) for time, zone in zip((SINCE, SINCE + 2 * SHORTEST_NOTICE), zones, strict=True)
+    )
+    with pytest.raises(ValueError, match="time zone"):
+        Deprecation(since, sunset, "/guide/versions.html")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -99,13 +100,72 @@ def test_github_action_publishes_the_report_and_exits_as_the_command(name: str, 
     action = yaml.safe_load(ACTION.read_text())
     assess, publish = action["runs"]["steps"]
     assert set(re.findall(r"\$\{\{ inputs\.([\w-]+) \}\}", ACTION.read_text())) == set(action["inputs"])
-    script = assess["run"].replace("${{ github.action_path }}/..", str(SCRIPT.parent))
+    script = assess["run"]
+    assert "${{" not in script, "an input would be read as shell code"
     summary = folder / "summary.md"
     variables = {"RUN": "run.json", "POLICY": "policy.json", "CONTEXT": "context.json", "MISSING": missing}
+    variables["GITHUB_ACTION_PATH"] = str(ACTION.parent)
     ended = shell(f"set -e\n{script}", folder, GITHUB_STEP_SUMMARY=str(summary), **variables)
     assert ended.returncode == (0 if (code, missing) == (3, "warn") else code), ended.stderr
     if code != 2:
         assert_report(folder, code)
         assert summary.read_text() == (folder / "privacy-report/report.md").read_text()
     assert publish["if"] == "always()"
-    assert "--network none" in assess["env"]["PRIVACY_BOUNDS"]
+    assert assess["env"]["PRIVACY_BOUNDS_IMAGE"] == "${{ inputs.image }}"
+
+
+CHARACTERS: Final = "a .-{}'\"$`\\;&|*?[]()<>!#~=\n\t\u00e9"
+
+
+def drawn_name(drawn: random.Random) -> str:
+    """Return a random file name of characters that shells and parsers of options treat specially."""
+    return "".join(drawn.choices(CHARACTERS, k=drawn.randint(1, 12))).strip(".") + ".json"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_file_name_is_taken(seed: int, tmp_path: Path) -> None:
+    drawn = random.Random(seed)
+    folder = tmp_path / f"work {drawn_name(drawn)}"
+    folder.mkdir()
+    names = [f"{start}{drawn_name(drawn)}" for start in drawn.sample(["-", "--", "{", " ", "$(exit)", ""], 3)]
+    for name, content in zip(names, (RUN, policy(1.0), CONTEXT), strict=True):
+        (folder / name).write_text(json.dumps(content))
+    report = f"-{drawn_name(drawn)}"
+    words = shlex.join(["sh", str(SCRIPT), *names])
+    ended = shell(words, folder, PRIVACY_REPORT_FOLDER=report)
+    assert ended.returncode == 1, (names, ended.stderr)
+    assert sorted(each.name for each in folder.iterdir()) == sorted([*names, report])
+    assert json.loads((folder / report / "assessment.json").read_text())["verdict"] == "violated"
+
+
+@pytest.mark.parametrize("image", ["registry.example.com/privacy-bounds:1", "--privileged", "a -v /:/host b", "$(id)"])
+def test_image_is_one_argument_behind_all_options(image: str, tmp_path: Path) -> None:
+    """A `docker` of our own writes down its arguments. The folder has a space in its name."""
+    folder = tmp_path / "my work"
+    folder.mkdir()
+    write_case("met", folder)
+    program = tmp_path / "docker"
+    program.write_text('#!/bin/sh\nfor each in "$@"; do echo "$each" >> "$0.log"; done\nexit 125\n')
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    ended = shell(f"sh {SCRIPT} run.json policy.json", folder, PRIVACY_BOUNDS_IMAGE=image, PATH=path)
+    assert ended.returncode == 125
+    sent = (tmp_path / "docker.log").read_text().splitlines()
+    options = ["run", "--rm", "--network", "none", "--volume", f"{folder}:/work:ro", "--workdir", "/work", "--"]
+    assert sent == [*options, image, "privacy-bounds", "assess", "run.json", "--policy", "policy.json", "--json"]
+
+
+def test_refused_run_does_not_publish_an_older_report(tmp_path: Path) -> None:
+    write_case("met", tmp_path)
+    assert shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path).returncode == 0
+    write_case("refused", tmp_path)
+    assert shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path).returncode == 2
+    assert list((tmp_path / "privacy-report").iterdir()) == []
+
+
+def test_full_disk_is_no_violation_of_the_policy(tmp_path: Path) -> None:
+    """The exit code 1 says that the policy is not met, and nothing else."""
+    write_case("met", tmp_path)
+    ended = shell(f"{COMMAND} assess run.json --policy policy.json --context context.json > /dev/full", tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr == "privacy-bounds: cannot write the output: No space left on device\n"

@@ -254,8 +254,8 @@ def test_lattice_note_appears_only_for_wide_contour() -> None:
     """The note does not depend on earlier requests."""
     mechanism = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     narrow = {"type": "epsilon", "delta": 1e-5}
-    wide = {"type": "delta", "epsilon": 1.0}
-    few = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 1e-4, "steps": 5}
+    wide = {"type": "delta", "epsilon": 0.1}
+    few = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.3, "steps": 4}
     assert not _names_lattices(ask(mechanism, [narrow])["answers"][0])
     answers = ask(few, [wide, wide])["answers"]
     assert [_names_lattices(answer) for answer in answers] == [True, True]

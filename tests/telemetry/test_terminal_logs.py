@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 from typing import Any
 
@@ -53,3 +54,18 @@ def test_traceback_on_a_terminal_shows_no_values(monkeypatch: pytest.MonkeyPatch
         text = logged(True, monkeypatch, exc_info=error)
     assert "ValueError: reason" in text
     assert secret not in text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_text_of_a_client_controls_the_terminal(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random characters in fields, lists, keys and messages of exceptions leave no control character but line ends."""
+    drawn = random.Random(seed)
+    rare = [*map(chr, (*range(0x20), *range(0x7F, 0xA0), 0xAD, 0x200E, 0x2028, 0x202E, 0xFEFF, 0xD800)), "[2J", "]0;a"]
+    hostile = ["".join(drawn.choices(rare, k=40)).replace("\n", "") for _ in range(4)]
+    try:
+        raise ValueError(hostile[0])
+    except ValueError as error:
+        error.add_note(hostile[1])
+        text = logged(True, monkeypatch, path=hostile[2], listed=[hostile[3]], keyed={hostile[0]: 1}, exc_info=error)
+    assert "Traceback" in text
+    assert [each for each in text if not each.isprintable() and each != "\n"] == []

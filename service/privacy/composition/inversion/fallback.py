@@ -1,8 +1,10 @@
 """Bounds of a run that need no inversion contour: always valid, seldom tight.
 
-Let q = prod (1 - p_i)^{N_i} be the probability that no step samples the record. Let g be the curve of the run's
-Gaussian steps alone (g = identity without any). H1 = q G1 + (1 - q) R for some law R, and forgetting the sampled steps
-is data processing. So:
+A run is a list of independent steps. N_i steps of the kind i sample the record with probability p_i each. Let q = prod
+(1 - p_i)^{N_i} be the probability that no step samples the record. Let g be the trade-off curve of the run's Gaussian
+steps without sampling alone (g = identity without any), with the power power_g and the profile delta_g. H1 = q G1 + (1
+- q) R, where G1 is the law under H1 of the Gaussian steps and of sampled steps that never sample the record, and R is
+some law. Forgetting the sampled steps is data processing. So, with the false positive rate alpha:
 
     power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q;
     power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q);
@@ -13,15 +15,15 @@ Sampling only helps. Hence the run of the same Gaussian steps without sampling, 
 power <= power_mu(alpha) and delta(eps) <= delta_mu(eps) in both directions. These bounds serve runs that reveal
 everything.
 
-Chernoff and Hoelder add bounds for tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s} and
-delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}. For 0 < s < 1, Markov at the threshold ln(1/alpha) gives
-beta(alpha) <= e^{K(s)} alpha^{-(1-s)}, and 1 - delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are
-those of the law truncated at far jumps. Each of these bounds holds for the truncated law, and the truncated mass of H1
-is added.
+Let S be the privacy loss, w = e^S the likelihood ratio, and K(s) = ln E0 e^{sS}. Chernoff and Hoelder add bounds for
+tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s} and delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}. For 0 < s < 1,
+Markov at the threshold ln(1/alpha) gives the bound beta(alpha) <= e^{K(s)} alpha^{-(1-s)} of the type II error, and 1 -
+delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are those of the law truncated at far jumps. Each of
+these bounds holds for the truncated law, and the truncated mass of H1 is added.
 
-In the remove direction the loss S' has a largest value, and small rates have thresholds next to it. Choose thresholds
-c_i such that prod P1(L'_i > c_i)^{N_i} >= alpha. Then P1(S' > c) >= alpha for c = sum N_i c_i, so that
-power(alpha) >= e^c alpha.
+In the remove direction the loss S' has a largest value, and small rates have thresholds next to it. Let L'_i be the
+loss of one step of the kind i. Choose thresholds c_i such that prod P1(L'_i > c_i)^{N_i} >= alpha. Then P1(S' > c) >=
+alpha for c = sum N_i c_i, so that power(alpha) >= e^c alpha.
 """
 
 from __future__ import annotations
@@ -48,6 +50,10 @@ _SLACK = 1e-12
 class FallbackBounds:
     """Bounds of one direction of a run without contours.
 
+    q is the probability that no sampled step uses the record. S is the privacy loss, and K(s) = ln E0 e^{sS} is its
+    log-moment function at real *tilts* s. H0 and H1 are the hypotheses without and with the record, swapped in the
+    remove direction. The formulas are in `fallback.py`.
+
     Parameters
     ----------
     gaussian_mu_squared : float
@@ -57,7 +63,7 @@ class FallbackBounds:
     reflected : bool
         Whether the direction is remove.
     transform : LossTransform or None
-        Moments of the run; None where they cannot be evaluated.
+        Log-moment function K of the run; None where it cannot be evaluated.
     steps : tuple of SampledStep
         All sampled Gaussian steps, if the run has no others except Gaussian steps.
     global_mu : float
@@ -84,7 +90,7 @@ class FallbackBounds:
 
     @cached_property
     def _tilts(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts inside (0, 1) and beyond 1, and upper bounds of K there."""
+        """Tilts s inside (0, 1) and beyond 1, and upper bounds of K(s), each of shape (S,); K of `FallbackBounds`."""
         inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
         if self._transform is None:
             return np.array([]), np.array([])
@@ -95,7 +101,10 @@ class FallbackBounds:
         return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
 
     def points(self, alpha: FloatArray) -> Readings:
-        """Return ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+        """Return bounds of ln power, ln type II error and ln slope (unknown) at rates in (0, 1), (3, n).
+
+        `alpha` has n false positive rates.
+        """
         with np.errstate(all="ignore"):
             power_low, power_high = self._log_power(alpha)
             beta_low, beta_high = self._log_type_two_error(alpha)
@@ -103,7 +112,7 @@ class FallbackBounds:
         return Readings(np.stack([power_low, beta_low, -infinite]), np.stack([power_high, beta_high, infinite]))
 
     def _log_power(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper bound of ln power at rates strictly between 0 and 1."""
+        """Return `(lower, upper)`, bounds of ln power at false positive rates in (0, 1), each of shape (n,)."""
         points = self._gaussian.points(alpha)
         lower = np.maximum(np.log(points.power.lower), np.log(-np.expm1(self._log_missed(alpha))) - _SLACK)
         if self._reflected:
@@ -125,9 +134,12 @@ class FallbackBounds:
         return lower, np.minimum(upper + _SLACK, 0.0)
 
     def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
-        """Return ln alpha + c, as in the module's docstring.
+        """Return ln alpha + c, a lower bound of ln power at the false positive rates alpha, shape (n,).
 
-        Every step takes the same share alpha^{1/N} from (1 - p_i) Phi alone.
+        c is a threshold with P1(S' > c) >= alpha for the loss S' in the remove direction, as in `fallback.py`. Every
+        one of the N steps takes the same share alpha^{1/N} of probability. The share comes from the part (1 - p) Phi(y)
+        of the law of its normal score y alone, in which the record is not sampled. Here p is the sampling rate, and Phi
+        is the normal distribution function. The result is -inf where the bound does not apply.
         """
         level = np.log(alpha)
         if not self._steps:
@@ -144,13 +156,19 @@ class FallbackBounds:
         return np.where(np.isnan(total), -np.inf, total - _SLACK * size)
 
     def _boosted(self, alpha: FloatArray) -> FloatArray:
-        """Return an upper bound of alpha / q, at most 1."""
+        """Return an upper bound of alpha/q, at most 1, at the false positive rates alpha, shape (n,).
+
+        q is the probability that no step samples the record.
+        """
         logs = np.log(alpha) - self._log_prob_never_sampled
         # The slack is lost between subnormal numbers. The smallest double is added instead.
         return np.minimum(np.exp(np.minimum(logs + _SLACK * (1 + np.abs(logs)), 0.0)) + SMALLEST, 1.0)
 
     def _log_type_two_error(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper bound of ln of the smallest type II error at rates strictly between 0 and 1."""
+        """Return `(lower, upper)`, bounds of ln of the smallest type II error at n rates, each of shape (n,).
+
+        `alpha` has false positive rates in (0, 1).
+        """
         points = self._gaussian.points(alpha)
         missed = self._log_missed(alpha)
         upper = np.minimum(np.log(points.type_two_error.upper), missed + _SLACK * (1 + np.abs(missed)))
@@ -172,11 +190,11 @@ class FallbackBounds:
 
     @property
     def _log_truncated(self) -> float:
-        """ln of the mass of H1 that the moments leave out."""
+        """ln of the probability under H1 that the log-moment function omits by truncation; -inf without a function."""
         return -math.inf if self._transform is None else self._transform.log_truncated_mass[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:
-        """Return the lower and upper bound of ln delta(eps) for finite eps."""
+        """Return bounds of ln delta(eps), the privacy profile, at finite eps (nats) of shape (n,), as one row."""
         gaussian = self._gaussian.profile(epsilon)
         with np.errstate(divide="ignore"):
             lower = np.log(gaussian.lower) if gaussian.log_lower is None else gaussian.log_lower

@@ -60,7 +60,7 @@ class LossTransform:
 
     @property
     def decays(self) -> bool:
-        """Whether e^K of the whole run falls to 0 along a vertical line.
+        """Whether e^{K(z)} falls to 0 along a vertical line, with the log-moment function K of `LossTransform`.
 
         It does if there is Gaussian noise, or a summand whose loss has a density.
         """
@@ -164,7 +164,7 @@ class TransformOnContour:
 
         M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
         of a bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N,
-        where V/t bounds the part of M with a density.
+        where V/t bounds the part of M with a density. The notation is that of `TransformOnContour`.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)

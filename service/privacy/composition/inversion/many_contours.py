@@ -74,7 +74,7 @@ class Task:
 
     @property
     def is_first(self) -> bool:
-        """Whether the task is epsilon of the add direction."""
+        """Whether the task (a number to evaluate) is epsilon of the add direction."""
         return self.wanted.quantity == "epsilon" and not self.wanted.reflected
 
     @property
@@ -87,7 +87,10 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of this task has been evaluated."""
+        """Whether the number of this task has been evaluated.
+
+        A task is one number to evaluate (`Task`).
+        """
         return self.wanted in self.known
 
     @property
@@ -134,9 +137,10 @@ class PlannedContour(NamedTuple):
 
 
 def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[list[list[PlannedContour]]]:
-    """Yield batches of groups of contours. A group has contours of one unit of steps at one tilt.
+    """Yield batches of groups of contours.
 
-    A batch has groups of similar lengths. `rates` are the sampling rates of the units; they steer the order only.
+    A group has contours of runs that repeat the same steps, which cross the real axis at one point. A batch has groups
+    of similar lengths. `rates` are the sampling rates of the repeated steps; they steer the order only.
     """
     groups: list[list[PlannedContour]] = []
     for contour in sorted(contours, key=lambda contour: (contour.unit, contour.row, contour.number)):
@@ -168,14 +172,17 @@ class ContourBatch:
     """
 
     def __init__(self, law: NormalTrapezoid, groups: Sequence[Sequence[PlannedContour]], *, reflected: bool) -> None:
-        """Store `groups`: contours of one unit of steps at one tilt, by increasing numbers of repetitions.
+        """Store `groups`: contours of runs that repeat the same steps and cross the real axis at one point.
 
-        `law` has the transforms of the steps, and `reflected` is whether the hypotheses are swapped.
+        The contours of a group are by increasing numbers of repetitions. `law` has the transforms of the steps, and
+        `reflected` is whether the hypotheses are swapped.
         """
         self._law, self._groups, self._reflected = law, groups, reflected
 
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks of the batch, and keep enclosures of relative width up to `width` in the tasks.
+
+        A task is one number to evaluate (`Task`).
 
         Raises
         ------
@@ -195,7 +202,10 @@ class ContourBatch:
             self._evaluate(contour, tasks, width)
 
     def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
-        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`."""
+        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`.
+
+        A task is one number to evaluate (`Task`).
+        """
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
             case "power" | "point":
@@ -214,7 +224,7 @@ class ContourBatch:
         """Keep the enclosures of each task in the task where their relative width is at most `width`.
 
         `found` has the enclosures of one number, or of power, type II error and ln slope of a point, each of shape
-        (tasks,).
+        (tasks,). A task is one number to evaluate (`Task`).
         """
         wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
         narrow = np.ones(len(tasks), dtype=bool)
@@ -284,7 +294,10 @@ class TransformsOfManyRuns:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) at the tilt theta of each contour, and a bound of its absolute error, each of shape (R,)."""
+        """K(theta) at the crossing point theta of each contour, and a bound of its absolute error, each of shape (R,).
+
+        K is the log-moment function of `TransformsOfManyRuns`.
+        """
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
         return value, error + (complement_error(self.theta) if self._reflected else 0.0)
@@ -329,7 +342,10 @@ class TransformsOfManyRuns:
         return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known."""
+        """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known.
+
+        K is the log-moment function of `TransformsOfManyRuns`.
+        """
         own = tilts[:, self._groups.first]
         cumulants = self._law.cumulants(1 - own if self._reflected else own)
         value, error = self._shared(cumulants.value), self._shared(cumulants.error)
@@ -339,7 +355,8 @@ class TransformsOfManyRuns:
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
 
-        theta is the tilt of each contour, and `counts` is the index of its last node.
+        K is the log-moment function of `TransformsOfManyRuns`. theta is the tilt of each contour, and `counts` is the
+        index of its last node.
         """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)
@@ -352,8 +369,9 @@ class TransformsOfManyRuns:
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
 
-        M is the moment-generating function of the run (`whole`) or of one step (`single`). The bounds are those of the
-        smallest number of repetitions of each group, because every further step only lowers them.
+        M is the moment-generating function of the run (`whole`) or of one step (`single`), and theta is the tilt of the
+        run's contour. The bounds are those of the smallest number of repetitions of each group, because every further
+        step only lowers them.
         """
         first, of_contour = self._groups.first, self._groups.of_contour
         whole, single = self._contour.log_majorants(heights[:, first])

@@ -90,7 +90,8 @@ class StraightContour:
         """Lay out contours at the tilts theta of `transforms` for thresholds `center` +- `half_width`.
 
         All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. `center` =
-        K'(theta) and `deviation` = sqrt K''(theta) steer the layout; no bound depends on them.
+        K'(theta) and `deviation` = sqrt K''(theta) steer the layout, with K of `StraightContour`; no bound depends on
+        them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.leftmost = float(self.theta.min())
@@ -268,7 +269,8 @@ class StraightContour:
         """Return ln of Chernoff bounds of the alias terms on either side, (2, M, R), and a mask of poles, (4, M, R).
 
         `c` has thresholds (M, R). Each bound is the smallest over the tilts further out. The mask has the poles between
-        the contour and the tilts of these bounds, whose terms are known.
+        the contour and the tilts of these bounds, whose terms are known. Alias terms and poles are those of
+        `StraightContour`.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]
@@ -288,8 +290,8 @@ def _by_integral(poles: FloatArray) -> FloatArray:
 def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArray, highest: FloatArray) -> FloatArray:
     """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
-    The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M. The height is infinite where a few
-    tries find none up to `highest`. Heights steer; no bound depends on them.
+    The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M on the contour Re z = theta. The
+    height is infinite where a few tries find none up to `highest`. Heights steer; no bound depends on them.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
@@ -322,10 +324,11 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
 def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
     """Return a bound of the sum over all nodes from the height `first` on, for three kernels, shape (3, R).
 
-    The kernels are 1/z, 1/(z - 1) and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The
-    integrand F = e^{K(z) - K(theta)} has |F| <= e^{U(t)} with a decreasing majorant U. So blocks [t, 8t] contribute at
-    most (1/pi) e^{U(t)} (ln 8 + h/t). Beyond the last block the decay V/t of one step, or that of the Gaussian part,
-    bounds the sum. The third kernel has an additional factor 1/t.
+    The contour is Re z = theta, and K is the log-moment function of the loss. The kernels are 1/z, 1/(z - 1) and 1/(z
+    (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)} has |F| <=
+    e^{U(t)} with a decreasing function U. So blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t). Beyond the
+    last block the decay V/t of one step, with a constant V, or the decay of the Gaussian part bounds the sum. The third
+    kernel has an additional factor 1/t.
     """
     log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

@@ -1,6 +1,7 @@
-"""Log-moment functions of privacy losses on contours: one run of any steps, or many runs of sampled Gaussian steps.
+"""Log-moment functions K(z) = ln E0 e^{zS} of the privacy loss S of one run of any steps, or of many runs.
 
-A contour is the vertical line in the complex plane along which an inversion integral is evaluated.
+They are evaluated on contours, the vertical lines in the complex plane along which inversion integrals are computed.
+Many runs have sampled Gaussian steps of one law.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Deformed contour of a run: tails and profile of the loss near one threshold, with every error bounded.
+"""Deformed contour of a run: tails and profile of the privacy loss near one threshold, with every error bounded.
 
-It has the interface of `StraightContour` for `composition/inversion/readings/`. The integrals are those of
+The path of the inversion integral is a curve through panels, each with Gauss-Legendre nodes. The contour has the
+interface of `StraightContour` for `composition/inversion/readings/`. The integrals are those of
 `composition/inversion/straight.py` for a contour that crosses the real axis at theta > 1.
 """
 
@@ -55,7 +56,7 @@ def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
 
 @dataclass(frozen=True, slots=True)
 class ContourNodes:
-    """Nodes z = x + it and their complex weights dz/pi, shape (n,)."""
+    """Nodes z = x + it of a contour and their complex quadrature weights dz/pi, all of shape (n,)."""
 
     x: RealArray
     t: RealArray
@@ -63,10 +64,20 @@ class ContourNodes:
 
 
 class DeformedContour:
-    """Nodes of the panels of one contour, with the values of the integrand there."""
+    """Nodes of the panels of one contour, with the values of the integrand F there.
+
+    F(z) = prod_k M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, relative to its size at theta, the point at which
+    the contour crosses the real axis. M_k is the moment-generating function of the loss of one of N_k steps of the kind
+    k, mu^2 is that of Gaussian steps without sampling, and c is a threshold of the loss in nats. p is a sampling rate.
+    The integrals I0(c), I1(c) and ID(c) are both tails of the loss at c, under H0 and H1, and the profile delta(c).
+    """
 
     def __init__(self, layout: ContourLayout, deviation: float, dtype: Float) -> None:
-        """Evaluate the nodes of a contour; `deviation` is that of the core of the loss, which steers."""
+        """Evaluate the nodes of a contour in numbers of the type `dtype`.
+
+        `layout` has the panels and their error bounds. `deviation` is the standard deviation of the loss without rare
+        jumps; it steers.
+        """
         self.theta, self.center, self.deviation = layout.bend.theta, layout.center, deviation
         self.leftmost = self.theta
         self._layout, self._value, self._dtype = layout, layout.value, dtype
@@ -82,7 +93,7 @@ class DeformedContour:
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
-        """Return the nodes of all panels."""
+        """Return the Gauss-Legendre nodes z of all panels of the contour, with weights dz/pi."""
         dtype, panels = self._dtype, self._layout.panels
         x = _rule()[0].astype(dtype)
         low, high = panels.start.real[:, None].astype(dtype), panels.end.real[:, None].astype(dtype)
@@ -103,7 +114,11 @@ class DeformedContour:
         return True
 
     def _moments(self, kind: int, plans: list[tuple[RealArray, float, float]], nodes: ContourNodes) -> Moments:
-        """Return the moments of one kind of step at all nodes."""
+        """Return M(z) - 1 of one kind of step at all nodes z, with error bounds, by one trapezoid sum for each panel.
+
+        M is the moment-generating function of the loss of one step. `plans` has the sum of each panel (nodes, spacing,
+        ln of the error).
+        """
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
             path = self._layout.panels.paths[kind].chosen(np.array([panel]))
@@ -120,7 +135,11 @@ class DeformedContour:
         )
 
     def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
-        """Return the trapezoid sum of one kind on a panel's path: nodes tau, spacing, and ln of the error bound."""
+        """Return the trapezoid sum for M of one kind of step on a panel: nodes tau, spacing, ln of the error bound.
+
+        M is the moment-generating function of the loss of one step, an integral along a path with the parameter tau.
+        The list of nodes is empty where the sum would be too long.
+        """
         layout, panels, grid = self._layout, self._layout.panels, self._layout.grids[kind]
         least, count = float(self._least[kind]), grid.step.count
         ends = np.array([panels.start[panel], panels.end[panel]])
@@ -156,7 +175,11 @@ class DeformedContour:
         return kept, spacing, float(np.logaddexp(log_error, omitted))
 
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
-        """Store the weighted values of F at the center for each kernel, and their error bounds."""
+        """Store the weighted values of the integrand F at the center for each kernel, and their error bounds.
+
+        F is that of `DeformedContour`. The kernels are 1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1 of each
+        kind of step at all nodes.
+        """
         dtype, unit, theta = self._dtype, roundoff(self._dtype), self._dtype(self.theta)
         x, t = nodes.x - theta, nodes.t
         # The factor (1 - p)^{N z}, or that at 1 - conj(z).
@@ -198,7 +221,10 @@ class DeformedContour:
         self._phase_errors = spread * size * (24 * unit * size_of_z)
 
     def _log_moments(self, sums: Moments) -> tuple[tuple[RealArray, RealArray], FloatArray]:
-        """Return ln|M| and arg M at the nodes, and the relative error of M."""
+        """Return (ln|M|, arg M) at the nodes and bounds of the relative error of M, from the sums M - 1.
+
+        M is the moment-generating function of the loss of one step. All arrays have the shape (n,).
+        """
         unit = roundoff(self._dtype)
         square = 2 * sums.real + (sums.real**2 + sums.imag**2)
         modulus = np.hypot(1 + sums.real, sums.imag)
@@ -211,7 +237,10 @@ class DeformedContour:
         return (log_modulus, np.arctan2(sums.imag, 1 + sums.real)), relative
 
     def _sums(self, shift: FloatArray) -> RealArray:
-        """Return I0, I1, ID and the density at center + shift, shape (4, C), relative to their scales."""
+        """Return I0, I1, ID and the density of the loss under H0 at the thresholds center + `shift`, shape (4, C).
+
+        The integrals are those of `DeformedContour`, and all values are relative to their scales (`log_scale`).
+        """
         moved = shift.astype(self._dtype)[:, None]
         turn = np.exp(-self._x * moved)
         cosine, sine = np.cos(self._t * moved), np.sin(self._t * moved)
@@ -219,7 +248,10 @@ class DeformedContour:
         return (turn * (terms.imag * cosine - terms.real * sine)).sum(axis=-1)
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of I0(c), I1(c), ID(c) for each threshold c, shape (C,)."""
+        """Return enclosures of the integrals I0(c), I1(c), ID(c) at thresholds c (nats), shape (C,).
+
+        The integrals are those of `DeformedContour`.
+        """
         shift = thresholds - self.center
         found = self._sums(shift).astype(np.float64)
         sums, density = found[:3], found[3]
@@ -237,9 +269,18 @@ class DeformedContour:
         return Integrals(log_scale, lower, upper, density)
 
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
-        """Return ln of the scales of I0, I1, ID and the density, shape (4, C)."""
+        """Return ln of the factors on which I0, I1, ID and the density of the loss are evaluated, shape (4, C).
+
+        The integrals are those of `DeformedContour`, at C thresholds c (nats). The factors are F0 e^{-(theta - pole)
+        c}. F0 is about the moment E0 e^{theta S} of the loss S, at the point theta where the contour crosses the axis.
+        The pole is 0 for I0 and the density, and 1 for I1 and ID.
+        """
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return I0, I1, ID and the P0-density of the loss, shape (4, C), and ln of their scales, without bounds."""
+        """Return I0, I1, ID and the density of the loss under H0 at thresholds (C,), and ln of their scales.
+
+        Both arrays have the shape (4, C); a value is its entry times its scale, without an error bound. The integrals
+        are those of `DeformedContour`.
+        """
         return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

@@ -1,15 +1,17 @@
 """Majorants B_G(z) = int_G |g w^z| |dv| >= |M(z)| of one sampled Gaussian step, with every error bounded.
 
-On a path G of `paths.py`, |w^z| = exp(x ln|w| - t arg w) with z = x + it, so that ln B_G is convex in (x, t). A bound
-at the vertices of a polygon therefore holds on the whole polygon. For mirrored steps g stands for g b, the density of
-H0. The trapezoid sums of M and of B over G err by at most:
+M(z) = int g w^z dv is the moment-generating function of the loss ln w(v) of the step, v its outcome, and g the density
+of v under H0. On a path G of `paths.py` with the real parameter tau, |w^z| = exp(x ln|w| - t arg w) with z = x + it, so
+that ln B_G is convex in (x, t). A bound at the vertices of a polygon therefore holds on the whole polygon. For mirrored
+steps g stands for g b, the density of H0, with b of `SampledStep`. M_h and B_h are the trapezoid sums of M and B over G
+with the step h. With the paths G +- i alpha, on which tau is moved by +- i alpha, they err by at most:
 
     |M_h - M| <= (B_{G + i alpha} + B_{G - i alpha}) / (e^{2 pi alpha/h} - 1);
     |B_h - B| <= 2 sqrt(B_{G + i alpha} B_{G - i alpha}) / (e^{2 pi alpha/h} - 1).
 
-The integrand f of M is analytic on |Im tau| <= alpha, and that of B continues to |f(tau + iq) f(tau - iq)|^{1/2} there.
-The order of magnitude of the strip integrals is enough. They are sums over cells in which ln|f| varies by at most its
-Lipschitz bound.
+The integrand f of M is analytic on the strip |Im tau| <= alpha, and that of B continues to |f(tau + iq) f(tau -
+iq)|^{1/2} there. The order of magnitude of the integrals B_{G +- i alpha} on the borders of the strip is enough. They
+are sums over cells in which ln|f| varies by at most its Lipschitz bound.
 """
 
 from __future__ import annotations
@@ -57,9 +59,19 @@ _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Strip integrals of some paths at some points.
+    """Bounds of the integrals B on the borders G +- i alpha of strips around P paths G, for several half-widths alpha.
 
-    They are shifts (A, P), ln of the integrals (A, P, V) on either side, and ln of the mass beyond the grid (P, V).
+    B_{G + i alpha}(z) is the integral of the modulus |g w^z| of the integrand of a step's moment along the moved path
+    (`majorant.py`). V is the number of points z.
+
+    Attributes
+    ----------
+    shift : (A, P)
+        Half-widths alpha.
+    above, below : (A, P, V)
+        ln of upper bounds of B on either border.
+    tail : (P, V)
+        ln of the mass beyond the grid of nodes.
     """
 
     shift: FloatArray
@@ -69,20 +81,32 @@ class Strips:
 
     @property
     def finite(self) -> BoolArray:
-        """Whether some strip is known at every point, for each path."""
+        """Whether the integrals of some strip are bounded at every point, for each path, shape (P,).
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=0))
 
     def from_point(self, first: int) -> Strips:
-        """Return the strips at the points from this index on."""
+        """Return the strips at the points z with index `first` and later ones.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
 
     def chosen(self, index: NDArray[np.intp]) -> Strips:
-        """Return the strips of some of the paths."""
+        """Return the strips of the paths with the given indices.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
 
     @staticmethod
     def joined(parts: list[Strips]) -> Strips:
-        """Return the strips of all paths of all parts."""
+        """Return the strips of the paths of all `parts` as one object, in their order.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(
             np.concatenate([part.shift for part in parts], axis=1),
             np.concatenate([part.above for part in parts], axis=1),
@@ -93,7 +117,11 @@ class Strips:
 
 @dataclass(frozen=True, slots=True)
 class _RoughValues:
-    """Values of some paths at few nodes, shape (3, P * J): ln|w|, -arg w and ln of the weight; and at the ends."""
+    """Values of P paths at J nodes each, for approximate majorants.
+
+    w is the likelihood ratio of a step along a path. `columns`, shape (3, P * J), has ln|w|, -arg w, and ln of the
+    weight of each node. `ends` has the values at both ends of the grid.
+    """
 
     paths: Paths
     columns: FloatArray
@@ -115,12 +143,21 @@ def _spacing(step: SampledStep, fineness: float) -> float:
 
 
 def least_real(step: SampledStep, tilt: float) -> float:
-    """Return the smallest Re z at which majorants are needed: those of mirrored steps grow to the left as well."""
+    """Return the smallest Re z at which majorants of a step are needed: at most 0 for mirrored steps, -inf for others.
+
+    A majorant bounds the moment E0 e^{zL} of the loss L of the step. `tilt` is where the contour in z crosses the real
+    axis. Majorants of mirrored steps grow to the left of 0 as well.
+    """
     return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
 
 
 def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
-    """Return the first and the last tau of a grid."""
+    """Return the first and the last node tau of a trapezoid grid for majorants of a step.
+
+    A majorant bounds the moment E0 e^{zL} of the loss L of the step, an integral along a path with the real parameter
+    tau. The mass beyond the grid should be below e^-`need` of the whole for Re z up to about `tilt`. The tilt is where
+    the contour in z crosses the real axis.
+    """
     half_width = math.sqrt(2 * need) / step.sigma
     low = step.mean - half_width
     if step.mirrored:
@@ -129,13 +166,21 @@ def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
 
 
 class MajorantGrid:
-    """Trapezoid grid tau_j of one step that serves majorants."""
+    """Trapezoid grid for the majorants B_G(z) = int_G |g w^z| |dv| of one sampled Gaussian step.
+
+    v is the outcome of the step, g is its density under H0, and w is the likelihood ratio, so that ln w is the privacy
+    loss. G is a path in the complex plane of v with the real parameter tau (`paths.py`), and z = x + it. The nodes are
+    tau_j. f = g w^z is the integrand. G + i s is the path on which tau is moved by i s. sigma is the noise multiplier,
+    p is the sampling rate, m is the mean of v, and r = d ln w/dv. k is the slope of a path's ramp (`Paths`). u = v +
+    ln(p/(1 - p)) + offset is 0 where both parts of the mixture a(v) of `SampledStep` are equal.
+    """
 
     def __init__(self, step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> None:
-        """Lay out the grid.
+        """Lay out the nodes tau for the majorants of a step.
 
         `need` and `tilt` steer: the mass beyond the grid should be below e^-need of the whole for Re z up to about
-        `tilt`. `fineness` narrows the spacing.
+        `tilt`. The spacing is divided by `fineness`. Majorants and tau are those of `MajorantGrid`, and the tilt is
+        where the contour in z crosses the real axis.
         """
         self.step = step
         self.spacing = _spacing(step, fineness)
@@ -146,23 +191,23 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """Return the approximate number of nodes of a grid."""
+        """Return the approximate number of nodes of a grid with these parameters."""
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)
 
     @property
     def rough_tau(self) -> FloatArray:
-        """Nodes that choose contours and paths, shape (1, J)."""
+        """Nodes tau of approximate majorants, which choose contours and paths, shape (1, J)."""
         return self.tau[None, :: self._stride]
 
     @property
     def log_rough_spacing(self) -> float:
-        """ln of the distance of `rough_tau`."""
+        """ln of the distance of neighbouring nodes of `rough_tau`."""
         return math.log(self._stride * self.spacing)
 
     @cached_property
     def family(self) -> Paths:
-        """All paths that are tried."""
+        """All paths of the outcome v that are tried, the real line first."""
         return path_family(self.step)
 
     @cached_property
@@ -174,14 +219,18 @@ class MajorantGrid:
         return _RoughValues.of(self, lower_family(self.family))
 
     def estimates(self, z: ComplexArray) -> FloatArray:
-        """Return about ln B_G(z) for every path and every point z (Z,), shape (P, Z). No bound depends on it."""
+        """Return about ln B_G(z) for each of P paths G and every point z, shape (P, Z). No bound depends on it.
+
+        B_G is the majorant of `MajorantGrid`.
+        """
         return self._estimates(self._family_values, z)
 
     def provable(self, z: ComplexArray) -> FloatArray:
-        """Return about the bounds that `log_bounds` will prove.
+        """Return about the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
 
-        On low paths, strips reach below the real line, where |w^z| grows with t, or are too narrow for the grid. A path
-        moved by -i alpha is about the path of the same ramp that is alpha lower.
+        B_G is the majorant of `MajorantGrid`. On low paths, strips reach below the real line, where the modulus |w^z|
+        grows with Im z, or are too narrow for the grid. A path moved by -i alpha is about the path of the same ramp
+        that is alpha lower.
         """
         plain = self.estimates(z)
         values = self._family_values.paths
@@ -211,7 +260,10 @@ class MajorantGrid:
         return np.logaddexp(result, self._tails(values.paths, values.ends, np.zeros((paths, 1)), z[None]))
 
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
-        """Return about ln B_G(z) for each path at its own points z, shape (P, V): the sum without error terms."""
+        """Return about ln B_G(z) for each of P paths G at its own V points z, shape (P, V).
+
+        B_G is the majorant of `MajorantGrid`. The result is the logarithm of the trapezoid sum without error terms.
+        """
         return np.concatenate(
             [self._plain(paths.chosen(some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
         )
@@ -226,7 +278,10 @@ class MajorantGrid:
         return np.logaddexp(plain, self._tails(paths, ends, zero, z))
 
     def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
-        """Return upper bounds of ln B_G(z) for each of P paths G and its own points z, shape (P, V), and the strips."""
+        """Return upper bounds of ln B_G(z) for each of P paths G at its own V points z, shape (P, V), and the strips.
+
+        B_G is the majorant of `MajorantGrid`. The strips bound the errors of trapezoid sums.
+        """
         parts = [self._log_bounds(paths.chosen(some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
         return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
 
@@ -246,7 +301,10 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound), strips
 
     def strips(self, paths: Paths, z: ComplexArray) -> Strips:
-        """Return bounds of the integrals on G +- i alpha for several alpha."""
+        """Return bounds of the majorants on G + i alpha and G - i alpha for P paths G and several alpha.
+
+        `z` has V points for each path, shape (P, V). The notation is that of `MajorantGrid`.
+        """
         largest = np.minimum(paths.largest_shift(), _STRIP_DEVIATIONS / self.step.sigma)
         shift = _SHIFTS[:, None] * largest[:, 0]
         above = np.stack([self._integral(paths, row[:, None], z) for row in shift])
@@ -256,7 +314,10 @@ class MajorantGrid:
         return Strips(shift, above, below, tail)
 
     def _integral(self, paths: Paths, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """Return ln of an upper bound of int |g w^z| |dv| on G + i shift, by cells around the nodes; shape (P, V)."""
+        """Return ln of an upper bound of int |g w^z| |dv| on G + i `shift`, by cells around the nodes; shape (P, V).
+
+        The notation is that of `MajorantGrid`. `paths` has P paths G, and `z` has V points for each path.
+        """
         values = PathValues.along(self.step, paths, self.tau[None], shift)
         fastest = 1 + paths.slope
         move = 0.5 * fastest * self.spacing
@@ -273,19 +334,22 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _tails(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """Return ln of an upper bound of the integral over G + i shift beyond both sides of the grid, shape (P, V).
+        """Return ln of an upper bound of the majorant on G + i `shift` beyond both sides of the grid, shape (P, V).
 
-        Sums over further nodes have the same bound, because the bounding functions fall outwards.
+        The notation is that of `MajorantGrid`. `ends` has the values at the first and the last node of each path. Sums
+        over further nodes have the same bound, because the bounding functions fall outwards.
         """
         left = self._left_hump(paths, shift, z) if self.step.mirrored else self._left_tail(paths, ends, shift, z)
         tail = np.logaddexp(left, self._right_tail(paths, ends, shift, z))
         return np.where(np.isnan(tail), np.inf, tail)
 
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
-        """Return ln of an upper bound of the integral left of the grid.
+        """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
 
-        There 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a ramp. |arg
-        w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. Only the sign of t arg w matters.
+        The steps are not mirrored, and the notation is that of `MajorantGrid`. `ends` has the values at the first and
+        the last node. Left of the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on
+        paths without a ramp. |arg w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only
+        the sign of t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
         real_bound = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
@@ -305,11 +369,12 @@ class MajorantGrid:
         return np.minimum(plain, steep) + growth
 
     def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
-        """Return `_left_tail` of mirrored steps.
+        """Return ln of an upper bound of the majorant of mirrored steps on G + i `shift` left of the grid, (P, V).
 
-        For Re z >= 0 |w| is below 1, and largest at the first node. |b| is little above e^u of its exponent u, and |arg
-        b| <= |Im v|, so that |g b^y| is bounded by a normal density. `lag` is the largest slope of the logarithm of a
-        further factor of the integrand that grows outwards.
+        The notation is that of `MajorantGrid`, with w = a/b of `SampledStep`. For Re z >= 0 |w| is below 1, and largest
+        at the first node. |b| is little above e^u of its exponent u, and |arg b| <= |Im v|, so that |g b^y| is bounded
+        by a normal density, with a real power y >= 1. `lag` is the largest slope of the logarithm of a further factor
+        of the integrand that grows outwards.
         """
         step, end, x = self.step, float(self.tau[0]), z.real
         real_bound = end + paths.slope * np.abs(shift)
@@ -329,10 +394,12 @@ class MajorantGrid:
     def _right_tail(
         self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray, lag: float = 0.0
     ) -> FloatArray:
-        """Return ln of an upper bound of the integral right of the grid.
+        """Return ln of an upper bound of the majorant on G + i `shift` right of the grid, shape (P, V).
 
-        Either d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant there, or that of |g| |w|^x
-        alone is, or no bound is known. `lag` is the largest slope of the logarithm of a further factor of f.
+        The notation is that of `MajorantGrid`, with v' = dv/dtau and x = Re z. `ends` has the values at the first and
+        the last node. Either d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant there, or that
+        of |g| |w|^x alone is, or no bound is known. `lag` is the largest slope of the logarithm of a further factor of
+        f.
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag
@@ -366,17 +433,23 @@ class MajorantGrid:
         return np.minimum(damped, undamped)
 
     def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
-        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= near; 0 where b = 1."""
+        """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
+
+        b is the density of H0 relative to the normal density, b(v) = 1 - p + p e^{-v + offset} for mirrored steps and
+        else 1, with the sampling rate p and the outcome v.
+        """
         if not self.step.mirrored:
             return 0.0
         size = np.exp(np.minimum(self.step.log_odds - near, -1e-3))
         return np.where(near > self.step.log_odds + 1e-3, size / (1 - size), np.inf)
 
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
-        """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, z = x + it; shape (P, V).
+        """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, at points z = x + it of each path; shape (P, V).
 
-        Let r = d ln w/dv. Integration by parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here
-        (g b/r)' = (g b/r) (-sigma^2 (v - m) + (ln b)' - r'/r).
+        M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step, with r = d ln w/dv and the
+        other symbols of `MajorantGrid`. Here g is the normal density, and g b is the density of H0. Integration by
+        parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here (g b/r)' = (g b/r) (-sigma^2 (v -
+        m) + (ln b)' - r'/r).
         """
         step = self.step
         values = PathValues.along(step, paths, self.tau[None], np.zeros_like(paths.eta))
@@ -406,10 +479,11 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
-        """Return ln of the part of the variation left of the grid.
+        """Return ln of the part of the bound of `log_variation` left of the grid, shape (P, V).
 
-        `first` is the part of the first node, and `distance` is |v - m| there. For mirrored steps 1/|r| <= 1.5 and
-        |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8.
+        `first` is ln of the part of the first node, and `distance` is |v - m| there, in the notation of `MajorantGrid`.
+        For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8, with
+        w = a/b.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)
@@ -424,22 +498,29 @@ class MajorantGrid:
 
 
 def _exponents(values: PathValues, z: ComplexArray) -> FloatArray:
-    """Return ln|w^z| along each path at its own points: shape (P, V, J)."""
+    """Return ln|w^z| along each of P paths at its own V points z: shape (P, V, J) for J nodes.
+
+    w is the likelihood ratio of a step, whose values along the paths are `values`.
+    """
     ratio = values.log_ratio[:, None]
     return z.real[..., None] * ratio.real - z.imag[..., None] * ratio.imag
 
 
 def _log_kernel(shift: FloatArray, spacing: FloatArray | float) -> FloatArray:
-    """Return ln 1/(e^{2 pi shift/spacing} - 1) without overflow."""
+    """Return ln 1/(e^{2 pi s/h} - 1) without overflow, the error factor of a trapezoid sum.
+
+    h = `spacing` is the step of the sum, and s = `shift` is the half-width of the strip on which the integrand is
+    analytic.
+    """
     turns = 2 * math.pi * shift / spacing
     with np.errstate(divide="ignore"):
         return -turns - np.log(-np.expm1(-turns))
 
 
 def _batches(z: ComplexArray, nodes: int, work: float) -> list[NDArray[np.intp]]:
-    """Return the indices of the paths that are evaluated together.
+    """Return index arrays of paths that are evaluated together, so that arrays stay small.
 
-    `work` is counted for each of the `nodes` at each point.
+    `z` has the points of each path. `work` (microseconds) is counted for each of the `nodes` at each point.
     """
     count_work(work * z.size * nodes)
     return np.array_split(np.arange(len(z)), min(len(z), math.ceil(z.size * nodes / _CHUNK)))

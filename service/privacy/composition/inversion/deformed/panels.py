@@ -1,19 +1,22 @@
 """Deformed contour of a run in z: straight panels along a hyperbola with Gauss-Legendre quadrature.
 
 The integrand is F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, for kinds k of steps and a Gaussian part
-of shift mu. For any paths G_k it satisfies ln|F| <= U(z), where
-U(z) = sum N_k ln B_{G_k}(z) + mu^2 (x^2 - t^2 - x)/2 - (x - theta) c.
+of shift mu. M_k is the moment-generating function of the loss of one of N_k steps, theta is the real number at which
+the contour starts, and c is a threshold of the loss. M_k(z) is an integral along any path G_k, and B_G(z) >= |M_k(z)|
+is the integral of the modulus along G (majorant, `majorant.py`). With z = x + it, for any paths G_k, ln|F| <= U(z),
+where U(z) = sum N_k ln B_{G_k}(z) + mu^2 (x^2 - t^2 - x)/2 - (x - theta) c.
 
 Without the Gaussian part U is convex, and its maximum over a polygon is at a vertex. With the Gaussian part, U on an
 edge (dx, dt) exceeds the larger of its values at both vertices by at most mu^2 (dt^2 - dx^2)/8. |F| is largest on the
-boundary. Take a panel with a Bernstein ellipse E_rho inside a polygon without poles. The error of n nodes is at most:
+boundary. Take a panel with a Bernstein ellipse E_rho inside a polygon without poles. The kernel is 1/z, 1/(z - 1) or
+1/(z (z - 1)). The error of n nodes is at most:
 
     8 |d| rho^{1 - 2n}/(rho - 1) max_E |F kernel|,    d: half the panel.
 
-The rule is exact up to degree 2n - 1, and a Chebyshev series truncated there errs by at most
-2 rho^{1 - 2n}/(rho - 1) max|F|. Panels are halved until the bound is small. Each panel uses the path whose largest U at
-the vertices is smallest. Beyond the last panel the exact contour continues vertically, where B_G falls with t on every
-path with arg w >= 0.
+The rule is exact up to degree 2n - 1, and a Chebyshev series truncated there errs by at most 2 rho^{1 - 2n}/(rho - 1)
+max|F|. Panels are halved until the bound is small. Each panel uses the path whose largest U at the vertices is
+smallest. Beyond the last panel the exact contour continues vertically, where B_G falls with t on every path with arg w
+>= 0, where ln w is the loss along G.
 """
 
 from __future__ import annotations
@@ -60,7 +63,11 @@ Grids = tuple[MajorantGrid, ...]
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """Shape of a contour: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u, with side 1 to the right."""
+    """Shape of a contour: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u for u >= 0.
+
+    theta is the point on the real axis, b = `width`, psi = `angle`, and side is 1 for a contour that bends to the right
+    and -1 to the left.
+    """
 
     theta: float
     width: float
@@ -68,12 +75,12 @@ class Bend:
     side: float
 
     def points(self, u: FloatArray) -> ComplexArray:
-        """Return the points of the contour at u."""
+        """Return the points z of the contour at the parameters u, of their shape."""
         across = self.side * self.width * math.sin(self.angle) * (np.cosh(u) - 1)
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def parameters(self) -> FloatArray:
-        """Return the values of u at which panels begin, with doubling heights."""
+        """Return the parameters u at which panels begin, increasing from 0; the heights Im z about double."""
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
@@ -81,18 +88,23 @@ class Bend:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Panels [start, end] with their proved bounds; the first axis of all arrays is the panel.
+    """Q straight panels [start, end] of a contour in z, with proved bounds; the first axis of all arrays is the panel.
+
+    M is the moment-generating function of the loss of one of N steps of a kind, and B >= |M| is its majorant along a
+    path (`majorant.py`). An octagon encloses the Bernstein ellipse of each panel. F is the integrand (`panels.py`).
 
     Attributes
     ----------
+    start, end : (Q,)
+        Ends of the panels.
     paths, end_bounds, strips : tuples
-        For each kind of step: its paths, bounds (., 2) of ln B at both ends, and strips at both ends and at 0.
-    corners, corner_bounds : (., 8)
+        For each kind of step: its paths, bounds (Q, 2) of ln B at both ends, and strips at both ends and at 0.
+    corners, corner_bounds : (Q, 8)
         Corners of the octagons, and the bounds of sum N ln B there.
-    distances : (., 2)
+    distances : (Q, 2)
         Distances of the octagons from 0 and 1.
-    rule : (.,)
-        ln of the factor of max|F kernel|.
+    rule : (Q,)
+        ln of the factor of max|F kernel| in the quadrature error.
     """
 
     start: ComplexArray
@@ -106,7 +118,7 @@ class Panel:
     rule: FloatArray
 
     def chosen(self, index: IndexArray) -> Panel:
-        """Return some of the panels."""
+        """Return the panels with the given indices."""
         return Panel(
             self.start[index],
             self.end[index],
@@ -135,7 +147,15 @@ class Panel:
 
 
 class ContourLayout:
-    """Panels of one contour and the bounds of their errors, for thresholds near `center`."""
+    """Panels of one contour and the bounds of their errors, for thresholds c near `center` (nats).
+
+    F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c} is the integrand: M_k is the moment-generating
+    function of the loss of one of N_k steps of the kind k, mu^2 is that of a Gaussian part, and theta is where the
+    contour starts on the real axis. B_k >= |M_k| is a majorant. U(z) >= ln|F(z)| is the sum of N_k ln B_k and of the
+    real parts of the other exponents. Errors are those of the integrals I0(c), I1(c), ID(c) with the kernels 1/z, 1/(z
+    - 1) and 1/(z (z - 1)), which are both tails of the loss and the profile. The *goal* is ln of the error aimed at,
+    relative to e^`value`. The *vertical rest* is the part of the contour beyond the last panel.
+    """
 
     def __init__(
         self,
@@ -156,11 +176,11 @@ class ContourLayout:
         bend : Bend
             Shape of the contour.
         center : float
-            Threshold for which the contour is laid out.
+            Threshold for which the contour is laid out, in nats.
         log_goal : float
             ln of the error aimed at, relative to e^value; it steers.
         value : float
-            Approximate ln F(theta) without the exponent in c.
+            Approximate ln F(theta), with the integrand F of `ContourLayout`.
         reflected : bool
             Whether the hypotheses are swapped.
         gaussian_mu_squared : float
@@ -170,30 +190,40 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this contour with other grids."""
+        """Return this contour with other grids of majorants."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
     def moments_at(self, z: ComplexArray) -> ComplexArray:
-        """Return where the moments of H0 are evaluated: z, or if reflected 1 - conj(z), with the conjugate moment."""
+        """Return the points at which moments under H0 are evaluated for the contour's points z, of their shape.
+
+        They are z, or if reflected 1 - conj(z), at which the moment is the conjugate.
+        """
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """Return U(z) - value at the threshold center + shift, from sum N ln B."""
+        """Return U(z) - value at the threshold center + `shift`, from `log_majorants` = sum N ln B at z.
+
+        The notation is that of `ContourLayout`. The result has the broadcast shape of the arguments.
+        """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
             gaussian = gaussian + 1e-12 * self.gaussian_mu_squared * np.abs(z) ** 2
         return log_majorants + gaussian - self.value - (z.real - self.bend.theta) * (self.center + shift)
 
     def _bulge(self, polygons: ComplexArray) -> FloatArray:
-        """Return how much U may exceed its vertex values on an edge because of the Gaussian part; (..., 8) -> (...)."""
+        """Return how much U may exceed its vertex values on an edge of each polygon; shape (..., 8) -> (...).
+
+        U >= ln|F| is that of `ContourLayout`. It is convex except for the Gaussian part.
+        """
         edge = np.roll(polygons, -1, axis=-1) - polygons
         return 0.125 * self.gaussian_mu_squared * np.maximum(edge.imag**2 - edge.real**2, 0.0).max(axis=-1)
 
     def cost(self) -> float:
-        """Return a number that ranks contours.
+        """Return a number that ranks contours: the smallest is the least expensive.
 
-        It counts panels, humps of |F| on the panels, and the depth of their goal below their height.
+        It counts panels, the height of |F| on the panels above its value at theta, and the depth of the goal below. F
+        and the goal are those of `ContourLayout`.
         """
         corners, size = self._corners
         if len(corners) < 2:
@@ -205,14 +235,15 @@ class ContourLayout:
 
     @cached_property
     def _least_real(self) -> float:
-        """Smallest Re z at which majorants are needed."""
+        """Smallest Re z at which majorants are needed, over all kinds of steps."""
         return max(least_real(grid.step, self.bend.theta) for grid in self.grids)
 
     @cached_property
     def _corners(self) -> tuple[ComplexArray, FloatArray]:
-        """Points of the contour up to its possible end, and approximate smallest U there.
+        """Points of the contour up to its possible end, and approximate smallest U there, each of shape (n,).
 
-        One point only where the contour cannot end.
+        U >= ln|F| is that of `ContourLayout`, minimised over paths. There is one point only where the contour cannot
+        end.
         """
         corners = self.bend.points(self.bend.parameters())
         there = self.moments_at(corners)
@@ -224,7 +255,7 @@ class ContourLayout:
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
-        """Divide the contour into panels and prove their bounds; return False where that fails."""
+        """Divide the contour into panels and prove their error bounds; return whether that succeeds."""
         corners = self._corners[0]
         starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
@@ -240,7 +271,10 @@ class ContourLayout:
         return False
 
     def _prove_panels(self, starts: ComplexArray, ends: ComplexArray, proved: list[Panel]) -> bool:
-        """Append the panels from each start to its end, halved as often as needed; return False where that fails."""
+        """Append the panels from each start to its end to `proved`, and return whether their bounds are proved.
+
+        Panels are halved as often as needed.
+        """
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:
                 break
@@ -259,7 +293,10 @@ class ContourLayout:
         return len(starts) == 0 and bool(proved)
 
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
-        """Return the indices of the best paths of each kind and of the best radius, and about ln of the error."""
+        """Return the best path of each kind of step, the best Bernstein radius and about ln of the error of Q panels.
+
+        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`.
+        """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
         there = self.moments_at(polygons.reshape(len(starts), -1))
@@ -278,9 +315,10 @@ class ContourLayout:
         return paths, radius, error[np.arange(len(starts)), radius]
 
     def _chosen_paths(self, starts: ComplexArray, ends: ComplexArray) -> list[IndexArray]:
-        """Return for each kind the path with small |F| at the tips of each panel's ellipse.
+        """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
-        The other kinds use the best path at each tip.
+        The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
+        integrand of `ContourLayout`.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -293,7 +331,11 @@ class ContourLayout:
         return [np.maximum(total, self.goal - _ENOUGH).argmin(axis=0) for total in totals]
 
     def _prove(self, starts: ComplexArray, ends: ComplexArray, path: list[IndexArray], radius: IndexArray) -> Panel:
-        """Return the panels with bounds at the corners of each panel's polygon, at both ends and at 0."""
+        """Return the panels with proved bounds at the corners of each panel's octagon, at both ends and at 0.
+
+        `path` has the index of the path of each panel for each kind of step, and `radius` the index of the Bernstein
+        radius.
+        """
         every = np.arange(len(starts))
         polygons = _polygons(starts, ends, _RADII)[every, radius]
         both = np.stack([starts, ends], axis=1)
@@ -318,7 +360,10 @@ class ContourLayout:
         )
 
     def _prove_rest(self, last: ComplexArray) -> None:
-        """Prove bounds on the vertical rest, whose paths are those of the last panel."""
+        """Prove bounds of the majorants on the vertical line above the contour's `last` point, at doubling heights.
+
+        The paths are those of the last panel.
+        """
         self._beyond = last.real + 1j * last.imag * 2.0 ** np.arange(_DOUBLINGS)
         there = self.moments_at(self._beyond)[None]
         total, closing = np.zeros(_DOUBLINGS), np.full(_DOUBLINGS, np.inf)
@@ -330,24 +375,29 @@ class ContourLayout:
         self._beyond_bounds, self._closing = total, closing
 
     def _log_rules(self, panels: Panel, shift: FloatArray) -> FloatArray:
-        """Return ln of the quadrature error of each panel, for the kernels of I0, I1, ID; shape (3, Q, C)."""
+        """Return ln of the quadrature error of Q panels for the integrals I0, I1, ID, shape (3, Q, C).
+
+        The integrals are those of `ContourLayout`, at C thresholds center + `shift` (nats).
+        """
         size = self.log_sizes(panels.corner_bounds[..., None], panels.corners[..., None], shift).max(axis=1)
         zero, one = np.maximum(panels.distances.T, 0.0)
         kernel = -np.log(np.stack([zero, one, zero * one]))[..., None]
         return panels.rule[:, None] + size + kernel - math.log(math.pi)
 
     def log_errors(self, shift: FloatArray) -> FloatArray:
-        """Return ln of the errors of I0, I1, ID by quadrature and truncation, at thresholds center + shift (C,).
+        """Return ln of the errors of I0, I1, ID by quadrature and truncation, at C thresholds center + `shift`; (3, C).
 
-        The errors are relative to e^{value - (theta - pole) c}; shape (3, C).
+        The integrals are those of `ContourLayout`. The errors are relative to e^{value - (theta - pole) c} at the
+        threshold c, with the pole 0 for I0 and 1 for I1 and ID.
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
 
     def _log_rest(self, shift: FloatArray) -> FloatArray:
-        """Return ln of the vertical rest (1/pi) int |F| dt/t.
+        """Return ln of the vertical rest (1/pi) int |F| dt/t at C thresholds center + `shift`, for I0, I1, ID; (3, C).
 
-        It is bounded by blocks [t, 2t], the last of which uses |M| <= V/t of one step.
+        The notation is that of `ContourLayout`. The rest is bounded by blocks [t, 2t] of the height t, the last of
+        which uses |M| <= V/t of one step, with a constant V.
         """
         sizes = self.log_sizes(self._beyond_bounds[:, None], self._beyond[:, None], shift)
         heights = np.log(self._beyond.imag)[:, None]
@@ -361,7 +411,7 @@ class ContourLayout:
 
 
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
-    """Return octagons around the Bernstein ellipses of each panel and radius, shape (Q, R, 8)."""
+    """Return octagons around the Bernstein ellipses of Q panels for R radii, as corners of shape (Q, R, 8)."""
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
     shape = wide * _CORNER.real + 1j * high * _CORNER.imag
@@ -369,13 +419,19 @@ def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> Co
 
 
 def _distance(polygons: ComplexArray, pole: float) -> FloatArray:
-    """Return a lower bound of the distance of a pole from each polygon, not positive where the pole may be inside."""
+    """Return a lower bound of the distance of a pole from each polygon, not positive where the pole may be inside.
+
+    Polygons have the shape (..., 8), and the result the shape (...).
+    """
     along = np.roll(polygons, -1, axis=-1) - polygons
     normal = along / (1j * np.abs(along))
     return ((pole - polygons) * np.conj(normal)).real.max(axis=-1) * (1 - 1e-9)
 
 
 def _log_quadrature(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> FloatArray:
-    """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), shape (Q, R)."""
+    """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), the factor of the quadrature error of Q panels for R radii; (Q, R).
+
+    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes.
+    """
     half = 0.5 * np.abs(ends - starts)
     return np.log(8 * half)[:, None] + (1 - 2 * NODES) * np.log(radii) - np.log(radii - 1)

@@ -1,18 +1,19 @@
 """Paths for the moments of one Poisson-sampled Gaussian step, deformed away from regions where w^z oscillates.
 
-The notation is that of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2). Under H0
-v ~ N(m, 1/sigma^2) with m = -1/(2 sigma^2) and density g, w = 1 - p + p e^v, and rho = p/(1 - p). M(z) = int g w^z dv
-over every path G below the first zero v = -ln rho + i pi of w. With 0 <= arg w on G the modulus of w^{it} is
-e^{-t arg w}, so that nothing oscillates. The family of paths is
+The notation is that of `composition/summands/sampled_gaussian.py` in the variable v = y/sigma - 1/(2 sigma^2), with the
+normal score y of the outcome, the noise multiplier sigma and the sampling rate p. Under H0 v ~ N(m, 1/sigma^2) with m =
+-1/(2 sigma^2) and density g. The likelihood ratio is w = 1 - p + p e^v, and rho = p/(1 - p). M(z) = int g w^z dv over
+every path G below the first zero v = -ln rho + i pi of w. With 0 <= arg w on G the modulus of w^{it} is e^{-t arg w},
+so that nothing oscillates. The family of paths is
 
     v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})),   0 <= k < 1.
 
-`eta` serves the core of the law, and the ramp of slope k serves its far jumps. The shift tau -> tau + i alpha,
-|alpha| < pi/4, gives the neighbouring paths G + i alpha that bound trapezoid sums over G.
+`eta` serves the core of the law, and the ramp of slope k from the offset off serves its far jumps. The shift tau -> tau
++ i alpha, |alpha| < pi/4, gives the neighbouring paths G + i alpha that bound trapezoid sums over G.
 
-Mirrored steps (`SampledStep`) have w = a/b with b(v) = a(-v), and M(z) = int g b w^z dv. Above the real line
-arg b <= 0, so that paths there serve w as well. The zeros of b have the abscissa ln rho' < 0, where ramps are lower
-than at those of a, at -ln rho'. Here rho' = rho e^offset.
+Mirrored steps (`SampledStep`) have w = a/b with b(v) = a(-v), and M(z) = int g b w^z dv. Above the real line arg b <=
+0, so that paths there serve w as well. The zeros of b have the abscissa ln rho' < 0, where ramps are lower than at
+those of a, at -ln rho'. Here rho' = rho e^offset.
 """
 
 from __future__ import annotations
@@ -45,7 +46,12 @@ LARGEST_SHIFT = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Parameters of paths, each of shape (P, 1)."""
+    """P paths v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})) in the complex plane, tau real.
+
+    v is the outcome of a sampled Gaussian step, and rho = p/(1 - p) with its sampling rate p. w(v) is the likelihood
+    ratio of the step. The arrays eta, k = `slope` and off = `offset` have the shape (P, 1). The path G + i alpha has
+    tau + i alpha in place of tau.
+    """
 
     eta: FloatArray
     slope: FloatArray
@@ -57,7 +63,7 @@ class Paths:
 
     @staticmethod
     def joined(parts: list[Paths]) -> Paths:
-        """Return all paths of all parts."""
+        """Return the paths of all `parts` as one object, in their order."""
         return Paths(
             np.concatenate([part.eta for part in parts]),
             np.concatenate([part.slope for part in parts]),
@@ -65,14 +71,15 @@ class Paths:
         )
 
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
-        """Return Im v at real tau."""
+        """Return Im v at the real parameters tau, shape (P, J); `log_odds` is ln rho of `Paths`."""
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        With s = tau + ln rho, |Re v - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha
-        only. There |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
+        The notation is that of `Paths`. With s = tau + ln rho, |Re v - tau| <= k alpha, so that a path meets the
+        abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}).
+        The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -86,7 +93,7 @@ REAL_LINE = Paths(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 def path_family(step: SampledStep) -> Paths:
-    """Return all paths that are tried, the real line first."""
+    """Return all paths that are tried for the moments of a step, the real line first."""
     least = 0.1 / (math.sqrt(step.count) * max(step.sigma, 0.5))
     rises = math.ceil(math.log(_LARGEST_ETA / least) / math.log(_RATIO))
     etas = [0.0, *(_LARGEST_ETA * _RATIO ** (j - rises) for j in range(rises + 1))]
@@ -101,7 +108,10 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths with the same ramps below the real line, which strips around low paths reach."""
+    """Return paths with the ramps of the `family` below the real line, which strips around low paths reach.
+
+    A strip is the set of paths near a path, with bounds of the trapezoid error.
+    """
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
@@ -109,9 +119,16 @@ def lower_family(family: Paths) -> Paths:
 
 @dataclass(frozen=True, slots=True)
 class MixtureValues:
-    """Values along paths, shape (P, J): ln a (continued along the path), r = d ln a/dv and 1 - r.
+    """Values of the mixture a(v) = 1 - p + p e^{v + offset} along P paths at J nodes each, shape (P, J).
 
-    For b(v) = a(-v) they are the values as functions of -v.
+    p is the sampling rate of a step and v is its outcome. For b(v) = a(-v) they are the values as functions of -v.
+
+    Attributes
+    ----------
+    log : array
+        ln a, continued along the path.
+    responsibility, complement : array
+        r = d ln a/dv, and 1 - r.
     """
 
     log: ComplexArray
@@ -120,7 +137,10 @@ class MixtureValues:
 
     @staticmethod
     def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
-        """Return the values of a at v, from e^-u right of its zeros, u = v + ln rho'."""
+        """Return the values of a at the outcomes v, of their shape.
+
+        They are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v + `step.log_odds`.
+        """
         u = v + step.log_odds
         right = u.real > 0
         far = np.exp(np.where(right, -u, u))
@@ -133,9 +153,10 @@ class MixtureValues:
         )
 
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of |r| and |1 - r| within `move` of each v, infinite where no bound is known.
+        """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
 
-        |1 + e^u| >= |1 + e^u0| - |e^u0| (e^move - 1), and r = e^u / (1 + e^u).
+        r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`), and |1 + e^u| >= |1 + e^u0|
+        - |e^u0| (e^move - 1) for u within `move` of u0.
         """
         size = np.abs(self.responsibility)
         room = 1 - size * np.expm1(move)
@@ -149,9 +170,15 @@ class MixtureValues:
 
 @dataclass(frozen=True, slots=True)
 class PathValues:
-    """Values along G + i alpha at real tau, shape (P, J): v, dv/dtau, and those of a and b.
+    """Values along P paths G + i alpha at J real parameters tau (`Paths`), shape (P, J).
 
-    `absent`, the values of b, is None unless the steps are mirrored.
+    Attributes
+    ----------
+    v, speed : array
+        Outcomes v of the step, and dv/dtau.
+    present, absent : MixtureValues
+        Values of a and of b, the densities of H1 and H0 relative to the normal density. `absent` is None unless the
+        steps are mirrored, because b = 1 then.
     """
 
     v: ComplexArray
@@ -165,7 +192,7 @@ class PathValues:
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """Return the values at `tau` of shape (1, J) on paths with the `shift` of shape (P, 1).
+        """Return the values at `tau` of shape (1, J) on paths G + i alpha, with alpha = `shift` of shape (P, 1).
 
         Equal paths are computed once.
         """
@@ -189,33 +216,39 @@ class PathValues:
 
     @property
     def mixtures(self) -> tuple[MixtureValues, ...]:
-        """Values of a, and of b for mirrored steps."""
+        """Values of a, and of b for mirrored steps: the densities of H1 and H0 relative to the normal density."""
         return (self.present,) if self.absent is None else (self.present, self.absent)
 
     @property
     def log_ratio(self) -> ComplexArray:
-        """Logarithm ln w = ln a - ln b."""
+        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J)."""
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
     @property
     def log_ratio_slope(self) -> ComplexArray:
-        """Derivative d ln w/dv."""
+        """Derivative d ln w/dv of the logarithm of the likelihood ratio w at the outcomes v, shape (P, J)."""
         own = self.present.responsibility
         return own if self.absent is None else own + self.absent.responsibility
 
     def log_gaussian(self, step: SampledStep) -> FloatArray:
-        """Return ln |g(v)|, without |dv|."""
+        """Return ln |g(v)| of the normal density g of the outcome v, without |dv|, shape (P, J)."""
         distance = self.v - step.mean
         modulus = -0.5 * step.sigma**2 * (distance.real**2 - distance.imag**2)
         return modulus + math.log(step.sigma / math.sqrt(2 * math.pi))
 
     def log_density(self, step: SampledStep) -> FloatArray:
-        """Return ln |g b|, the density of H0, without |dv|."""
+        """Return ln |g b| of the density of H0 at the outcomes v, without |dv|, shape (P, J).
+
+        g is the normal density, and b is 1 unless steps are mirrored.
+        """
         plain = self.log_gaussian(step)
         return plain if self.absent is None else plain + self.absent.log.real
 
 
 def log1p(q: ComplexArray) -> ComplexArray:
-    """Return ln(1 + q), principal value, with few units of rounding of its modulus for small q."""
+    """Return ln(1 + q), principal value, of complex q.
+
+    The error is a few units of rounding relative to |ln(1 + q)| for small q.
+    """
     square = 2 * q.real + (q.real**2 + q.imag**2)
     return 0.5 * np.log1p(square) + 1j * np.arctan2(q.imag, 1 + q.real)

@@ -1,6 +1,6 @@
-"""Approximate law of the loss of a run under H0, on a lattice.
+"""Approximate law of the privacy loss of a run under H0, on a lattice.
 
-It steers where contours are laid out first. No bound depends on it.
+It steers where contours (paths of inversion integrals) are laid out first. No bound depends on it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ _LEAST = 1e-13
 def rough_threshold(
     steps: Sequence[SampledStep], gaussian_mu_squared: float, alpha: float, core: tuple[float, float], guess: float
 ) -> float:
-    """Return the approximate c with P0(S > c) = alpha; NaN where the lattice does not reach it.
+    """Return the approximate c with P0(S > c) = alpha, in nats; NaN where the lattice does not reach it.
 
-    `core` is the mean and deviation of the sum of the losses without far jumps. `guess` is a threshold not far below c.
+    S is the privacy loss of a run: the `steps`, and a Gaussian part of total mu^2 = `gaussian_mu_squared`. `core` is
+    the mean and standard deviation of S without far jumps. `guess` is a threshold not far below c. A jump is the large
+    loss of a step.
     """
     mean, deviation = core
     low, high = mean - _BELOW * deviation, mean + max(_ABOVE * max(guess - mean, -mean), _BELOW * deviation)
@@ -62,7 +64,10 @@ def rough_threshold(
 
 
 def _spectrum(step: SampledStep, cell: float, turns: FloatArray) -> ComplexArray:
-    """Return the Fourier transform of the law of one loss in units of a cell."""
+    """Return the Fourier transform of the law of one step's loss, in units of a lattice cell, at the angles `turns`.
+
+    `cell` is the width of a cell in nats. The result has the shape of `turns`.
+    """
     ends = _SCORES if step.mirrored else _SCORES[_SCORES >= _LEFTMOST]
     mass = _normal_masses(ends)
     if step.mirrored:
@@ -89,7 +94,10 @@ def _normal_masses(ends: FloatArray) -> FloatArray:
 
 
 def _quantile(tail: FloatArray, alpha: float) -> float:
-    """Return the node from which the tail P(S >= node) is below alpha, by interpolation of logarithms."""
+    """Return the position, in cells, at which the tail falls to alpha, or NaN where it is not reliable.
+
+    `tail` has P(S >= node) for all nodes of the lattice. Logarithms are interpolated.
+    """
     at = int(np.argmax(tail < alpha))
     if not (0 < at < _FULL * _CELLS and tail[at] > 0.1 * alpha):
         return math.nan

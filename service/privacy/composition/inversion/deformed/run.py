@@ -1,6 +1,7 @@
 """Deformed contours for runs of few kinds of sampled Gaussian steps (`SampledStep`), where straight contours are wide.
 
-Straight contours are long where the loss has two scales: a core of deviation p sqrt(N)/sigma and rare jumps of size
+A contour is the path of an inversion integral. Straight contours are long where the loss has two scales: a *core* of
+standard deviation p sqrt(N)/sigma, for N steps of sampling rate p and noise multiplier sigma, and rare jumps of size
 one. A contour that is deformed away from the imaginary direction, with moments on deformed paths too, needs a few
 hundred nodes for all scales (`panels.py`, `paths.py`). Its threshold is estimated, and a number is evaluated. If the
 threshold moves, a contour laid out for the new one evaluates the number again. Any contour gives bounds; a better one
@@ -101,9 +102,11 @@ def deformed_run(
     *,
     reflected: bool,
 ) -> DeformedRun | None:
-    """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction.
+    """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction, or None.
 
-    The result is None where deformed contours are not tried. Mirrored steps have one direction.
+    `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None where
+    deformed contours are not tried. Mirrored steps have one direction. A deformed contour is a curve in the complex
+    plane along which an inversion integral decays fast.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -117,17 +120,31 @@ def deformed_run(
 
 
 def are_deformed_first(steps: tuple[SampledStep, ...]) -> bool:
-    """Return whether deformed contours come first, as straight ones are long for mirrored steps that hardly jump."""
+    """Return whether deformed contours are tried before straight contours: for mirrored steps that hardly ever jump.
+
+    Straight contours are long for such steps. A jump is the large loss of a step that uses the record. A straight
+    contour is a vertical line, and a deformed contour is a curve in the complex plane.
+    """
     return any(step.mirrored for step in steps) and math.fsum(step.count * step.rate for step in steps) < _RARELY
 
 
 def _is_rare(step: SampledStep) -> bool:
-    """Return whether the zeros of b of a mirrored step lie left of those of a, as paths need."""
+    """Return whether a mirrored step has the zeros of b(v) = a(-v) left of those of a(v), as deformed paths need.
+
+    a and b are the densities of H1 and H0 relative to the normal density of the outcome v (`SampledStep`).
+    """
     return step.mirrored and step.log_odds < 0
 
 
 class DeformedRun:
-    """Evaluation of one run in one direction; `reflected` swaps the hypotheses as in `LossTransform`."""
+    """Evaluation of one run in one direction on deformed contours; `reflected` swaps the hypotheses.
+
+    The run has sampled Gaussian steps and a Gaussian part of total mu^2. S is its privacy loss, c a threshold of S in
+    nats, and delta(eps) its privacy profile. P0 is the law under H0. The *core* of S is its law without far jumps,
+    nearly normal. The *extreme* of S is its least value N ln(1 - p) for N steps of sampling rate p, or the largest
+    value -N ln(1 - p) of a reflected loss. F(theta) is the moment E0 e^{theta S} at a real theta, at which a contour
+    may cross the axis.
+    """
 
     def __init__(
         self, steps: tuple[SampledStep, ...], gaussian_mu_squared: float, accuracy: Accuracy, reflected: bool
@@ -146,9 +163,9 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def points(self, alpha: float, log_power: float) -> Readings:
-        """Return ln power, ln type II error and ln slope at one rate, each as one column.
+        """Return enclosures of ln power, ln type II error and ln slope at the false positive rate `alpha`, one column.
 
-        `log_power` is an approximate value, rather below the power; it steers.
+        `log_power` is an approximate value, rather below ln power; it steers.
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
@@ -175,7 +192,10 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
-        """Return ln delta at one epsilon; `lower` and `upper` bound it and steer."""
+        """Return an enclosure of ln delta at one `epsilon` (nats), as one row and one column.
+
+        `lower` and `upper` are known bounds of ln delta. They steer.
+        """
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
         log_size = max(lower, upper - _UNKNOWN_DEPTH)
         if self._mirrored:
@@ -194,7 +214,7 @@ class DeformedRun:
 
     @np.errstate(all="ignore")
     def epsilon(self, delta: float, low: float, high: float) -> tuple[float, float] | None:
-        """Return proved bounds of the smallest eps >= 0 with delta(eps) <= delta.
+        """Return proved bounds of the smallest eps >= 0 with delta(eps) <= delta, for the privacy profile delta(eps).
 
         Parameters
         ----------
@@ -232,7 +252,10 @@ class DeformedRun:
         return best
 
     def _next_epsilon(self, contour: DeformedContour, delta: float, low: float, high: float) -> float:
-        """Return the root on the contour, or a step as in `_next_threshold`."""
+        """Return the root (nats) of the profile at `delta` on a contour, or one step of Newton's method towards it.
+
+        A step serves where no root is found in [`low`, `high`]. It is clipped to that interval.
+        """
         root = float(solve_profile(contour, np.array([delta]), at_center=True)[0])
         if low <= root <= high:
             return root
@@ -242,10 +265,11 @@ class DeformedRun:
         return float(np.clip(self._moved(contour.center, value, fall, delta), low, high))
 
     def _moved(self, threshold: float, value: float, fall: float, wanted: float) -> float:
-        """Return one step of Newton's method from a threshold where a tail is `value` and falls by `fall`.
+        """Return a threshold (nats) after one step of Newton's method towards the target `wanted`.
 
-        The step is in the logarithm of the distance from the loss's extreme. On this scale the normal score of the tail
-        is nearly linear.
+        The function is a tail or the profile. At `threshold` it is `value` and falls by `fall` for each nat. The step
+        is in the logarithm of the distance from the extreme of the loss (`DeformedRun`). On this scale the normal score
+        of the tail is nearly linear. The result is NaN where the function is not in (0, 1) or does not fall.
         """
         distance = self._edge(threshold)
         if not (0 < value < 1 and fall > 0):
@@ -256,10 +280,10 @@ class DeformedRun:
         return threshold + distance * (-math.expm1(-step) if self._reflected else math.expm1(step))
 
     def _first_epsilon(self, delta: float) -> float:
-        """Return an estimate of the root of delta(eps) = delta.
+        """Return an estimate of the eps (nats) with delta(eps) = `delta`.
 
-        To the right the loss is a normal core plus one rare jump. Reflected delta is about a third of the tail times
-        the distance from the loss's extreme.
+        Unless reflected, the loss is a normal core plus one rare jump. The profile of a reflected loss is about a third
+        of the tail times the distance from the extreme of the loss (`DeformedRun`).
         """
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
@@ -270,7 +294,11 @@ class DeformedRun:
         return float(np.interp(-math.log(delta), -self._rough_log_profile(eps), eps))
 
     def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
-        """Return about ln delta at epsilons of a run that is not reflected: a normal core plus one rare jump."""
+        """Return about ln delta at the epsilons `eps` (nats), of their shape, for a run that is not reflected.
+
+        The loss is taken as a normal core plus one rare jump. The core is the bulk of the loss, and a jump is the large
+        loss of a step (`DeformedRun`).
+        """
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))
         for step in self._steps:
@@ -281,7 +309,10 @@ class DeformedRun:
         return about
 
     def _next_threshold(self, contour: DeformedContour, alpha: float) -> float:
-        """Return the threshold on the contour for a rate, or a step towards it."""
+        """Return the threshold (nats) at which the tail is `alpha` on a contour, or one step towards it.
+
+        The step is one of Newton's method (`_moved`).
+        """
         root = float(solve_tail(contour, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
             return root
@@ -291,7 +322,7 @@ class DeformedRun:
         return self._moved(contour.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
-        """Return the distance of a threshold from N ln(1 - p), the least loss, or of a reflected one from the largest.
+        """Return the distance (nats) of a threshold from the extreme of the loss (`DeformedRun`).
 
         With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale.
         """
@@ -301,7 +332,10 @@ class DeformedRun:
         return distance + math.sqrt(self._mu_squared)
 
     def _evaluated(self, layout: ContourLayout) -> Iterator[DeformedContour]:
-        """Yield the contour in doubles, then in the platform's long doubles where these are longer."""
+        """Yield the contour of a layout in doubles, then in the platform's long doubles where these are longer.
+
+        Doubles are omitted where they have too few digits, and contours with too many terms are omitted.
+        """
         dtypes: list[Float] = [np.float64]
         if roundoff(np.longdouble) < UNIT_ROUNDOFF:
             # Doubles are skipped where they surely have too few digits.
@@ -315,20 +349,22 @@ class DeformedRun:
                 yield contour
 
     def _layout(self, center: float, log_size: float, poles: int = 1) -> ContourLayout | None:
-        """Return the layout of a contour for thresholds near `center` and numbers of about e^log_size, or None.
+        """Return the layout of a contour for thresholds near `center` (nats) and numbers of about e^log_size, or None.
 
-        `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta. Where the
-        error of every contour is too large for a fine tolerance, a contour for the default tolerance serves.
+        `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta, where the
+        contour crosses the axis. Where the error of every contour is too large for a fine tolerance, a contour for the
+        default tolerance serves.
         """
         finest, default = self._accuracy.deformed_error, DEFAULT_ACCURACY.deformed_error
         found = self._layout_within(finest, center, log_size, poles)
         return found if found or finest == default else self._layout_within(default, center, log_size, poles)
 
     def _layout_within(self, error: float, center: float, log_size: float, poles: int) -> ContourLayout | None:
-        """Return the least expensive contour, the next one if that fails, or the least expensive on finer grids.
+        """Return the layout of the least expensive contour whose error bounds are proved, or None.
 
-        `error` is the error of the contour relative to e^log_size. A reflected loss has fine grids, so that only
-        one contour is tried.
+        `error` is the error aimed at, relative to e^log_size; the other arguments are those of `_layout`. The least
+        expensive contour is tried first, then the next one, then the least expensive on finer grids. A reflected loss
+        has fine grids, so that only one contour is tried.
         """
         if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -360,10 +396,11 @@ class DeformedRun:
         return next((layout for layout in chain(tried[:most], again) if layout.lay_out()), None)
 
     def _widths(self, center: float, theta: float) -> list[float]:
-        """Return the widths at which contours may bend.
+        """Return the widths at which contours may bend, for the threshold `center` (nats).
 
-        They follow the core's deviation and the distance of the threshold from its extreme. For mirrored steps, whose
-        panels are short where Re z is small, contours bend earlier.
+        They follow the standard deviation of the core and the distance of the threshold from the extreme of the loss
+        (`DeformedRun`). Contours cross the real axis at `theta`. For mirrored steps, whose panels are short where Re z
+        is small, they bend earlier.
         """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         if self._mirrored:
@@ -371,18 +408,27 @@ class DeformedRun:
         return [core, edge] if not self._reflected and edge < 0.3 * core else [core]
 
     def _grids(self, need: float, tilt: float, fineness: float = 1.0) -> Grids | None:
-        """Return the grids of all kinds; None where they would be too large."""
+        """Return the grids of majorants of all kinds of steps; None where they would be too large.
+
+        `need`, `tilt` and `fineness` are those of `MajorantGrid`.
+        """
         if sum(MajorantGrid.size(step, need, tilt, fineness) for step in self._steps) > fineness * _LARGEST_GRID:
             return None
         return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
 
     def _saddle(self, grids: Grids, center: float) -> float:
-        """Return about where N ln M(theta) - (theta - 1) c is smallest for theta > 1."""
+        """Return about the theta > 1 at which ln F(theta) - (theta - 1) c is smallest, for the threshold c = `center`.
+
+        F is the moment of `DeformedRun`.
+        """
         tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
 
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
-        """Return about ln F at real tilts, without the exponent in c."""
+        """Return about ln F(theta) at the real numbers theta = `tilts`, of their shape.
+
+        F is the moment of `DeformedRun`.
+        """
         there = 1 - tilts if self._reflected else tilts
         total = 0.5 * self._mu_squared * tilts * (tilts - 1)
         for grid in grids:
@@ -390,7 +436,10 @@ class DeformedRun:
         return total
 
     def _rough_threshold(self, alpha: float) -> float:
-        """Return an estimate of the c with P0(S > c) = alpha, by the law on a lattice unless reflected."""
+        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the loss S of `DeformedRun`.
+
+        Unless reflected, it is that of the law on a lattice, where the lattice reaches it.
+        """
         guess = self._first_threshold(alpha)
         if self._reflected or not math.isfinite(guess):
             return guess
@@ -398,7 +447,11 @@ class DeformedRun:
         return known if math.isfinite(known) else guess
 
     def _first_threshold(self, alpha: float) -> float:
-        """Return an estimate of the c with P0(S > c) = alpha: a normal core plus, to the right, one rare jump."""
+        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the loss S of `DeformedRun`.
+
+        It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
+        one rare jump. A reflected loss has the estimate by the saddle point.
+        """
         mean, deviation = self._mean, self.deviation
         # The score of the losses between the loss's extreme and the threshold.
         score = float(ndtri(alpha)) if self._reflected else -float(ndtri(alpha))
@@ -409,6 +462,7 @@ class DeformedRun:
             return self._saddle_threshold(alpha)
 
         def log_tail(c: float) -> float:
+            """Return about ln P0(S > c) for a loss S with a normal bulk plus one rare large loss of a step."""
             size, total = max(c - mean, 1e-300), float(log_ndtr(-(c - mean) / deviation))
             for step in self._steps:
                 v = math.log1p(math.expm1(size) / step.rate) if size < 600 else size - math.log(step.rate)
@@ -422,9 +476,10 @@ class DeformedRun:
 
     @cached_property
     def _drawn(self) -> FloatArray:
-        """Sorted distances of simulated losses from the least loss, empty where there are too many steps.
+        """Sorted distances (nats) of simulated losses from the least loss, empty where there are too many steps.
 
-        The sum of few steps has no simple law. The draws are always the same.
+        The sum of few steps has no simple law. The draws are always the same. The array is also empty with a Gaussian
+        part or mirrored steps.
         """
         if self._count > _MOST_DRAWN or self._mu_squared > 0 or self._mirrored:
             return np.zeros(0)
@@ -438,9 +493,10 @@ class DeformedRun:
         return np.sort(total)
 
     def _drawn_distance(self, score: float) -> float:
-        """Return about ln of the distance from the loss's extreme within which a share Phi(score) of losses lies.
+        """Return about ln of the distance from the extreme of the loss within which a share of the losses lies.
 
-        The result is NaN without draws. Beyond the draws it is extrapolated linearly in the score.
+        The share is Phi(`score`) with the normal distribution function Phi, and the extreme is that of `DeformedRun`.
+        The result is NaN without simulated losses. Beyond them it is extrapolated linearly in the score.
         """
         if len(self._drawn) == 0:
             return math.nan
@@ -454,7 +510,11 @@ class DeformedRun:
         return float(logs[0] + (logs[1] - logs[0]) / (scores[1] - scores[0]) * (score - scores[0]))
 
     def _saddle_threshold(self, alpha: float) -> float:
-        """Return an estimate of the threshold by the saddle point, because a tail with a smallest loss is unimodal."""
+        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha`, or NaN.
+
+        S is the loss of `DeformedRun`. The saddle-point approximation serves, because the tail of a loss with an
+        extreme is unimodal.
+        """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:
             return math.nan
@@ -469,20 +529,27 @@ class DeformedRun:
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Return proved bounds around an approximate root of the profile; None where the proof fails."""
+    """Return proved bounds (nats) around an approximate root of the profile at `delta`, or None.
+
+    `threshold` is the root in nats. The result is None where the proof fails.
+    """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points at which x is finite and a new maximum."""
+    """Return the points (x, y) at which both are finite and x exceeds all earlier x, as two arrays."""
     x = np.where(np.isfinite(x + y), x, -np.inf)
     new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
     return x[new], y[new]
 
 
 def _core(step: SampledStep) -> tuple[float, float]:
-    """Return mean and variance of the loss of all steps of a kind without far jumps: y < 4 and v < -ln rho."""
+    """Return mean and variance of the total loss of all steps of one kind without far jumps, in nats and nats squared.
+
+    Far jumps have a normal score above 4, or an outcome v >= -`step.log_odds`, where both parts of the mixture are
+    equal.
+    """
     y = np.linspace(-4.0 if step.mirrored else -9.0, 4.0, 1301)
     v = y / step.sigma + step.mean
     weight = np.exp(-0.5 * y**2) * (v < -step.log_odds)

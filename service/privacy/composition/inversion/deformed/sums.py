@@ -1,9 +1,11 @@
 """Moments of one sampled Gaussian step at the nodes of deformed panels, with every error bounded.
 
-M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum over the panel's path, with b = 1 unless steps are mirrored. The
-sums use the platform's long doubles where they are longer than doubles, because the plateau of |F| near the real axis
-cancels down to the evaluated tail. Where thresholds are near the least loss ln(1 - p), M has a factor (1 - p)^z. There
-ln(1 - p) is subtracted from L, and M stands for the moment of the difference.
+M(z) = E0 e^{zL} is the moment-generating function of the loss L of the step, z a complex node of an inversion contour,
+v the outcome, g its normal density, and p the sampling rate. M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum
+over a path G, with b = 1 unless steps are mirrored. The sums use the platform's long doubles where they are longer than
+doubles, because the plateau of the integrand |F| of the inversion near the real axis cancels down to the evaluated
+tail. Where thresholds are near the least loss ln(1 - p), M has a factor (1 - p)^z. There ln(1 - p) is subtracted from
+L, and M stands for the moment of the difference.
 """
 
 from __future__ import annotations
@@ -31,13 +33,16 @@ _OF_RATE = 11.0
 
 
 def roundoff(dtype: Float) -> float:
-    """Return u of a type of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    """Return the unit roundoff of a type of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
     return float(np.finfo(dtype).eps) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Values of M - 1 at some nodes, shape (n,), and a bound of their error."""
+    """Values of M(z) - 1 at n nodes z, and a bound of their absolute error, all of shape (n,).
+
+    M is the moment-generating function of the loss of one step.
+    """
 
     real: RealArray
     imag: RealArray
@@ -45,11 +50,13 @@ class Moments:
 
 
 def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: float) -> tuple[float, float]:
-    """Return a step of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
+    """Return a step h of the trapezoid sum on one panel's path, and ln of the bound of its error at any z of the panel.
 
-    B_{G +- i alpha} is log-convex: its values at both ends of the panel (the first two points of the strips) bound it
-    in between. The third point is z = 0, for the subtracted 1. `log_scale` (3,) is ln of the factors of the three
-    values.
+    The error follows from the majorants B_{G +- i alpha}(z), the integrals of the modulus along the path G moved by +-
+    i alpha (`Strips`). They are log-convex: their values at both ends of the panel (the first two points of the strips)
+    bound them in between. The third point is z = 0, for the 1 that is subtracted from the moment. `log_scale` (3,) is
+    ln of the factors of the three values. `log_goal` is ln of the error aimed at. The result is (0, inf) where no step
+    serves.
     """
     sides = np.stack([strips.above[:, panel], strips.below[:, panel]]) + log_scale  # (2, A, 3)
     log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
@@ -66,9 +73,10 @@ def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: flo
 
 
 def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
-    """Return M - 1 at z = real + i imag by sums over one path.
+    """Return M(z) - 1 at the nodes z = `real` + i `imag`, shape (n,), by trapezoid sums over one path.
 
-    The errors are rounding, and the effect of moving z by 8 u |z|.
+    M is the moment-generating function of the loss of one step. The errors are rounding, and the effect of moving z by
+    8 u |z| with the unit roundoff u.
     """
     found = [
         _chunk(nodes, real[first : first + nodes.batch], imag[first : first + nodes.batch])
@@ -102,12 +110,19 @@ def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
 
 
 class PathNodes:
-    """Trapezoid nodes on one path with everything that does not depend on z, in numbers of one type."""
+    """Trapezoid nodes on one path for the moments M(z) - 1 of one step, in numbers of one type.
+
+    M(z) = E0 e^{zL}, L is the loss of the step at the complex outcome v on the path, and tau is the real parameter of
+    the path. The object holds everything that does not depend on z.
+    """
 
     def __init__(
         self, step: SampledStep, path: Paths, dtype: Float, tau: RealArray, spacing: float, *, from_least: bool
     ) -> None:
-        """Evaluate the nodes `tau`, which are exact numbers of the type; `from_least` subtracts ln(1 - p) from L."""
+        """Evaluate the nodes `tau`, which are exact numbers of the type `dtype`, at a distance `spacing`.
+
+        `from_least` subtracts the least loss ln(1 - p) from the loss, where p is the sampling rate of the step.
+        """
         eta, slope, offset = (dtype(float(part[0, 0])) for part in (path.eta, path.slope, path.offset))
         ratio = _Ratio.of(step, dtype)
         x = 2 * (tau - offset + ratio.log_odds)
@@ -143,9 +158,11 @@ class PathNodes:
         rise: FloatArray,
         far: FloatArray,
     ) -> None:
-        """Set weights of the errors: `exponent_error` for |z e^{zL}|, `weight_error` for |e^{zL} - 1|.
+        """Set weights of the rounding errors: `exponent_error` for |z e^{zL}|, and `weight_error` for |e^{zL} - 1|.
 
-        Im v is known within 24 u of itself, and through the ramp's own argument within 24 u of `far`.
+        L is the loss at a node v of `PathNodes`. `known` has the logarithms that make up L, `distance` is the distance
+        of Re v from the mean, and `long_height` is Im v. The slope of Im v is `rise`. Im v is known within 24 u of
+        itself, and through the argument of the path's ramp within 24 u of `far`, with the unit roundoff u.
         """
         unit, height = self.unit, long_height.astype(np.float64)
         steep = step.sigma**2 * (distance + height)
@@ -159,7 +176,19 @@ class PathNodes:
 
 @dataclass(frozen=True, slots=True)
 class _LogValues:
-    """Values of ln a at some v: its parts, its size, a bound of its error for exact v, and a bound of |d ln a/dv|."""
+    """Values of ln a at n complex outcomes v, for the mixture a(v) = 1 - p + p e^{v + offset} with the sampling rate p.
+
+    Attributes
+    ----------
+    modulus, argument : (n,)
+        ln|a| and arg a.
+    size : (n,)
+        |ln a|.
+    error : (n,)
+        Bound of the error of ln a for exact v.
+    responsibility : (n,)
+        Bound of |d ln a/dv|.
+    """
 
     modulus: RealArray
     argument: RealArray
@@ -170,9 +199,10 @@ class _LogValues:
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """Function a(v) = 1 - p + p e^{v + offset} in numbers of one type.
+    """Function a(v) = 1 - p + p e^{v + offset} of complex outcomes v in numbers of one type; p is the sampling rate.
 
-    `size` is |ln(p/(1 - p))| + |offset|. `of_rate` is the error of ln(p/(1 - p)) and of ln p in u, as p is rounded.
+    `size` is |ln(p/(1 - p))| + |offset|. `of_rate` is the error of ln(p/(1 - p)) and of ln p in units of roundoff, as p
+    is rounded.
     """
 
     dtype: Float
@@ -191,7 +221,11 @@ class _Ratio:
         return _Ratio(dtype, rate, offset, plain + offset, abs(float(plain)) + abs(float(offset)), of_rate)
 
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
-        """Return ln a at v = real + i imag, |imag| < pi, by p (e^{v + offset} - 1), or right of the zero by e^-u."""
+        """Return ln a at v = `real` + i `imag`, |`imag`| < pi, with error bounds, all of one shape.
+
+        It is computed from p (e^{v + offset} - 1), or right of the zeros of a from e^-u, u = v + ln(p/(1 - p)) +
+        offset. `from_least` subtracts ln(1 - p). The notation is that of `_Ratio`.
+        """
         dtype, rate, unit = self.dtype, self.rate, roundoff(self.dtype)
         u = real + self.log_odds
         right = u > 0

@@ -1,15 +1,20 @@
 """Inversion contour of the sum of n losses in the core, alone or beside one jump.
 
-Let M(z) = E1[e^{zL}; core] and psi(x) = E1[(1 - e^{x - S})_+; core]. For every k > 0 and h > 0, with T = 2 pi/h,
+The *core* of a sampled Gaussian step is the event that the step has no far loss; a *jump* is a far loss. L is the loss
+of one step, and S is the sum of n losses in the core. P1 and E1 are those of the hypothesis H1 with the record, and
+E1[X; A] is E1 of X on the event A. Let M(z) = E1[e^{zL}; core] and psi(x) = E1[(1 - e^{x - S})_+; core], the profile of
+the sum. For every k > 0 and h > 0, with T = 2 pi/h,
 
     (h/2 pi) sum_j M(k + ijh)^n e^{-(k + ijh) x}/((k + ijh) (k + 1 + ijh)) = sum_m e^{k m T} psi(x + m T)    (Poisson).
 
-The terms m != 0 have Chernoff bounds psi(x) <= e^{-sx} M(s)^n at tilts s > k on the right, and 0 < s < k on the left.
-The sum over j ends at a height. Beyond it, |M(k + it)| is bounded at some heights, and between them by the Lipschitz
-bound |d/dt (M(k + it) e^{-itl})| <= E1[e^{kL} |L - l|; core], up to a height from which the bound V/t serves.
+The terms m != 0 (*aliases*) have Chernoff bounds psi(x) <= e^{-sx} M(s)^n at tilts s > k on the right, and 0 < s < k on
+the left. The sum over j ends at a height. Beyond it, |M(k + it)| is bounded at some heights, and between them by the
+Lipschitz bound |d/dt (M(k + it) e^{-itl})| <= E1[e^{kL} |L - l|; core] for any real l, up to a height from which the
+bound V/t serves, with a constant V.
 
-A jump with the loss L contributes psi(c - L). For jumps in a range, all terms above are integrated over the law of the
-jump: e^{-zc} becomes e^{-zc} B(z) with B(z) = E1[e^{zL}; range]. For larger jumps, with x = c - L <= x1,
+Let c be the epsilon of the profile. A jump with the loss L contributes psi(c - L). For jumps in a range, all terms
+above are integrated over the law of the jump: e^{-zc} becomes e^{-zc} B(z) with B(z) = E1[e^{zL}; range]. For larger
+jumps, with x = c - L <= x1,
 
     psi(x) = P1(core)^n - e^x P0(core)^n + E1[(e^{x - S} - 1)_+; core],
 
@@ -43,7 +48,7 @@ _UNKNOWN: Bounds = (-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Jumps:
-    """Jumps in a range of the loss, and the larger ones.
+    """Far losses L (jumps) of one step in a range, and the larger jumps.
 
     Attributes
     ----------
@@ -61,23 +66,33 @@ class Jumps:
 
 
 class CoreContour:
-    """Contour of the sum of `count` losses in the core."""
+    """Contour Re z = k of the sum S of n = `count` losses without far jumps (losses in the *core*), under H1.
+
+    M(s) = E1[e^{sL}; core] is the moment of one loss L at a real *tilt* s. psi(x) = E1[(1 - e^{x - S})_+; core] is the
+    profile of the sum. Alias terms are the errors of the trapezoid sum along the contour.
+    """
 
     def __init__(self, core: CoreLaw, count: int, epsilon: float, largest_tilt: float) -> None:
-        """Bound the moments at tilts up to `largest_tilt`."""
+        """Bound the moments of one loss at real tilts up to `largest_tilt`.
+
+        `epsilon` is the threshold of the profile in nats. Losses and tilts are those of `CoreContour`.
+        """
         self._core, self._count, self._epsilon = core, count, epsilon
         self._tilts = largest_tilt * np.geomspace(1e-4, 1.0, _TILTS)
         with np.errstate(all="ignore"):
             self._logs = self._log_moments(self._tilts)
 
     def _log_moments(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of ln M(s)^n."""
+        """Return upper bounds of ln M(s)^n at the tilts s, of their shape; infinite where none is known.
+
+        M and n are those of `CoreContour`.
+        """
         logs = self._count * np.log1p(self._core.growth(tilts))
         return np.where(np.isnan(logs), np.inf, logs + 1e-12 * (1 + np.abs(logs)))
 
     @np.errstate(all="ignore")
     def log_profile(self) -> Bounds:
-        """Return bounds of ln psi(epsilon), infinite where none is known."""
+        """Return `(lower, upper)`, bounds of ln psi(epsilon) of `CoreContour`; infinite where none is known."""
         exponents = self._logs - self._tilts * self._epsilon
         at = int(exponents.argmin())
         lower, upper, log_scale = self._integral(float(self._tilts[at]), exponents, None)
@@ -88,16 +103,18 @@ class CoreContour:
 
     @np.errstate(all="ignore")
     def log_with_jump(self, jumps: Jumps, least: float, below: FloatArray) -> Bounds:
-        """Return bounds of ln E1[psi(epsilon - L); jump], infinite where none is known.
+        """Return `(lower, upper)`, bounds of ln E1[psi(epsilon - L); jump], infinite where none is known.
+
+        L is the loss of one further step with a jump, and psi is the profile of the other losses (`CoreContour`).
 
         Parameters
         ----------
         jumps : Jumps
             Law of the jump.
         least : float
-            x1, epsilon less the largest loss of the range.
+            epsilon less the largest loss of the range of jumps, in nats.
         below : FloatArray
-            Tilts -1 - s that are tried for jumps beyond the range.
+            Tilts -1 - s, s >= 0, that are tried for jumps beyond the range.
         """
         beside = np.log(jumps.law.growth(self._tilts) + jumps.mass)
         exponents = self._logs - self._tilts * self._epsilon + np.where(np.isnan(beside), np.inf, beside)
@@ -114,13 +131,18 @@ class CoreContour:
         return math.log(lower) if lower > 0 else -math.inf, math.log(upper) if upper > 0 else math.inf
 
     def _missing(self) -> tuple[Bounds, Bounds]:
-        """Return ln of the masses beyond the core on either side, under H1 and under H0."""
+        """Return ln of the masses of one step outside the core, (low side, high side), under H1 and under H0.
+
+        The core is that of `CoreContour`.
+        """
         return self._core.log_missing(), self._core.log_missing_absent()
 
     def _integral(self, tilt: float, exponents: FloatArray, jump: CoreLaw | None) -> tuple[float, float, float]:
-        """Return bounds of the integral over the contour relative to e^scale, and the scale.
+        """Return `(lower, upper, log_scale)`: the inversion integral lies in e^log_scale [lower, upper].
 
-        `exponents` has ln of bounds of e^{-sc} M(s)^n, times B(s) beside a jump.
+        The integral runs along Re z = `tilt` and gives psi(epsilon) of `CoreContour`, or its mean over a `jump` if one
+        is given. `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump.
+        The bounds are infinite where none is known.
         """
         unknown = -math.inf, math.inf, 0.0
         moment = 1 + float(self._core.growth(np.array([tilt]))[0])
@@ -160,7 +182,11 @@ class CoreContour:
         return total - error, total + error, log_value
 
     def _period(self, tilt: float, exponents: FloatArray) -> tuple[float, float]:
-        """Return a period T and ln of a bound of the alias terms, for the best tilt on either side."""
+        """Return a period T = 2 pi/h of the trapezoid sum with step h, and ln of a bound of its alias terms.
+
+        The bound is the best Chernoff bound at the tilts on either side of `tilt`, whose logarithms are `exponents`.
+        Alias terms and tilts are those of `CoreContour`.
+        """
         left, right = self._tilts < tilt * (1 - 1e-9), self._tilts > tilt * (1 + 1e-9)
         log_alias, period = math.inf, math.inf
         for share in _PERIODS:
@@ -173,7 +199,10 @@ class CoreContour:
         return period, log_alias
 
     def _terms(self, values: ComplexArray, errors: FloatArray, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return (M(k + it)/M(k))^n e^{-itc}, and bounds of the errors of their logarithms."""
+        """Return (M(k + it)/M(k))^n e^{-it epsilon} at the heights t, and bounds of the errors of their logarithms.
+
+        `values` are M(k + it) of `CoreContour`, with `errors`. All arrays have one shape, and the first height is 0.
+        """
         moved = np.log(values / values[0].real)
         relative = errors / np.abs(values)
         uncertain = self._count * (-np.log1p(-np.minimum(relative, 0.5)) + relative[0] * 1.01 + 16 * UNIT_ROUNDOFF)
@@ -182,9 +211,10 @@ class CoreContour:
         return np.exp(self._count * moved - 1j * heights * self._epsilon), uncertain
 
     def _rest(self, tilt: float, height: float, least: float, spacing: float) -> float:
-        """Return a bound of the terms beyond a height, relative to M(k)^n; `least` is a lower bound of M(k).
+        """Return a bound of the terms of the trapezoid sum beyond a height, relative to M(k)^n, where k is the `tilt`.
 
-        A term at t is at most (h/pi) (|M(k + it)|/M(k))^n/t^2, and a sum of h/t^2 beyond t at most (1 + h/t)/t.
+        `least` is a lower bound of M(k) of `CoreContour`, and h = `spacing` is the step of the sum. A term at t is at
+        most (h/pi) (|M(k + it)|/M(k))^n/t^2, and a sum of h/t^2 beyond t at most (1 + h/t)/t.
         """
         variation = math.exp(self._core.log_variation(tilt)) / least
         change = self._core.spread(tilt) / least

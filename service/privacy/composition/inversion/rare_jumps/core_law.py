@@ -1,11 +1,13 @@
 """Loss of one sampled Gaussian step without far jumps: tilted moments under H1, with every error bounded.
 
-The notation is that of `SampledStep`, with v = mean + y/sigma and q = p e^offset. Let
+The notation is that of `SampledStep`. p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. The
+outcome v = mean + y/sigma has a normal score y and, under the normal law, the density g. Let
 
     a(v) = 1 - p + q e^v,    b(v) = 1 - p + q e^-v (mirrored) or 1,    L = ln a - ln b.
 
-Under H1 the density of v is g a. The core consists of the steps with -y1 <= y <= y0. Its moments are integrals over the
-core of the functions g a e^{k (L - l)} (L - l)^j. They are sums of Gauss-Legendre rules on panels. For |Im v| <= pi/2
+L is the loss. Under H1 the density of v is g a. The *core* is the event -y1 <= y <= y0. Its moments are integrals over
+the core of the functions g a e^{k (L - l)} (L - l)^j, with a real tilt k, a center l, and j = 0, 1, 2... They are sums
+of Gauss-Legendre rules on panels. For |Im v| <= pi/2
 
     |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p),
 
@@ -45,10 +47,20 @@ _RELATIVE = 64 * UNIT_ROUNDOFF
 
 
 class CoreLaw:
-    """Law of the loss of one step in the core, under H1."""
+    """Law of the loss L of one sampled Gaussian step in the core, under H1.
+
+    The *core* is the event -`lowest` <= y <= `highest` of the normal score y of the step's outcome v. E1[X; core] is
+    the expectation of X on the core. With the density g of v under the normal law, g a is the density under H1, g b is
+    the density under H0, and L = ln a - ln b (formulas of a and b in `core_law.py`). Integrals over the core are sums
+    of Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of
+    the rules. A real number k in e^{kL} is a *tilt*.
+    """
 
     def __init__(self, step: SampledStep, lowest: float, highest: float, longest: float = 1.0) -> None:
-        """Lay out the nodes for the core -`lowest` <= y <= `highest`, on panels no longer than `longest`."""
+        """Lay out the nodes for normal scores -`lowest` <= y <= `highest` of a step.
+
+        Panels are no longer than `longest`, or for sigma below 1 no longer than `longest` times sigma, in units of y.
+        """
         self.step, self._lowest, self.highest = step, lowest, highest
         sigma = step.sigma
         count = math.ceil((lowest + highest) / (longest * min(1.0, sigma)))
@@ -67,13 +79,19 @@ class CoreLaw:
         self._lay_out_ellipses(step.mean + middle / sigma, half / sigma)
 
     def _log_mixture(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ln a at real v, and the bound (p + q e^v)/(1 - p) of its modulus."""
+        """Return ln a at real v, and the bound (p + q e^v)/(1 - p) of its modulus, each of the shape of v.
+
+        a(v) = 1 - p + q e^v with the sampling rate p and q = p e^offset (`SampledStep`).
+        """
         rate = self.step.rate
         grown = rate * np.exp(v + self.step.offset)
         return np.log1p(grown - rate), (rate + grown) / (1 - rate)
 
     def _lay_out_ellipses(self, middle: FloatArray, half: FloatArray) -> None:
-        """Store bounds on the ellipses of all radii, shape (radii, panels)."""
+        """Store bounds of the parts of the integrand on the Bernstein ellipses of all radii, shape (radii, panels).
+
+        `middle` and `half` are the middles and half-lengths of the panels in v, the outcome of the step.
+        """
         step, rate = self.step, self.step.rate
         radius = np.array(_RADII)[:, None]
         across, along = 0.5 * (radius - 1 / radius) * half, 0.5 * (radius + 1 / radius) * half
@@ -100,13 +118,16 @@ class CoreLaw:
         self._turned = across * slopes / (1 - rate) * (1 + 1e-9)
 
     def _log_ellipses(self, tilt: float) -> FloatArray:
-        """Return ln of the rule's factor times the largest |g a e^{k L}| on each ellipse."""
+        """Return ln of the error of each panel's rule for the integrand g a e^{kL}, by each ellipse, (radii, panels).
+
+        It is the rule's factor times the largest |g a e^{kL}| on the ellipse, k = `tilt`, in the notation of `CoreLaw`.
+        """
         present = np.maximum((1 + tilt) * self._present[0], (1 + tilt) * self._present[1])
         absent = np.maximum(-tilt * self._absent[0], -tilt * self._absent[1])
         return self._log_factor + present + absent + 1e-9
 
     def log_missing(self) -> tuple[float, float]:
-        """Return upper bounds of ln of the mass of H1 left of the core, and right of the core."""
+        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core (`CoreLaw`)."""
         step = self.step
         shift = 1 / step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), math.log(step.rate) + log_ndtr(-self._lowest - shift))
@@ -114,25 +135,34 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def log_missing_absent(self) -> tuple[float, float]:
-        """Return upper bounds of ln of the mass of H0 left of the core, and right of the core."""
+        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core (`CoreLaw`)."""
         rate, shift = self.step.rate if self.step.mirrored else 0.0, 1 / self.step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), np.log(rate) + log_ndtr(shift - self._lowest))
         high = np.logaddexp(log_ndtr(-self.highest), np.log(rate) + log_ndtr(-self.highest - shift))
         return float(low) + 1e-9, float(high) + 1e-9
 
     def deviation(self) -> float:
-        """Return about the standard deviation of the loss."""
+        """Return about the standard deviation of the loss in the core under H1, in nats.
+
+        The core is that of `CoreLaw`.
+        """
         weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         return math.sqrt(float(weight @ self.loss**2))
 
     def mean(self, tilt: float) -> float:
-        """Return about the mean of the tilted loss."""
+        """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats.
+
+        The core is that of `CoreLaw`.
+        """
         exponent = -0.5 * self.y**2 + (1 + tilt) * self._log_present - tilt * self._log_absent
         weight = self._weight * np.exp(np.minimum(exponent, 700.0))
         return float(weight @ self.loss / weight.sum())
 
     def growth(self, tilts: FloatArray) -> FloatArray:
-        """Return upper bounds of E1[e^{kL}; core] - 1 at the tilts k, infinite where no bound is known."""
+        """Return upper bounds of E1[e^{kL}; core] - 1 at the tilts k, of their shape, infinite where no bound is known.
+
+        L is the loss and the core is the event of `CoreLaw`.
+        """
         exponent = tilts[:, None] * self.loss
         plain = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         grown = np.expm1(np.minimum(exponent, 700.0))
@@ -144,16 +174,19 @@ class CoreLaw:
         return np.where(known, bound, np.inf)
 
     def _rule_of_growth(self, tilt: float) -> float:
-        """Return the error of the rules for g a (e^{kL} - 1), with |e^z - 1| <= |z| max(1, |e^z|)."""
+        """Return a bound of the error of the rules for the integrand g a (e^{kL} - 1), k = `tilt`, summed over panels.
+
+        The notation is that of `CoreLaw`. The bound follows from |e^z - 1| <= |z| max(1, |e^z|).
+        """
         logs = np.maximum(self._log_ellipses(tilt), self._log_ellipses(0.0))
         bounds = np.exp(logs) * (abs(tilt) * self._largest)
         return float(np.nanmin(bounds, axis=0).sum()) + 1e-300
 
     def transform(self, tilt: float, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), and bounds of the errors.
+        """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), k = `tilt`, and bounds of the errors.
 
-        On the ellipses |e^{itL}| is at most e^{t |Im L|}. The error on a panel is at most twice the sum without
-        oscillation, and twice the error of that sum.
+        The notation is that of `CoreLaw`. On the ellipses |e^{itL}| is at most e^{t |Im L|}. The error on a panel is at
+        most twice the sum without oscillation, and twice the error of that sum.
         """
         weight = self._weight * np.exp((1 + tilt) * self._log_present - tilt * self._log_absent - 0.5 * self.y**2)
         values: ComplexArray = np.exp(1j * heights[:, None] * self.loss) @ weight.astype(np.complex128)
@@ -168,17 +201,21 @@ class CoreLaw:
         return values, (errors + rules) * (1 + 1e-9) + 1e-300
 
     def spread(self, tilt: float) -> float:
-        """Return an upper bound of E1[e^{kL} |L - l|; core], where l is about the tilted mean."""
+        """Return an upper bound of E1[e^{kL} |L - l|; core], k = `tilt`, where l is about the tilted mean of L.
+
+        By Cauchy and Schwarz it follows from two moments. The notation is that of `CoreLaw`.
+        """
         mean = self.mean(tilt)
         values, errors = self.moments(tilt, mean, 1.0, 3)
         total, square = 1 + values[0] + errors[0], values[2] + errors[2]  # by Cauchy and Schwarz
         return math.exp(tilt * mean) * math.sqrt(total * square) * (1 + 1e-9)
 
     def log_variation(self, tilt: float) -> float:
-        """Return ln V with |E1[e^{(k + it) L}; core]| <= V/t for every t > 0, where k >= 0.
+        """Return ln V with |E1[e^{(k + it) L}; core]| <= V/t for every t > 0, where k = `tilt` >= 0.
 
-        Let f = g a^{1+k} b^-k, r = L' and G = f/r. Integration by parts gives V = G(ends) + int |G'|. The logarithm of
-        G has a slope of at most sigma^2 |v - mean| + (1 + k) (ln a)' - k (ln b)' + 1, and is bounded on short cells.
+        In the notation of `CoreLaw` let f = g a^{1+k} b^-k as a function of v, r = dL/dv and G = f/r. Integration by
+        parts gives V = G(ends) + int |G'|. The logarithm of G has a slope of at most sigma^2 |v - mean| + (1 + k) (ln
+        a)' - k (ln b)' + 1, with the noise multiplier sigma, and is bounded on short cells.
         """
         step, sigma = self.step, self.step.sigma
         ends = np.linspace(-self._lowest, self.highest, math.ceil((self._lowest + self.highest) / _CELL) + 1)
@@ -186,9 +223,11 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
+            """Return d ln a/dv at real v, for a(v) = 1 - p + q e^v of `CoreLaw`."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:
+            """Return ln G at real scores y, with G of `CoreLaw.log_variation`."""
             v = step.mean + y / sigma
             log_present = lost + np.logaddexp(0.0, v + odds)
             log_absent = lost + np.logaddexp(0.0, odds - v) if step.mirrored else np.zeros_like(v)
@@ -203,9 +242,10 @@ class CoreLaw:
         return float(np.logaddexp.reduce(np.append(cells, log_size(ends[[0, -1]])))) + 1e-9
 
     def moments(self, tilt: float, center: float, scale: float, orders: int) -> tuple[FloatArray, FloatArray]:
-        """Return the moments E1[e^{k (L - l)} ((L - l)/scale)^j; core], j < orders, and bounds of their errors.
+        """Return the moments E1[e^{k (L - l)} ((L - l)/s)^j; core], j < `orders`, and bounds of their errors.
 
-        The entry j = 0 is without its 1 and without the mass beyond the core: E1[e^{k (L - l)} - 1; core].
+        k = `tilt`, l = `center` and s = `scale`; L and the core are those of `CoreLaw`. Both arrays have the shape
+        (`orders`,). The entry j = 0 is without its 1 and without the mass beyond the core: E1[e^{k (L - l)} - 1; core].
         """
         away = (self.loss - center) / scale
         moved = self._loss_error / scale

@@ -1,14 +1,16 @@
 """Tails of the sum of the losses of n steps in the core, bounded from above on a grid.
 
-A step of the core is moderate if its loss exceeds L1. Given which j steps are moderate, their losses are rounded up to
-the grid, and all other steps have a Chernoff bound:
+The *core* of a step is the event that the step has no far loss (jump). A step of the core is *moderate* if its loss
+exceeds L1, and else *small*. L is the loss of one step, S is the sum of the losses, and P1 and E1 are under H1. Given
+which j steps are moderate, their losses are rounded up to the multiples of h (the grid), and all other steps have a
+Chernoff bound:
 
-    P1(S > a; core) <= sum_{j < 4} binom(n, j) sum_k m^{*j}(k) C(a - k h) + rest,
-    C(a) <= e^{-ka} E1[e^{kL}; small]^n,
+    P1(S > a; core) <= sum_{j < 4} binom(n, j) sum_i m^{*j}(i) C(a - i h) + rest,
+    C(a) <= e^{-ka} E1[e^{kL}; small]^n  for every tilt k > 0,
 
-where m(k) is the mass of moderate losses in (k h - h, k h]. Chernoff bounds of the whole core serve sums with four
-moderate steps or more: e^{-ka} binom(n, 4) E1[e^{kL}; moderate]^4 E1[e^{kL}; core]^{n-4}. Moments below 1 are replaced
-by 1, so that fewer than n steps have the same bound.
+where m(i) is the mass of moderate losses in (i h - h, i h], and m^{*j} is its j-fold convolution. Chernoff bounds of
+the whole core serve sums with four moderate steps or more: e^{-ka} binom(n, 4) E1[e^{kL}; moderate]^4 E1[e^{kL};
+core]^{n-4}. Moments below 1 are replaced by 1, so that fewer than n steps have the same bound.
 """
 
 from __future__ import annotations
@@ -36,13 +38,17 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Upper bounds of ln E1[e^{kL}] of one step at some tilts k."""
+    """Upper bounds of ln E1[e^{kL}], shape (n,), at n real `tilts` k, for the loss L of one step under H1."""
 
     tilts: FloatArray
     logs: FloatArray
 
     def log_tails(self, thresholds: FloatArray, steps: int) -> FloatArray:
-        """Return bounds of ln P1(S > a) for positive tilts, or of ln P1(S < a) for negative tilts, at each a."""
+        """Return upper bounds of ln P1(S > a) at thresholds a (nats), shape (n,), by Chernoff's inequality.
+
+        S is the sum of the losses of this number of `steps`. If the tilts are negative, the bounds are those of ln P1(S
+        < a).
+        """
         grown = steps * np.maximum(self.logs, 0.0)
         exponents = grown - self.tilts * thresholds[:, None]
         size = 1 + grown + np.abs(self.tilts * thresholds[:, None])
@@ -51,15 +57,18 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class CoreTails:
-    """Bounds of sums of losses on the grid of the 2 CELLS + 1 multiples of h from 0 to 2 epsilon.
+    """Upper bounds of probabilities of sums of losses, on the 2 CELLS + 1 multiples of h from 0 to 2 epsilon.
+
+    The *core* of a step is the event that it has no far loss (*jump*). A loss of the core is *moderate* above a limit,
+    and else small.
 
     Attributes
     ----------
     grid : FloatArray
-        Points of the grid.
+        The multiples of h, in nats.
     moderate, jump : FloatArray
-        Mass of one step's moderate losses, and of losses beyond the core, in the cell left of each point. The last
-        cell of jumps has no end.
+        Mass of one step's moderate losses, and of losses beyond the core, in the cell left of each point. The last cell
+        of jumps has no end.
     most : float
         Largest loss of the core.
     whole, small : Growth
@@ -80,14 +89,14 @@ class CoreTails:
         whole: Growth,
         small: Growth,
     ) -> CoreTails:
-        """Return the bounds of one step.
+        """Return the bounds for a run of equal steps, from the tail of the loss L of one step.
 
         Parameters
         ----------
         log_tail : callable
             Function that returns upper bounds of ln P1(L > l) of one step within `TAIL_SLACK` at losses l.
         ends : tuple of float
-            L1, the largest loss of the core, and epsilon.
+            Smallest moderate loss, largest loss of the core, and epsilon, in nats.
         whole, small : Growth
             Moments of the core, and of its steps that are not moderate, at positive tilts.
         """
@@ -98,7 +107,10 @@ class CoreTails:
         return CoreTails(grid, moderate, jump, most * (1 + _SLACK), whole, small)
 
     def tails(self, steps: int) -> FloatArray:
-        """Return upper bounds of P1(S > a; core) for sums of this number of steps."""
+        """Return upper bounds of P1(S > a; core) at the points a of the grid, shape (2 CELLS + 1,).
+
+        S is the sum of the losses of `steps` steps, and the core is that of `CoreTails`.
+        """
         bounded = np.exp(self.small.log_tails(self.grid, steps))
         total, power = bounded.copy(), np.array([1.0])
         for j in range(1, min(_TOGETHER, steps + 1)):
@@ -113,23 +125,35 @@ class CoreTails:
         return np.minimum(np.minimum(total * (1 + _SLACK), np.exp(self.whole.log_tails(self.grid, steps))), 1.0)
 
     def profile_without_jumps(self, steps: int) -> float:
-        """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the runs without jumps."""
+        """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the event that none of `steps` steps jumps.
+
+        S is the loss of the run. A jump is a loss beyond the core of `CoreTails`.
+        """
         return self._integral(self.tails(steps))
 
     def profile_of_several(self, steps: int) -> float:
-        """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the runs with two jumps or more."""
+        """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the event that two or more of `steps` steps jump.
+
+        S is the loss of the run. A jump is a loss beyond the core of `CoreTails`.
+        """
         two = _choices(steps, 2) * _with_others(np.convolve(self.jump, self.jump), self.tails(steps - 2))
         three = _choices(steps, 3) * float(self.jump.sum()) ** 3 if steps >= 3 else 0.0
         return self._integral(two) + three * (1 + _SLACK)
 
     def _integral(self, tails: FloatArray) -> float:
-        """Return an upper bound of the integral of e^{epsilon - a} P1(S > a) over a > epsilon."""
+        """Return an upper bound of the integral of e^{epsilon - a} P1(S > a) over a > epsilon.
+
+        `tails` has upper bounds of P1(S > a) at the points a of the grid, for a sum S of losses.
+        """
         far = tails[CELLS:]
         return (float(far[:-1].sum()) * float(self.grid[1]) + float(far[-1])) * (1 + _SLACK) + 1e-300
 
 
 def _masses(log_tail: Callable[[FloatArray], FloatArray], grid: FloatArray, least: float, most: float) -> FloatArray:
-    """Return upper bounds of the masses of losses in (least, most], for the cell left of each point of the grid."""
+    """Return upper bounds of the masses of one step's losses L in (`least`, `most`], for each cell of the grid.
+
+    The cell of a point of the grid lies left of the point. `log_tail` gives upper bounds of ln P1(L > l) at losses l.
+    """
     logs = log_tail(np.clip(grid, least, most))
     mass = np.maximum(np.exp(logs[:-1]) - np.exp(logs[1:] - TAIL_SLACK), 0.0)
     mass[(grid[1:] <= least) | (grid[:-1] >= most)] = 0.0
@@ -139,11 +163,15 @@ def _masses(log_tail: Callable[[FloatArray], FloatArray], grid: FloatArray, leas
 
 
 def _with_others(mass: FloatArray, bounded: FloatArray) -> FloatArray:
-    """Return sum_k mass(k) bounded(a - k h) at the points a of the grid; `bounded` is at most 1 left of it."""
+    """Return sum_i mass(i) bounded(a - i h) at the points a of the grid with spacing h.
+
+    `mass` has the masses of losses rounded up to the multiples of h, and `bounded` has bounds of a tail at the grid
+    points, which is at most 1 left of the grid.
+    """
     beyond = np.concatenate([np.cumsum(mass[::-1])[::-1], np.zeros(len(bounded) + 1)])[1 : len(bounded) + 1]
     return np.convolve(mass, bounded)[: len(bounded)] + beyond
 
 
 def _choices(steps: int, chosen: int) -> float:
-    """Return an upper bound of a binomial coefficient."""
+    """Return an upper bound of the binomial coefficient: `chosen` out of `steps`."""
     return math.exp(float(gammaln(steps + 1) - gammaln(chosen + 1) - gammaln(steps - chosen + 1))) * (1 + _SLACK)

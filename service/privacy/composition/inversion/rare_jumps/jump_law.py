@@ -1,12 +1,14 @@
 """Tail and profile of one sampled Gaussian step, and the continuation of the profile to complex losses.
 
-The notation is that of `SampledStep` with q = p e^offset. Let x > 0, X = e^x, and let v be the zero of a(v) - X b(v).
-The loss of v is x. The profile of the step is
+The notation is that of `SampledStep`. p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. g is
+the normal density of the outcome v with the given mean and the standard deviation 1/sigma. The loss of v is ln a(v) -
+ln b(v), with a(v) = 1 - p + q e^v, and b(v) = a(-v) for mirrored steps or 1. Let x > 0, X = e^x, and let v be the zero
+of a(v) - X b(v), so that the loss of v is x. The profile of the step is
 
     delta_1(x) = int_0^inf g(v + t) [q e^v (e^t - 1) + X q e^-v (1 - e^-t)] dt,
 
-without the second term unless steps are mirrored. The formula continues delta_1 to complex x, with |g(v + t)| =
-g(Re v + t) e^{sigma^2 (Im v)^2/2}. Let Y = sigma^2 (Re v - mean) > 1. By g(v + t) <= g(v) e^{-Y t} for real v,
+without the second term unless steps are mirrored. The formula continues delta_1 to complex x, with |g(v + t)| = g(Re v
++ t) e^{sigma^2 (Im v)^2/2}. Let Y = sigma^2 (Re v - mean) > 1. By g(v + t) <= g(v) e^{-Y t} for real v,
 
     |delta_1(x)| <= q e^{Re v} g(Re v)/(Y (Y - 1)) e^{sigma^2 (Im v)^2/2} (1 + |X| e^{-2 Re v}).
 
@@ -49,24 +51,29 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class JumpLaw:
-    """Law of the loss of one step far out."""
+    """Law of the loss L of one sampled Gaussian step at large losses.
+
+    The outcome of the step is v, and its normal score is y = sigma (v - mean) with the noise multiplier sigma.
+    delta_1(x) is the privacy profile of the step at the loss x. The sampling rate is p, and q = p e^offset
+    (`SampledStep`).
+    """
 
     step: SampledStep
 
     @cached_property
     def _hump(self) -> float:
-        """q, the rate times e^offset."""
+        """q = p e^offset, with the sampling rate p."""
         return self.step.rate * math.exp(self.step.offset)
 
     @cached_property
     def _exact(self) -> tuple[arb, arb]:
-        """p and q as balls."""
+        """The sampling rate p and q = p e^offset as balls (intervals of arbitrary precision)."""
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
 
     @np.errstate(all="ignore")
     def places(self, losses: FloatArray) -> FloatArray:
-        """Return the v of losses, -inf for losses below 0, within `_SLACK`."""
+        """Return the outcomes v whose losses are `losses`, of their shape, within `_SLACK`; -inf for losses up to 0."""
         grown = np.expm1(np.clip(losses, 0.0, 700.0))
         if not self.step.mirrored:
             return np.where(losses > 0, np.log1p(grown / self.step.rate), -np.inf)
@@ -74,19 +81,22 @@ class JumpLaw:
         return np.where(losses > 0, np.log(half + np.hypot(half, np.sqrt(1 + grown))), -np.inf)
 
     def score(self, loss: float) -> float:
-        """Return the normal score y of a loss."""
+        """Return the normal score y, in standard deviations, of the outcome whose loss is `loss` (nats)."""
         return self.step.sigma * (float(self.places(np.array([loss]))[0]) - self.step.mean)
 
     @np.errstate(all="ignore")
     def log_above(self, losses: FloatArray) -> FloatArray:
-        """Return upper bounds of ln P1(L > l), within `TAIL_SLACK`."""
+        """Return upper bounds of ln P1(L > l) at the losses l (nats), of their shape, within `TAIL_SLACK`.
+
+        L is the loss of the step, and P1 is its law under H1.
+        """
         y, rate = self.step.sigma * (self.places(losses) - self.step.mean), self.step.rate
         tail = np.logaddexp(math.log1p(-rate) + log_ndtr(-y), math.log(rate) + log_ndtr(1 / self.step.sigma - y))
         return np.minimum(np.where(np.isnan(tail), 0.0, tail) + 1e-10 * (1 + np.minimum(y**2, 1e4)), 0.0)
 
     @np.errstate(all="ignore")
     def tails(self, loss: float) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return bounds of P1(L > l) and of P0(L > l)."""
+        """Return bounds `(lower, upper)` of P1(L > l) and of P0(L > l), for the loss L of the step at l = `loss`."""
         y, shift = self.score(loss), 1 / self.step.sigma
         rate = self.step.rate if self.step.mirrored else 0.0
         present = math.exp(float(self.log_above(np.array([loss]))[0]))
@@ -97,7 +107,7 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def log_profile(self, losses: FloatArray) -> FloatArray:
-        """Return upper bounds of ln delta_1 at real losses."""
+        """Return upper bounds of ln delta_1(x), the profile of one step, at real losses x (nats), of their shape."""
         step, v = self.step, self.places(losses)
         pull = step.sigma**2 * (v - step.mean)
         log = math.log(self._hump * step.sigma / math.sqrt(2 * math.pi)) + v - 0.5 * (pull / step.sigma) ** 2
@@ -106,13 +116,19 @@ class JumpLaw:
         return np.where(pull > 1 + 1e-6, np.minimum(log, 0.0), 0.0)
 
     def pull(self, loss: float) -> float:
-        """Return about -d ln delta_1/dx; not positive where no loss is that large."""
+        """Return about -d ln delta_1/dx at x = `loss`, for the profile delta_1 of one step.
+
+        The result is not positive where no loss of the step is that large.
+        """
         step, v = self.step, float(self.places(np.array([loss]))[0])
         steep = step.sigma**2 * (v - step.mean)
         return math.exp(loss - v) * (steep - 1) / self._hump if steep > 1 else 0.0
 
     def tilted_series(self, middle: arb, scale: float, tilt: float) -> arb_series:
-        """Return the series of e^{-k s u} delta_1(middle - s u) in u, where s is `scale` and k is `tilt`."""
+        """Return the power series of e^{-k s u} delta_1(x - s u) in u, with proved coefficients.
+
+        delta_1 is the profile of one step, x = `middle` is a loss, s = `scale` and k = `tilt`.
+        """
         (rate, hump), sigma = self._exact, arb(self.step.sigma)
         grown = arb_series([middle, -arb(scale)]).exp()
         if self.step.mirrored:
@@ -123,6 +139,7 @@ class JumpLaw:
         root, shift = arb(2).sqrt(), 1 / sigma
 
         def tail(score: arb_series) -> arb_series:
+            """Return the power series of the standard normal tail 1 - Phi(score), for a power series `score`."""
             return (score / root).erfc() / 2
 
         plain = tail(y)
@@ -131,7 +148,11 @@ class JumpLaw:
         return (present - grown * absent) * arb_series([arb(0), -arb(tilt) * scale]).exp()
 
     def log_largest(self, middle: arb, radius: float, tilt: float) -> float:
-        """Return an upper bound of ln |e^{-k u} delta_1(middle - u)| on |u| = radius; infinite where none is known."""
+        """Return an upper bound of ln |e^{-k u} delta_1(x - u)| on |u| = `radius`; infinite where none is known.
+
+        delta_1 is the profile of one step, continued to complex losses (`jump_law.py`), x = `middle` is a loss, and k =
+        `tilt`.
+        """
         step, (rate, hump) = self.step, self._exact
         if not (middle > radius and radius <= LARGEST_RADIUS):
             return math.inf

@@ -1,19 +1,21 @@
 """Profile of a run far out, where one rare jump of the loss exceeds epsilon and all other steps hardly matter.
 
-The run has N equal sampled Gaussian steps. A step is a jump if its normal score y is above y0, low if y < -y1, and else
-in the core (`core_law.py`). Let S be the loss of the run, c = epsilon, and delta_1 the profile of one step
-(`jump_law.py`). The run is divided by its jumps:
+The run has N equal sampled Gaussian steps. A step is a *jump* if the normal score y of its outcome is above y0, *low*
+if y < -y1, and else in the *core* (`core_law.py`). L is the loss of one step, and L(y) is the loss at the score y. Let
+S be the loss of the run, c = epsilon, and delta_1 the profile of one step (`jump_law.py`). P1 and E1 are under H1. The
+run is divided by its jumps:
 
     delta(c) = E1(1 - e^{c - S})_+ = T0 + T1 + T2 + R.
 
 - R has a low step. Given the low step, the other N - 1 steps have no larger profile than the run, and the loss of the
   low step is negative. Hence R <= N P1(low) delta(c).
 - T0 has no jump (`core_contour.py`, `CoreTails`), and T2 has two jumps or more (`CoreTails`).
-- T1 has one jump and N - 1 steps in the core, whose loss is S'. Given S' = s, the jump contributes f(s) =
-  delta_1(c - s) if L(y0) <= c - s, and else at most f(s) and at most P1(jump).
+- T1 has one jump and N - 1 steps in the core, whose loss is S'. Given S' = s, the jump contributes f(s) = delta_1(c -
+  s) if L(y0) <= c - s, and else at most f(s) and at most P1(jump).
 
 T1 is N E1[psi(c - L); jump] with the profile psi of S' (`core_contour.py`). Contours of a narrow core would be long.
-The sum S' is then mostly near some m, and T1 is evaluated there by the series of G(u) = e^{-k u} f(m + u):
+The sum S' is then mostly near some m, and T1 is evaluated there by the series of G(u) = e^{-k u} f(m + u), with a real
+number k (*tilt*):
 
     E1[f(S'); core] = E1[e^{k (S' - m)} G(S' - m); core].
 
@@ -30,7 +32,7 @@ and for S' > m + d the sum over the cells of `CoreTails`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from flint import arb, arb_series, ctx
@@ -42,6 +44,7 @@ from service.privacy.composition.inversion.rare_jumps.core_tails import CELLS, C
 from service.privacy.composition.inversion.rare_jumps.jump_law import FARTHEST_SCORE, LARGEST_RADIUS, JumpLaw
 from service.privacy.composition.summands.sampled_step import SampledStep
 from service.privacy.numerics.balls import log_doubles
+from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import count_work
 
 _LOW = 8.5
@@ -102,9 +105,10 @@ _UNKNOWN = (-math.inf, math.inf)
 
 
 def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
-    """Return whether delta is tiny, and the run samples few records.
+    """Return whether delta(epsilon) is tiny, and the run of the equal steps `step` samples few records.
 
-    `deviation` is that of the core. The result steers; no bound depends on it.
+    `deviation` is the standard deviation (nats) of the loss without rare large losses. The result steers; no bound
+    depends on it.
     """
     if not (0 < epsilon < _LARGEST_EPSILON and step.count * step.rate < _MOST_SAMPLED):
         return False
@@ -115,14 +119,14 @@ def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
 
 
 def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float, float]:
-    """Return a lower and an upper bound of ln delta of a run of equal steps, infinite where none is known.
+    """Return a lower and an upper bound of ln delta(epsilon) of a run of equal steps, infinite where none is known.
 
     Parameters
     ----------
     step : SampledStep
         Steps of the run.
     epsilon : float
-        epsilon, in nats.
+        Threshold of the privacy loss, in nats.
     width : float
         Relative width of delta at which the search for narrower bounds ends.
 
@@ -133,12 +137,20 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 
     Notes
     -----
-    The relative width is about the probability that two jumps together exceed epsilon, divided by delta, and at least
-    1e-13. It is below 1e-6 for nearly all runs that sample few records and whose delta is below 1e-15. Tested by direct
-    integration of two and three steps, and against other contours.
+    delta rises with the rate: a step with the rate p' < p is one with the rate p whose output is replaced, with
+    probability 1 - p'/p, by a fresh draw of the law without the record. A rate between two doubles is therefore
+    bounded by both.
+
+    The relative width is about the probability that the losses of two steps together exceed epsilon, divided by delta,
+    and at least 1e-13. It is below 1e-6 for nearly all runs that sample few records and whose delta is below 1e-15.
+    Tested by direct integration of two and three steps, and against other contours.
     """
     if not (step.count > 1 and step.rate <= LARGEST_RATE and 0 < epsilon < _LARGEST_EPSILON):
         return _UNKNOWN
+    if abs(step.rest) > UNIT_ROUNDOFF * step.rate:  # more than the bounds of rounding include
+        rate = step.rate + step.rest
+        low, high = (replace(step, rate=math.nextafter(rate, side), rest=0.0) for side in (0.0, 1.0))
+        return log_profile(low, epsilon, width)[0], log_profile(high, epsilon, width)[1]
     lower, upper = _UNKNOWN
     for share in _SHARES:
         count_work(_WORK)
@@ -151,7 +163,10 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 
 @dataclass(frozen=True, slots=True)
 class _Middle:
-    """Tilt k, center l of one step's loss, and m = (N - 1) l."""
+    """Place of the series of T1, the part of delta with exactly one jump (`one_jump.py`).
+
+    It has the tilt k, the center l of one step's loss, and m = (N - 1) l for the N - 1 other steps, l and m in nats.
+    """
 
     tilt: float
     center: float
@@ -159,7 +174,13 @@ class _Middle:
 
 
 class _OneJump:
-    """Bounds of ln delta of a run at one epsilon, for jumps from a share of epsilon on."""
+    """Bounds of ln delta of a run of N equal steps at one epsilon, by dividing the run by its number of jumps.
+
+    A *jump* is a loss of a step above `share` times epsilon. The other steps, except with very low losses, are in the
+    *core*. delta = T0 + T1 + T2 + R: no jump, one jump, several jumps, and low steps. S' is the loss of the N - 1 other
+    steps beside one jump. f(s) is the part of delta that a jump contributes given S' = s. m is the value near which S'
+    mostly lies in T1, and k is the tilt of the series around m (`one_jump.py`).
+    """
 
     def __init__(self, step: SampledStep, epsilon: float, share: float) -> None:
         self._step, self._epsilon, self._others, self._jump = step, epsilon, step.count - 1, share * epsilon
@@ -167,7 +188,7 @@ class _OneJump:
 
     @np.errstate(all="ignore")
     def bounds(self) -> tuple[float, float]:
-        """Return a lower and an upper bound of ln delta, infinite where none is known."""
+        """Return a lower and an upper bound of ln delta(epsilon) of the run, infinite where none is known."""
         step, moderate = self._step, self._law.score(_MODERATE * self._epsilon)
         highest = self._law.score(self._jump)
         far = max(self._law.score(3 * self._epsilon), highest + 1 / step.sigma) < FARTHEST_SCORE
@@ -211,7 +232,10 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, infinite where none is known."""
+        """Return bounds of T1, the part of delta with one jump (`_OneJump`), by a series around `middle`.
+
+        The upper bound is infinite where none is known.
+        """
         series = self._law.tilted_series(self._distance(middle), self._epsilon, middle.tilt)
         moments, above = self._moments(middle), self._cells_above()
         found = [one for share in _RADII if (one := self._error(middle, share, moments, above)) is not None]
@@ -226,7 +250,10 @@ class _OneJump:
         return CoreContour(self._core, steps, self._epsilon, self._largest_tilt(self._core, self._jump))
 
     def _one_jump_on_contour(self) -> tuple[float, float]:
-        """Return bounds of ln T1, infinite where none is known."""
+        """Return bounds of ln T1 by an inversion contour, infinite where none is known.
+
+        T1 is the part of delta with one jump (`_OneJump`).
+        """
         largest = self._epsilon + _DEVIATIONS * math.sqrt(self._others) * self._core.deviation()
         highest = self._core.highest
         ahead = self._law.score(largest)
@@ -239,11 +266,18 @@ class _OneJump:
         return logs[0] + math.log(self._step.count), logs[1] + math.log(self._step.count)
 
     def _distance(self, middle: _Middle) -> arb:
-        """Return c - m."""
+        """Return epsilon - m as a ball, where m is the loss of the other steps around which the series is expanded.
+
+        The notation is that of `_OneJump`.
+        """
         return arb(self._epsilon) - arb(middle.center) * self._others
 
     def _middle(self) -> _Middle | None:
-        """Return the tilt at which the product of the law of S' and f is largest at the mean; None without one."""
+        """Return the place of the series: the tilt k, and the loss m of the N - 1 other steps; None without one.
+
+        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The tilt is chosen so that the product of
+        the law of S' and f is largest near m. S' and f are those of `_OneJump`.
+        """
         total, tilt, center = 0.0, 0.0, 0.0
         for _ in range(_STEPS_TO_TILT):
             tilt = self._law.pull(self._epsilon - total) if total < (1 - _LEAST_JUMP) * self._epsilon else 0.0
@@ -254,17 +288,27 @@ class _OneJump:
         return _Middle(tilt, center, total) if math.isfinite(tilt + total) else None
 
     def _growth(self, core: CoreLaw, farthest: float) -> Growth:
-        """Return moments of a core at tilts of the sign of its farthest loss."""
+        """Return upper bounds of ln E1[e^{kL}; core] at tilts k of the sign of the core's `farthest` loss L.
+
+        L is the loss of one step, and a core is the event that a step has no far loss (`_OneJump`).
+        """
         tilts = self._largest_tilt(core, farthest) * np.geomspace(1e-3, 1.0, _TILTS)
         return Growth(tilts, np.log1p(core.growth(tilts)))
 
     @staticmethod
     def _largest_tilt(core: CoreLaw, farthest: float) -> float:
-        """Return a tilt at which the farthest loss of a core dominates."""
+        """Return a tilt k at which the `farthest` loss in a core determines the moment E1[e^{kL}; core].
+
+        L is the loss of one step, and the core is that of `_OneJump`.
+        """
         return 2 * (core.y[-1] ** 2 + 20) / farthest
 
     def _moments(self, middle: _Middle) -> list[arb]:
-        """Return E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core]."""
+        """Return enclosures of the moments E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core], j = 0, 1, ..., as balls.
+
+        S' is the loss of the N - 1 steps beside a jump, and k and m are those of `middle` (`_OneJump`). The expectation
+        E1 under H1 is over the event that all these steps are in the core.
+        """
         values, errors = self._core.moments(middle.tilt, middle.center, self._epsilon, _ORDERS)
         if not np.isfinite(errors).all():
             return [arb(0, math.inf)] * _ORDERS
@@ -277,7 +321,12 @@ class _OneJump:
         return [powers[j] * math.factorial(j) for j in range(_ORDERS)]
 
     def _error(self, middle: _Middle, share: float, moments: list[arb], above: list[float]) -> tuple[int, arb] | None:
-        """Return the number of terms of the series and a bound of all errors of T1/N, for one circle."""
+        """Return the number of terms of the series and a bound of all errors of T1/N, for one circle, or None.
+
+        T1 is the part of delta with one jump among N steps (`_OneJump`). The radius of the circle is at most `share`
+        times epsilon - m. `moments` are those of `_moments`, and `above` are the bounds of `_cells_above`. The result
+        is None where no bound is known.
+        """
         radius = min(share * (self._epsilon - middle.total), LARGEST_RADIUS)
         distance = min(_WITHIN * radius, self._epsilon - self._jump * (1 + 1e-9) - middle.total)
         log_largest = self._law.log_largest(self._distance(middle), radius, middle.tilt) if distance > 0 else math.inf
@@ -295,7 +344,10 @@ class _OneJump:
         return (order, error) if error.is_finite() else None
 
     def _cells_above(self) -> list[float]:
-        """Return bounds of the part of T1/N where S' is beyond each point of the grid from 0 to epsilon."""
+        """Return bounds of the part of T1/N where S' exceeds each point of the grid from 0 to epsilon.
+
+        T1 is the part of delta with one jump among N steps, and S' is the loss of the other steps (`_OneJump`).
+        """
         tails, grid = self._sums.tails(self._others)[: CELLS + 1], self._sums.grid[: CELLS + 1]
         # At the right of each cell f is largest. Beyond epsilon a jump has its probability.
         right = np.append(self._law.log_profile(self._epsilon - grid[1:]), 0.0)

@@ -1,4 +1,4 @@
-"""Epsilon of a run at a tiny delta, where one rare jump determines the profile."""
+"""Epsilon of a run at a tiny delta, where one rare large loss of a step (jump) determines the profile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LogProfile = Callable[[float], tuple[float, float] | None]
 
 
 def jump_epsilon(step: SampledStep, delta: float) -> float:
-    """Return an approximate epsilon at which the profile of a single jump is `delta`.
+    """Return an approximate epsilon with N delta_1(epsilon) = `delta`, for N steps of the privacy profile delta_1 each.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def jump_epsilon(step: SampledStep, delta: float) -> float:
     Returns
     -------
     float
-        epsilon in nats, without an error bound; 0 where no jump has this profile.
+        epsilon in nats, without an error bound; 0 where no loss of a step has this profile.
     """
     law, level = JumpLaw(step), math.log(delta) - math.log(step.count)
     with np.errstate(all="ignore"):
@@ -83,7 +83,10 @@ def enclosed_root(step: SampledStep, delta: float, log_profile: LogProfile) -> t
 
 
 def _holds(found: tuple[float, float] | None, level: float, side: float) -> bool:
-    """Return whether delta is proved to be at least (`side` -1) or at most (`side` 1) its target."""
+    """Return whether delta is proved to be at least (`side` -1) or at most (`side` 1) its target e^`level`.
+
+    `found` has the bounds of ln delta at one epsilon, or is None where they are unknown.
+    """
     if found is None:
         return False
     slack = 1e-15 * (1 + abs(level))
@@ -91,7 +94,11 @@ def _holds(found: tuple[float, float] | None, level: float, side: float) -> bool
 
 
 def _proved(at: float, move: float, side: float, slope: float, holds: Callable[[float], bool]) -> float | None:
-    """Return a proved bound near at + move on one side; None after the last attempt."""
+    """Return a proved bound of epsilon (nats) near `at` + `move`, on one side of the root; None if no attempt succeeds.
+
+    `side` is -1 for a lower bound and 1 for an upper bound. `slope` is about -d ln delta/d epsilon. `holds` is whether
+    delta at an epsilon is proved to lie on the right side of its target.
+    """
     # Newton's slope is that of one step, and about that of the run.
     margin = 0.1 * abs(move) + _LEAST_MARGIN / slope
     for _ in range(_ATTEMPTS):
