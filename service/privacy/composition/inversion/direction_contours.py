@@ -77,7 +77,10 @@ class DirectionContours:
 
     @property
     def deforms_first(self) -> bool:
-        """Whether a few numbers are evaluated on deformed contours before straight contours are tried."""
+        """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
+
+        A straight contour is a vertical line, and a deformed contour is a curve in the complex plane.
+        """
         steps = self.run.sampled_steps
         return steps is not None and are_deformed_first(steps) and self.deformed is not None
 
@@ -109,6 +112,8 @@ class DirectionContours:
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:
         """Return the indices of the numbers that deformed contours should evaluate; empty where there are too many.
 
+        A straight contour is a vertical line, and a deformed contour is a curve in the complex plane.
+
         Parameters
         ----------
         known : Readings
@@ -130,7 +135,8 @@ class DirectionContours:
     def tilt_grid(self, digits: float) -> TiltGrid | None:
         """Return the contours, by tilt, of the run without jumps of the loss of total probability at most 10^-`digits`.
 
-        The result is None where the variance of the loss is out of the range of doubles, or no tilt is usable.
+        The result is None where the variance of the loss is out of the range of doubles, or no tilt is usable. A jump
+        is a rare large loss of a step, and a tilt is the real number at which a contour crosses the axis.
         """
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = None
@@ -143,7 +149,10 @@ class DirectionContours:
         return self._tilt_grids[digits]
 
     def built_tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return the result of `tilt_grid` for the truncation level 10^-`digits` if it has been built, else None."""
+        """Return the result of `tilt_grid` for the truncation level 10^-`digits` if it has been built, else None.
+
+        The level omits jumps of the loss of total probability at most 10^-`digits`.
+        """
         return self._tilt_grids.get(digits)
 
     @property
@@ -166,15 +175,18 @@ class DirectionContours:
     def neighbours_may_help(self, tilt: Tilt) -> bool:
         """Return whether contours at neighbouring tilts may give narrower enclosures than the contour at `tilt`.
 
-        They may in all runs of Gaussian steps, and where the transform is negligible at the end of this contour.
+        They may in all runs of Gaussian steps, and where the transform is negligible at the end of this contour. A tilt
+        is the real number at which a contour crosses the axis, and the transform is the moment-generating function of
+        the loss along the contour.
         """
         return self.run.is_gaussian or bool(tilt.contour.has_decayed.all())
 
 
 def around(value: float, error: float = 0.0) -> Enclosure:
-    """Return an enclosure of a computed sum of at most 256 rounded terms, or of the square root of such a sum.
+    """Return an enclosure of a sum of at most 256 terms, or of the square root of such a sum.
 
-    600 u covers the rounding, with u = 2^-53. `error` is a bound of the absolute error of the terms themselves.
+    `value` is the computed result. A margin of 600 u |value| covers the rounding, with u = 2^-53. `error` is a bound of
+    the absolute error of the terms themselves. An infinite value is exact.
     """
     if math.isinf(value):
         return Enclosure.point(value)

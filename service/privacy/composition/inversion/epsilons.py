@@ -75,7 +75,8 @@ def _evaluate_on_contours(contours: DirectionContours, delta: float) -> Enclosur
 def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -> Enclosure:
     """Return epsilon (nats) at `delta` by straight contours; deformed contours serve where these enclosures are wide.
 
-    `tried` is whether deformed contours were tried before.
+    `tried` is whether deformed contours were tried before. A straight contour is a vertical line, and a deformed
+    contour is a curve in the complex plane.
     """
     best: Enclosure | None = None
     wide, rounds = contours.accuracy.deformed, _FEW_ROUNDS
@@ -118,7 +119,8 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
 def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
     """Return the enclosure of epsilon (nats) by deformed contours, intersected with `known`.
 
-    The result is None where deformed contours prove nothing.
+    The result is None where deformed contours prove nothing. A deformed contour is a curve in the complex plane along
+    which an inversion integral decays fast.
     """
     proved = None if contours.deformed is None else contours.deformed.epsilon(delta, known.lower, known.upper)
     return None if proved is None else known.intersected(Enclosure(*proved, EVIDENCE))
@@ -130,7 +132,7 @@ def epsilon_on_contour(tilt_grid: TiltGrid, tilt: Tilt, delta: float, good_width
     delta(eps) is the privacy profile of the run. The search begins on the contour at `tilt`, as from
     `TiltGrid.for_delta`. The best contour of `tilt_grid` for the root found proves the root, where `tilt` is too far
     away. The best contour also serves where the enclosure is wider than a share of `good_width` (relative). The result
-    is None where no root is found or the proof fails.
+    is None where no root is found or the proof fails. A tilt is the real number at which a contour crosses the axis.
     """
     deltas = np.array([delta])
     threshold = solve_profile(tilt.contour, deltas)
@@ -178,7 +180,8 @@ def _is_zero(contours: DirectionContours, delta: float) -> bool:
 def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enclosure:
     """Return an enclosure of epsilon (nats) at `delta` by a bisection for each bound, of at most `rounds` halvings.
 
-    Each step encloses the profile at one epsilon by straight contours.
+    Each step encloses the profile at one epsilon by straight contours. A straight contour is a vertical line in the
+    complex plane.
     """
     log_delta = math.log(delta)
     slack = 1e-15 * (1 + abs(log_delta))

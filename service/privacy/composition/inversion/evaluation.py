@@ -58,8 +58,10 @@ _CONTOUR_DIGITS = 1e-19
 class _Query(ABC):
     """n numbers of one kind, their enclosures `known`, and the methods that evaluate them on contours.
 
-    A *tilt* is the real number at which a contour crosses the axis. A *truncation level* 10^-d omits jumps of the loss
-    of total probability at most 10^-d.
+    A *contour* is the path of an inversion integral, a vertical line (*straight*) or a curve (*deformed*) in the
+    complex plane. The *tilt* is the real number at which it crosses the axis. It has few errors for thresholds near the
+    *saddle point* of its integrand. A *truncation level* 10^-d omits jumps (rare large losses of a step) of total
+    probability at most 10^-d. A *transform* is the moment-generating function of the loss along a contour.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class _Query(ABC):
     open : array
         Indices of the numbers that are not known from the start.
     levels : (n, L)
-        Indices of truncation levels in the order of each number's attempts, filled with -1.
+        Indices of the L truncation levels in the order of each number's attempts, filled with -1.
     rows : int
         Number of rows of `known` that should be narrow.
     """
@@ -88,7 +90,8 @@ class _Query(ABC):
         """Return the tilt of the best contour for each number with an index in `where`.
 
         `tilt_grid` has the contours of one truncation level. `slack` is the number of nats that a number may lose by
-        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`).
+        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`). The notation is that of
+        `_Query`.
         """
 
     @abstractmethod
@@ -98,25 +101,34 @@ class _Query(ABC):
         """Return a mask of the numbers `where` that a truncation level serves; other numbers wait for a deeper level.
 
         `level` is the index of the level, `tilts` are the tilts of the numbers, and `last` is a mask of the numbers
-        without another level to try.
+        without another level to try. The notation is that of `_Query`.
         """
 
     @abstractmethod
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
-        """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns."""
+        """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns.
+
+        The notation is that of `_Query`.
+        """
 
     @abstractmethod
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
-        """Return the enclosure of the number with this index on deformed contours, as one column."""
+        """Return the enclosure of the number with this index on deformed contours, as one column.
+
+        The notation is that of `_Query`.
+        """
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
-        """Tighten `known` of the numbers `where` by bounds that need no contour through their saddle point."""
+        """Tighten `known` of the numbers `where` by bounds that need no contour through their saddle point.
+
+        The notation is that of `_Query`.
+        """
 
     def answer(self, *, deformed: bool = True) -> Readings:
         """Return `known`, the enclosures of all numbers, as narrow as contours can make them.
 
-        `deformed` is whether deformed contours may serve.
+        `deformed` is whether deformed contours may serve. The notation is that of `_Query`.
         """
         if len(self.open) > 1:
             first = self.levels[:, 0]
@@ -152,7 +164,7 @@ class _Query(ABC):
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Tighten the numbers wider than the relative `width` by deformed contours, and return their indices.
 
-        Numbers with indices in `tried` are left out.
+        Numbers with indices in `tried` are left out. The notation is that of `_Query`.
         """
         where = self.contours.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
@@ -166,7 +178,7 @@ class _Query(ABC):
 
         `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
         for a list on few contours without their neighbours. Return False where the transform of a mixed run does not
-        decay on a contour, because it does not decay at other levels either.
+        decay on a contour, because it does not decay at other levels either. The notation is that of `_Query`.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -187,7 +199,7 @@ class _Query(ABC):
 
         `tilts` has one tilt for each index in `where`. Without a `tilt_grid` (None) no neighbours are tried. Return
         False where the transform of a mixed run does not decay on a contour, because it does not decay on the
-        neighbours either.
+        neighbours either. The notation is that of `_Query`.
         """
         may_help = True
         for tilt in dict.fromkeys(tilts):
@@ -345,7 +357,8 @@ def evaluate_profile(contours: DirectionContours, epsilon: FloatArray) -> Enclos
 def straight_profile(contours: DirectionContours, epsilon: float) -> tuple[float, float]:
     """Return `(lower, upper)`, bounds of ln delta at one `epsilon` in nats.
 
-    Straight contours and bounds that need no contour give them.
+    Straight contours and bounds that need no contour give them. A straight contour is a vertical line in the complex
+    plane.
     """
     known = _Thresholds(contours, np.array([epsilon])).answer(deformed=False)
     return float(known.lower[0, 0]), float(known.upper[0, 0])

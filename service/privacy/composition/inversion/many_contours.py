@@ -87,7 +87,10 @@ class Task:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number of this task has been evaluated."""
+        """Whether the number of this task has been evaluated.
+
+        A task is one number to evaluate (`Task`).
+        """
         return self.wanted in self.known
 
     @property
@@ -179,6 +182,8 @@ class ContourBatch:
     def evaluate(self, width: float) -> None:
         """Evaluate all tasks of the batch, and keep enclosures of relative width up to `width` in the tasks.
 
+        A task is one number to evaluate (`Task`).
+
         Raises
         ------
         NumericalFailure
@@ -197,7 +202,10 @@ class ContourBatch:
             self._evaluate(contour, tasks, width)
 
     def _evaluate(self, contour: StraightContour, tasks: Sequence[Task], width: float) -> None:
-        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`."""
+        """Evaluate one task of each contour, all of one kind, and keep enclosures of relative width up to `width`.
+
+        A task is one number to evaluate (`Task`).
+        """
         at = np.array([task.wanted.at for task in tasks])
         match tasks[0].wanted.quantity:
             case "power" | "point":
@@ -216,7 +224,7 @@ class ContourBatch:
         """Keep the enclosures of each task in the task where their relative width is at most `width`.
 
         `found` has the enclosures of one number, or of power, type II error and ln slope of a point, each of shape
-        (tasks,).
+        (tasks,). A task is one number to evaluate (`Task`).
         """
         wanted = _OF_POINTS if tasks[0].wanted.quantity == "point" else (tasks[0].wanted.quantity,)
         narrow = np.ones(len(tasks), dtype=bool)

@@ -108,7 +108,8 @@ class Units:
     def of(runs: Mapping[UnitAtLevel, Sequence[Sequence[Task]]]) -> Units:
         """Return the units of all tasks, the numbers to evaluate.
 
-        `runs` has the tasks of each run by its unit of steps and the index of its truncation level.
+        `runs` has the tasks of each run by its unit of steps and the index of its truncation level. A unit is a tuple
+        of steps that runs repeat (`Units`).
         """
         units = tuple(unit for unit, _, _ in runs)
         squares = [sum(step.count * min(step.spread, 1.0) ** 2 for step in unit) for unit in units]
@@ -121,7 +122,7 @@ class Units:
         """Return the log-moment functions of the units with the given indices.
 
         Each is laid out for the largest number of repetitions of the unit. Quadrature nodes that serve the largest
-        number also serve fewer repetitions.
+        number also serve fewer repetitions. A unit is a tuple of steps that runs repeat (`Units`).
         """
         chosen: list[int] = indices.tolist()
         steps = tuple(step for index in chosen for step in self.units[index])
@@ -129,7 +130,10 @@ class Units:
         return separately_truncated(steps, deviation[indices], self.digits[indices], self.most[indices])
 
     def blocks(self) -> Iterator[IndexArray]:
-        """Yield indices of units in blocks whose quadrature grids have similar lengths."""
+        """Yield indices of units in blocks whose quadrature grids have similar lengths.
+
+        A unit is a tuple of steps that runs repeat (`Units`).
+        """
         nodes: IndexArray = self.law(np.arange(len(self.units))).lengths.reshape(len(self.units), -1).max(axis=1)
         order = np.argsort(nodes, kind="stable")
         order = order[(nodes <= _MOST_NODES)[order] & (self.spread >= _LEAST_SPREAD)[order]]
@@ -178,7 +182,7 @@ class CumulantTable:
         """Yield batches of contours that serve the tasks (numbers to evaluate) of all runs.
 
         `runs` has (index of the run's unit of steps, tasks of the run in one direction). Similar contours are in one
-        batch.
+        batch. A unit is a tuple of steps that runs repeat (`Units`).
         """
         for reflected in (False, True):
             chosen = [(unit, tasks) for unit, tasks in runs if tasks[0].wanted.reflected is reflected]
@@ -189,7 +193,8 @@ class CumulantTable:
     def _keep_caps(self, chosen: Sequence[tuple[int, Task]]) -> None:
         """Keep in each task an upper bound of epsilon of the remove direction, at the delta of the task.
 
-        `chosen` has (index of the unit of steps, task), where a task is epsilon of the add direction.
+        `chosen` has (index of the unit of steps, task), where a task is epsilon of the add direction. A unit is a tuple
+        of steps that runs repeat (`Units`).
         """
         if not chosen:
             return
@@ -229,7 +234,8 @@ class _Runs:
     def batches(self) -> Iterator[ContourBatch]:
         """Yield batches of contours that serve all tasks of the runs.
 
-        The contours of a batch lie on one side of the poles 0 and 1 and have tasks of equal kinds.
+        The contours of a batch lie on one side of the poles 0 and 1 and have tasks of equal kinds. A task is one number
+        to evaluate (`Task`).
         """
         self._keep_sure_powers()
         if all(task.is_known for tasks in self._tasks for task in tasks):
@@ -245,7 +251,8 @@ class _Runs:
     def _keep_sure_powers(self) -> None:
         """Keep an enclosure of each power whose type II error is at most 1e-9 by a Chernoff bound, in its task.
 
-        A truncated law has no digits of so small type II errors, so that a contour would not help.
+        A truncated law has no digits of so small type II errors, so that a contour would not help. A task is one number
+        to evaluate (`Task`).
         """
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks]
         listed = [(run, task) for run, task in listed if task.wanted.quantity == "power"]
@@ -286,7 +293,8 @@ class _Runs:
     def _guesses(self) -> tuple[IndexArray, FloatArray, list[Task]]:
         """Return the run of each task, an approximate threshold (nats) of its number, and the tasks.
 
-        The results have one length. Tasks that are known, or have no finite threshold, are left out.
+        The results have one length. Tasks that are known, or have no finite threshold, are left out. A task is one
+        number to evaluate (`Task`).
         """
         listed = [(run, task) for run, tasks in enumerate(self._tasks) for task in tasks if not task.is_known]
         owner, tasks = np.array([run for run, _ in listed]), [task for _, task in listed]
@@ -309,7 +317,8 @@ class _Runs:
         """Return the thresholds (nats) at which increasing functions of the tilt reach the values `wanted`, shape (n,).
 
         `rising` has the functions of n tasks at the tilts, shape (S, n), and `run` has the runs of the tasks. The
-        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt.
+        interpolation is linear. Where a value is not reached, the result is the threshold of the last usable tilt. The
+        tilts are those of the table, and the runs those of `_Runs`.
         """
         usable, threshold = self._usable[:, run], self._threshold[:, run]
         reached = usable & (rising >= wanted)
@@ -325,7 +334,7 @@ class _Runs:
         """Return the index of the tilt of each contour in the table, shape (n,), or -1 where no tilt serves.
 
         `run` is the run of each contour, `center` is the threshold (nats) to serve, and `right` is whether the contour
-        has to lie on the right of both poles 0 and 1.
+        has to lie on the right of both poles 0 and 1. The tilts are those of the `CumulantTable`.
         """
         theta, deviation = self._theta[:, run], self._deviation[:, run]
         apart = np.minimum(np.abs(theta), np.abs(theta - 1)) * np.maximum(deviation, _WEAK) >= _FROM_POLES

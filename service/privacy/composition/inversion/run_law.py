@@ -133,7 +133,10 @@ class RunLaw:
 
     @property
     def sampled_steps(self) -> tuple[SampledStep, ...] | None:
-        """Summands as sampled Gaussian steps for deformed contours; None where one of them is of another kind."""
+        """Summands as sampled Gaussian steps for deformed contours; None where one of them is of another kind.
+
+        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
+        """
         known = tuple(step for summand in self.summands if (step := summand.sampled_step) is not None)
         return known if len(known) == len(self.summands) else None
 
@@ -168,7 +171,7 @@ class RunLaw:
         """Return the log-moment function of the loss without jumps of total probability at most 10^-`digits`.
 
         `reflected` swaps the hypotheses. The result is None where the quadrature grids would be too large, or where no
-        summand has a density except summands that are rounded to nothing.
+        summand has a density except summands that are rounded to nothing. Summands are those of `RunLaw`.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -207,7 +210,10 @@ class RunLaw:
 
     @cached_property
     def is_truncated(self) -> bool:
-        """Whether the law of a summand omits far jumps of the loss."""
+        """Whether the law of a summand omits far jumps of the loss.
+
+        A summand is a number of equal steps (`RunLaw`).
+        """
         return any(summand.decays for summand in self.summands)
 
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:

@@ -269,7 +269,8 @@ class StraightContour:
         """Return ln of Chernoff bounds of the alias terms on either side, (2, M, R), and a mask of poles, (4, M, R).
 
         `c` has thresholds (M, R). Each bound is the smallest over the tilts further out. The mask has the poles between
-        the contour and the tilts of these bounds, whose terms are known.
+        the contour and the tilts of these bounds, whose terms are known. Alias terms and poles are those of
+        `StraightContour`.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]

@@ -129,7 +129,8 @@ def cancellation(
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
     A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS}
-    for the loss S. The result is infinite at tilts with long contours where a short contour serves.
+    for the loss S. The result is infinite at tilts with long contours where a short contour serves. A contour that
+    crosses the real axis at theta evaluates thresholds there.
 
     Parameters
     ----------
@@ -163,7 +164,8 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
 
     Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
     usable or deviates too much more. `deviations` are the standard deviations sqrt K'' at the candidates (NaN: not
-    usable). `offsets` are the increasing distances of the candidates from a tilt of the `deviation`.
+    usable). `offsets` are the increasing distances of the candidates from a tilt of the `deviation`. Tilts are real
+    numbers at which contours may cross the axis (`TiltGrid`).
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
@@ -198,7 +200,10 @@ class Tilt:
 
     @cached_property
     def contour(self) -> StraightContour:
-        """Contour that crosses the axis at this tilt, laid out for thresholds near its saddle point."""
+        """Contour that crosses the axis at this tilt, laid out for thresholds near its saddle point.
+
+        A tilt is a real number at which a contour may cross the axis (`Tilt`).
+        """
         if not isinstance(self._transform, LossTransform):
             raise NumericalFailure("only a loss with a complex transform has inversion contours")
         deviation = np.array([self.deviation])
@@ -213,6 +218,8 @@ class Tilt:
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
         """Return how many more nats a threshold loses by cancellation at this tilt than at another tilt.
+
+        A tilt is a real number at which a contour may cross the axis (`Tilt`).
 
         Parameters
         ----------
@@ -241,7 +248,8 @@ class TiltGrid:
     def __init__(self, transform: Cumulants, variances: FloatArray) -> None:
         """Build the first tilts of a loss with the log-moment function K = `transform`.
 
-        `variances` is K'' at 0, 1/2 and 1, positive.
+        `variances` is K'' at 0, 1/2 and 1, positive. Tilts are real numbers at which contours may cross the axis
+        (`TiltGrid`).
         """
         self._transform = transform
         at_zero, middle, at_one = self._known = tuple(math.sqrt(float(variance)) for variance in variances)
@@ -268,13 +276,17 @@ class TiltGrid:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a usable tilt on either side of 1/2."""
+        """Whether there is a usable tilt on either side of 1/2.
+
+        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        """
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
         """Add the first tilt on one side of 1/2, for a weak loss that jumps dominate a standard deviation from 1/2.
 
-        `side` is 1 for tilts above 1/2, and -1 for tilts below.
+        `side` is 1 for tilts above 1/2, and -1 for tilts below. Tilts are real numbers at which contours may cross the
+        axis (`TiltGrid`).
         """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
@@ -288,7 +300,8 @@ class TiltGrid:
         """Return tilts from `theta`, near a pole 0 or 1, towards 1/2.
 
         A strong loss leaves room for contours between the poles. `sign` is the direction. A parabola through the
-        standard deviations at 0, 1/2 and 1 approximates those between them.
+        standard deviations at 0, 1/2 and 1 approximates those between them. Tilts are real numbers at which contours
+        may cross the axis (`TiltGrid`).
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle
@@ -312,7 +325,8 @@ class TiltGrid:
     def _extend(self, side: int) -> bool:
         """Add tilts outwards on one side (1: above 1/2, -1: below), and return whether any was added.
 
-        None is added where the transform has no values further out, or the grid is long enough.
+        None is added where the transform has no values further out, or the grid is long enough. Tilts are real numbers
+        at which contours may cross the axis (`TiltGrid`).
         """
         tilts = self._sides[side]
         if side in self._ended or len(tilts) >= _OUTWARD:
@@ -344,11 +358,17 @@ class TiltGrid:
 
     @property
     def tilts(self) -> list[Tilt]:
-        """All tilts built so far, by increasing theta."""
+        """All tilts built so far, by increasing theta.
+
+        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        """
         return self._sides[-1][::-1] + self._sides[1]
 
     def _best(self, tilts: list[Tilt], thresholds: FloatArray) -> tuple[FloatArray, IndexArray]:
-        """Return the nats lost by `cancellation`, (tilts, thresholds), and the index of each threshold's best tilt."""
+        """Return the nats lost by `cancellation`, (tilts, thresholds), and the index of each threshold's best tilt.
+
+        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        """
         theta, value, deviation = np.array([(tilt.theta, tilt.value, tilt.deviation) for tilt in tilts]).T[..., None]
         lost = cancellation(theta, value, deviation, self.core_deviation, thresholds)
         return lost, lost.argmin(axis=0)
@@ -357,6 +377,7 @@ class TiltGrid:
         """Return the best tilt for each threshold of the loss, a list of n tilts.
 
         It is the nearest to the saddle point of the threshold, or a tilt with a shorter contour that loses few digits.
+        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
 
         Parameters
         ----------
@@ -381,7 +402,8 @@ class TiltGrid:
         """Return a tilt above 1 for each of n thresholds (nats), where contours evaluate the profile itself.
 
         The first tilt is the best for the largest threshold, or the tilt that most requests share. The next serves the
-        largest threshold that loses more than `slack` nats by the first, and so on.
+        largest threshold that loses more than `slack` nats by the first, and so on. Tilts are real numbers at which
+        contours may cross the axis (`TiltGrid`).
         """
         self._extend_to("threshold", float(thresholds.min()), float(thresholds.max()))
         tilts = [tilt for tilt in self._sides[1] if tilt.theta > 1]
@@ -404,7 +426,8 @@ class TiltGrid:
         """Return the tilt that most requests share, or `best`, the best tilt for a threshold.
 
         The shared tilt has a tail score (standard deviations) near `_SHARED_SCORE`. It serves where the threshold
-        (nats) loses at most `slack` nats more there than at `best`.
+        (nats) loses at most `slack` nats more there than at `best`. Tilts are real numbers at which contours may cross
+        the axis (`TiltGrid`).
         """
         if abs(best.score - _SHARED_SCORE) > _SHARED_DISTANCE:
             return best
@@ -436,7 +459,8 @@ class TiltGrid:
         """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
 
         The threshold c with P0(S > c) equal to the rate is estimated from the tilt at whose saddle point the tail of
-        the loss S under H0 is nearest, and from the standard deviation there.
+        the loss S under H0 is nearest, and from the standard deviation there. Tilts are real numbers at which contours
+        may cross the axis (`TiltGrid`).
         """
         scores = -ndtri(false_positive_rates)
         self._extend_to("score", float(scores.min()), float(scores.max()))
@@ -451,7 +475,8 @@ class TiltGrid:
     def for_delta(self, delta: float) -> Tilt:
         """Return the best tilt theta > 0 for the threshold at which the profile is `delta`.
 
-        The threshold is estimated by interpolation between two tilts.
+        The threshold is estimated by interpolation between two tilts. Tilts are real numbers at which contours may
+        cross the axis (`TiltGrid`).
         """
         log_delta = math.log(delta)
         while not self._sides[1][-1].log_profile <= log_delta and self._extend(1):
@@ -471,7 +496,8 @@ class TiltGrid:
         """Return the tilt at which a root of the profile is proved that was found at `threshold` (nats).
 
         The root was found on the contour of `tilt`. The result is `tilt`, where that tilt loses hardly more digits than
-        the best tilt for the threshold. Otherwise it is the best tilt.
+        the best tilt for the threshold. Otherwise it is the best tilt. Tilts are real numbers at which contours may
+        cross the axis (`TiltGrid`).
         """
         best = self.for_thresholds(np.array([threshold]))[0]
         return tilt if best.theta <= 0 or tilt.excess_cancellation(threshold, best) <= _SHARED_SLACK else best
@@ -480,7 +506,8 @@ class TiltGrid:
         """Return the outermost tilt in (0, `below`) with a short contour on which the transform decays, or None.
 
         A contour is short where the standard deviation at its tilt is about that of the core, the loss without rare
-        jumps. Only the first few short contours are tried.
+        jumps. Only the first few short contours are tried. Tilts are real numbers at which contours may cross the axis
+        (`TiltGrid`).
         """
         longest = _SHORT * self.core_deviation
         short = [tilt for tilt in self.tilts if 0 < tilt.theta < below and tilt.deviation <= longest]
@@ -494,7 +521,8 @@ class TiltGrid:
     def neighbours(self, tilt: Tilt) -> list[Tilt]:
         """Return the neighbours of a tilt in the grid, to try where its contour gives wide enclosures.
 
-        The neighbour towards 1/2 comes first, then the outer one.
+        The neighbour towards 1/2 comes first, then the outer one. Tilts are real numbers at which contours may cross
+        the axis (`TiltGrid`).
         """
         side = 1 if tilt.theta > 0.5 else -1
         if tilt is self._sides[side][-1]:
@@ -508,7 +536,8 @@ def _few(lost: FloatArray, chosen: IndexArray, slack: float) -> IndexArray:
     """Return the index of a tilt for each threshold, shape (n,), so that few different tilts serve all thresholds.
 
     A tilt serves a threshold if it loses at most `slack` nats more than the threshold's best tilt `chosen`. `lost` has
-    the nats lost, shape (tilts, n). It is infinite where a tilt cannot replace the chosen tilt.
+    the nats lost, shape (tilts, n). It is infinite where a tilt cannot replace the chosen tilt. Tilts are real numbers
+    at which contours may cross the axis (`TiltGrid`).
     """
     serves = lost <= lost[chosen, np.arange(len(chosen))] + slack
     kept = np.zeros(len(lost), dtype=bool)

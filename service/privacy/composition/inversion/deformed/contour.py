@@ -271,8 +271,9 @@ class DeformedContour:
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
         """Return ln of the factors on which I0, I1, ID and the density of the loss are evaluated, shape (4, C).
 
-        The integrals are those of `DeformedContour`, at C thresholds c (nats). Factors are e^{value - (theta - pole)
-        c}, where the pole is 0 for I0 and the density, and 1 for I1 and ID.
+        The integrals are those of `DeformedContour`, at C thresholds c (nats). The factors are F0 e^{-(theta - pole)
+        c}. F0 is about the moment E0 e^{theta S} of the loss S, at the point theta where the contour crosses the axis.
+        The pole is 0 for I0 and the density, and 1 for I1 and ID.
         """
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 

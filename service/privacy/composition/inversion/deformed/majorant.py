@@ -81,20 +81,32 @@ class Strips:
 
     @property
     def finite(self) -> BoolArray:
-        """Whether the integrals of some strip are bounded at every point, for each path, shape (P,)."""
+        """Whether the integrals of some strip are bounded at every point, for each path, shape (P,).
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=0))
 
     def from_point(self, first: int) -> Strips:
-        """Return the strips at the points z with index `first` and later ones."""
+        """Return the strips at the points z with index `first` and later ones.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
 
     def chosen(self, index: NDArray[np.intp]) -> Strips:
-        """Return the strips of the paths with the given indices."""
+        """Return the strips of the paths with the given indices.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
 
     @staticmethod
     def joined(parts: list[Strips]) -> Strips:
-        """Return the strips of the paths of all `parts` as one object, in their order."""
+        """Return the strips of the paths of all `parts` as one object, in their order.
+
+        A strip is the set of paths within a distance of a path (`Strips`).
+        """
         return Strips(
             np.concatenate([part.shift for part in parts], axis=1),
             np.concatenate([part.above for part in parts], axis=1),
@@ -143,7 +155,8 @@ def _reach(step: SampledStep, need: float, tilt: float) -> tuple[float, float]:
     """Return the first and the last node tau of a trapezoid grid for majorants of a step.
 
     A majorant bounds the moment E0 e^{zL} of the loss L of the step, an integral along a path with the real parameter
-    tau. The mass beyond the grid should be below e^-`need` of the whole for Re z up to about `tilt`.
+    tau. The mass beyond the grid should be below e^-`need` of the whole for Re z up to about `tilt`. The tilt is where
+    the contour in z crosses the real axis.
     """
     half_width = math.sqrt(2 * need) / step.sigma
     low = step.mean - half_width
@@ -166,7 +179,8 @@ class MajorantGrid:
         """Lay out the nodes tau for the majorants of a step.
 
         `need` and `tilt` steer: the mass beyond the grid should be below e^-need of the whole for Re z up to about
-        `tilt`. The spacing is divided by `fineness`.
+        `tilt`. The spacing is divided by `fineness`. Majorants and tau are those of `MajorantGrid`, and the tilt is
+        where the contour in z crosses the real axis.
         """
         self.step = step
         self.spacing = _spacing(step, fineness)

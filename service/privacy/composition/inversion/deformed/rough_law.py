@@ -44,7 +44,8 @@ def rough_threshold(
     """Return the approximate c with P0(S > c) = alpha, in nats; NaN where the lattice does not reach it.
 
     S is the privacy loss of a run: the `steps`, and a Gaussian part of total mu^2 = `gaussian_mu_squared`. `core` is
-    the mean and standard deviation of S without far jumps. `guess` is a threshold not far below c.
+    the mean and standard deviation of S without far jumps. `guess` is a threshold not far below c. A jump is the large
+    loss of a step.
     """
     mean, deviation = core
     low, high = mean - _BELOW * deviation, mean + max(_ABOVE * max(guess - mean, -mean), _BELOW * deviation)

@@ -105,7 +105,8 @@ def deformed_run(
     """Return the deformed contours of sampled Gaussian steps and a Gaussian part, in one direction, or None.
 
     `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None where
-    deformed contours are not tried. Mirrored steps have one direction.
+    deformed contours are not tried. Mirrored steps have one direction. A deformed contour is a curve in the complex
+    plane along which an inversion integral decays fast.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -121,7 +122,8 @@ def deformed_run(
 def are_deformed_first(steps: tuple[SampledStep, ...]) -> bool:
     """Return whether deformed contours are tried before straight contours: for mirrored steps that hardly ever jump.
 
-    Straight contours are long for such steps. A jump is the large loss of a step that uses the record.
+    Straight contours are long for such steps. A jump is the large loss of a step that uses the record. A straight
+    contour is a vertical line, and a deformed contour is a curve in the complex plane.
     """
     return any(step.mirrored for step in steps) and math.fsum(step.count * step.rate for step in steps) < _RARELY
 
@@ -294,7 +296,8 @@ class DeformedRun:
     def _rough_log_profile(self, eps: FloatArray) -> FloatArray:
         """Return about ln delta at the epsilons `eps` (nats), of their shape, for a run that is not reflected.
 
-        The loss is taken as a normal core plus one rare jump.
+        The loss is taken as a normal core plus one rare jump. The core is the bulk of the loss, and a jump is the large
+        loss of a step (`DeformedRun`).
         """
         score = eps / self.deviation + 0.5 * self.deviation
         about = log_ndtr(-score) + np.log(self.deviation / (1 + score))

@@ -75,7 +75,7 @@ class CoreContour:
     def __init__(self, core: CoreLaw, count: int, epsilon: float, largest_tilt: float) -> None:
         """Bound the moments of one loss at real tilts up to `largest_tilt`.
 
-        `epsilon` is the threshold of the profile in nats.
+        `epsilon` is the threshold of the profile in nats. Losses and tilts are those of `CoreContour`.
         """
         self._core, self._count, self._epsilon = core, count, epsilon
         self._tilts = largest_tilt * np.geomspace(1e-4, 1.0, _TILTS)
@@ -131,7 +131,10 @@ class CoreContour:
         return math.log(lower) if lower > 0 else -math.inf, math.log(upper) if upper > 0 else math.inf
 
     def _missing(self) -> tuple[Bounds, Bounds]:
-        """Return ln of the masses of one step outside the core, (low side, high side), under H1 and under H0."""
+        """Return ln of the masses of one step outside the core, (low side, high side), under H1 and under H0.
+
+        The core is that of `CoreContour`.
+        """
         return self._core.log_missing(), self._core.log_missing_absent()
 
     def _integral(self, tilt: float, exponents: FloatArray, jump: CoreLaw | None) -> tuple[float, float, float]:
@@ -182,6 +185,7 @@ class CoreContour:
         """Return a period T = 2 pi/h of the trapezoid sum with step h, and ln of a bound of its alias terms.
 
         The bound is the best Chernoff bound at the tilts on either side of `tilt`, whose logarithms are `exponents`.
+        Alias terms and tilts are those of `CoreContour`.
         """
         left, right = self._tilts < tilt * (1 - 1e-9), self._tilts > tilt * (1 + 1e-9)
         log_alias, period = math.inf, math.inf

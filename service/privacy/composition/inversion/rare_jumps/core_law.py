@@ -127,7 +127,7 @@ class CoreLaw:
         return self._log_factor + present + absent + 1e-9
 
     def log_missing(self) -> tuple[float, float]:
-        """Return upper bounds of ln of the mass of H1 with scores below the core, and above the core (`CoreLaw`)."""
+        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core (`CoreLaw`)."""
         step = self.step
         shift = 1 / step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), math.log(step.rate) + log_ndtr(-self._lowest - shift))
@@ -135,19 +135,25 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def log_missing_absent(self) -> tuple[float, float]:
-        """Return upper bounds of ln of the mass of H0 with scores below the core, and above the core (`CoreLaw`)."""
+        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core (`CoreLaw`)."""
         rate, shift = self.step.rate if self.step.mirrored else 0.0, 1 / self.step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), np.log(rate) + log_ndtr(shift - self._lowest))
         high = np.logaddexp(log_ndtr(-self.highest), np.log(rate) + log_ndtr(-self.highest - shift))
         return float(low) + 1e-9, float(high) + 1e-9
 
     def deviation(self) -> float:
-        """Return about the standard deviation of the loss in the core under H1, in nats."""
+        """Return about the standard deviation of the loss in the core under H1, in nats.
+
+        The core is that of `CoreLaw`.
+        """
         weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         return math.sqrt(float(weight @ self.loss**2))
 
     def mean(self, tilt: float) -> float:
-        """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats."""
+        """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats.
+
+        The core is that of `CoreLaw`.
+        """
         exponent = -0.5 * self.y**2 + (1 + tilt) * self._log_present - tilt * self._log_absent
         weight = self._weight * np.exp(np.minimum(exponent, 700.0))
         return float(weight @ self.loss / weight.sum())

@@ -275,7 +275,8 @@ class _OneJump:
     def _middle(self) -> _Middle | None:
         """Return the place of the series: the tilt k, and the loss m of the N - 1 other steps; None without one.
 
-        At this tilt the product of the law of S' and f is largest at the mean m of the tilted law (`_OneJump`).
+        The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The tilt is chosen so that the product of
+        the law of S' and f is largest near m. S' and f are those of `_OneJump`.
         """
         total, tilt, center = 0.0, 0.0, 0.0
         for _ in range(_STEPS_TO_TILT):
@@ -287,7 +288,10 @@ class _OneJump:
         return _Middle(tilt, center, total) if math.isfinite(tilt + total) else None
 
     def _growth(self, core: CoreLaw, farthest: float) -> Growth:
-        """Return upper bounds of ln E1[e^{kL}; core] at tilts k of the sign of the core's `farthest` loss L."""
+        """Return upper bounds of ln E1[e^{kL}; core] at tilts k of the sign of the core's `farthest` loss L.
+
+        L is the loss of one step, and a core is the event that a step has no far loss (`_OneJump`).
+        """
         tilts = self._largest_tilt(core, farthest) * np.geomspace(1e-3, 1.0, _TILTS)
         return Growth(tilts, np.log1p(core.growth(tilts)))
 

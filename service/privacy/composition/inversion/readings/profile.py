@@ -15,7 +15,7 @@ def read_profile(contour: InversionContour, epsilon: FloatArray) -> Readings:
     """Return enclosures of ln delta at finite epsilons (nats), shape (n,), as one row.
 
     The contour's third integral ID is delta, delta - 1 or delta - 1 + e^eps, by the side of the contour on which the
-    poles 0 and 1 lie.
+    poles 0 and 1 lie. It is delta for a contour on the right of both poles.
     """
     integrals = contour.integrals(epsilon)
     low, high = integrals.lower[2], integrals.upper[2]
