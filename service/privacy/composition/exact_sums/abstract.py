@@ -1,4 +1,7 @@
-"""Common parts of the curves of exact sums: points above 1/2, profiles at negative epsilons, and epsilons of 0."""
+"""Common parts of the curves of exact sums: points above 1/2, profiles at negative epsilons, and epsilons of 0.
+
+The profile is the function delta(epsilon), and a rate is a false positive rate.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ class AbstractExactSum(AbstractSelfInverse):
 
     Notes
     -----
-    Rates above 1/2 are evaluated at their complements, which are exact. Negative epsilons follow from positive ones by
-    delta(-e) = 1 - e^-e + e^-e delta(e).
+    False positive rates above 1/2 are evaluated at their complements, which are exact. Negative epsilons follow from
+    positive ones by delta(-e) = 1 - e^-e + e^-e delta(e).
 
     Let v <= 0 be the logarithm of this sum. The logarithm of each term is v - x with x >= 0. Its relative error changes
     v by at most that error times |v - x| e^-x, which is at most that error times |v| + 1/e. The slack of `log_sum`,
@@ -57,9 +60,10 @@ class AbstractExactSum(AbstractSelfInverse):
 
     @abstractmethod
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
-        """Return bounds of ln power, of ln type II error and of the log slope, shape (6, n).
+        """Return bounds of ln power, ln type II error and the log slope c, shape (6, n).
 
-        The false positive rates are `rates` in (0, 1/2] with `low`, and 1 - `rates` otherwise.
+        The rows are the lower and upper bound of each. The slope of the power in the false positive rate is e^c. The
+        false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1 - `rates` otherwise.
         """
 
     @final
@@ -78,7 +82,7 @@ class AbstractExactSum(AbstractSelfInverse):
 
     @abstractmethod
     def _log_profile(self, epsilon: FloatArray) -> LogBounds:
-        """Return bounds of ln delta(epsilon) for finite epsilon >= 0."""
+        """Return lower and upper bounds of ln delta(epsilon) for finite epsilon >= 0, in the shape of `epsilon`."""
 
     @final
     @override
@@ -90,4 +94,7 @@ class AbstractExactSum(AbstractSelfInverse):
 
     @abstractmethod
     def _epsilon_of_less(self, delta: float) -> Enclosure:
-        """Return the smallest epsilon >= 0 with a profile of at most delta, where delta may be below delta(0)."""
+        """Return an enclosure of the smallest epsilon >= 0 with delta(epsilon) <= delta.
+
+        The given delta may be below delta(0).
+        """

@@ -2,9 +2,9 @@
 
 V is convex in x = e^c. Its bounds are known at nodes c_k with equal spacing h, in units of e^{scale - slope c}. Between
 nodes V is below the chord of its upper bounds. The straight line through its upper bound at a node and its lower bound
-at the next node is below V beyond the next node. Every cell therefore has two straight lines below V, from the left and
-from the right. Cells are so short that lines through nodes slightly further away are almost as tight. All sums use the
-unit of a single node.
+at the next node is below V beyond the next node. Every cell between two nodes therefore has two straight lines below V,
+from the left and from the right. Cells are so short that lines through nodes slightly further away are almost as tight.
+All sums use the unit of a single node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
 
 
 class Minimum(NamedTuple):
-    """Logarithms of the bounds of |min V + t e^c|, and a bracket of the slope by thresholds."""
+    """Bounds of ln |min over c of V + t e^c|, and bounds `left` <= c <= `right` of the threshold c of the minimum.
+
+    V is the convex function of `ConvexNodes`, and t the rate of the request.
+    """
 
     lower: float
     upper: float
@@ -37,7 +40,11 @@ class Minimum(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ConvexNodes:
-    """Bounds of V at c_k, in units of e^{scale - slope c}."""
+    """Bounds `lower` <= V <= `upper` of a function V, convex in x = e^c, at nodes c_k of spacing h.
+
+    The bounds at c are in units of e^{scale - slope c}, the unit of the node. All arrays have the shape (nodes,). A
+    cell is the interval between two neighbouring nodes.
+    """
 
     c: FloatArray
     h: float
@@ -54,12 +61,15 @@ class ConvexNodes:
 
     @cached_property
     def _step(self) -> float:
-        """Unit of a node divided by the unit of the next node."""
+        """Factor e^{slope h} between the unit of a node and the unit of the next node (`ConvexNodes`)."""
         return math.exp(self.slope * self.h)
 
     @cached_property
     def onward(self) -> FloatArray:
-        """Slopes, times x in the node's unit, of lines below V to the right of each node; minus infinity for none."""
+        """Slopes of straight lines in x = e^c through each node that lie below V to its right, shape (nodes,).
+
+        The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is -inf where no line is known.
+        """
         found = np.full_like(self.c, -np.inf)
         before = self.upper[:-LAG] * self._step**LAG
         found[LAG:] = (self.lower[LAG:] - before) / -math.expm1(-LAG * self.h)
@@ -68,7 +78,10 @@ class ConvexNodes:
 
     @cached_property
     def backward(self) -> FloatArray:
-        """Slopes of lines below V to the left of each node, as in `onward`; infinity for no line."""
+        """Slopes of straight lines in x = e^c through each node that lie below V to its left, shape (nodes,).
+
+        Units are those of `onward`. The value is +inf where no line is known.
+        """
         found = np.full_like(self.c, np.inf)
         after = self.upper[LAG:] * self._step**-LAG
         found[:-LAG] = (after - self.lower[:-LAG]) / math.expm1(LAG * self.h)
@@ -76,7 +89,10 @@ class ConvexNodes:
         return found
 
     def between(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of V at thresholds within the inner nodes, in the unit of the node to the left."""
+        """Return lower and upper bounds of V at thresholds c = `at` within the inner nodes, in the shape of `at`.
+
+        Both are in the unit of the node to the left of each threshold.
+        """
         left = self.cell(at)
         share = np.expm1(at - self.c[left]) / math.expm1(self.h)
         right = self.upper[left + 1] / self._step
@@ -89,19 +105,19 @@ class ConvexNodes:
         return lower - SLACK * np.abs(lower), upper + SLACK * (np.abs(self.upper[left]) + np.abs(right))
 
     def cell(self, at: FloatArray) -> IndexArray:
-        """Return the index of the node to the left of each threshold."""
+        """Return the index of the node to the left of each threshold, in the shape of `at`."""
         return np.clip(np.searchsorted(self.c, at, side="right") - 1, 0, len(self.c) - 2)
 
     def unit(self, node: IndexArray) -> FloatArray:
-        """Return the logarithms of the units at nodes."""
+        """Return the logarithm scale - slope c of the unit of V at the nodes with these indices."""
         return self.scale - self.slope * self.c[node]
 
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
         """Return `(bounds, side)` of |min V +- e^log_rate e^c| over all c, with the sign opposite to that of V's slope.
 
-        `bounds` is None if the minimum is not surely at an inner node. `side` is then the side of the minimum (-1 or
-        1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right of
-        a node where the line to its right increases, there is no smaller value.
+        `bounds` is None if the minimum is not proved to be at an inner node. `side` is then the side of the minimum (-1
+        or 1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right
+        of a node where the line to its right increases, there is no smaller value.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1
@@ -122,9 +138,9 @@ class ConvexNodes:
         return Minimum(float(high.max()), float(low.max()), left, right), 0
 
     def crossing(self, level: float, rounding: float) -> tuple[float, float]:
-        """Return a threshold at which a decreasing V is surely above a level, and one at which it is surely below.
+        """Return `(left, right)`: thresholds where a decreasing V is proved to be above, and below, `level`.
 
-        `rounding` is the error of V's unit. A threshold is infinite if no node proves it.
+        `rounding` is the error of the logarithm of V's unit. A threshold is -inf or inf if no node proves it.
         """
         log_level, sign = math.log(abs(level)), math.copysign(1.0, level)
         sure = sign * math.exp(min(rounding, 1.0)), sign * math.exp(-min(rounding, 1.0))
@@ -146,9 +162,9 @@ class ConvexNodes:
         return left, right
 
     def _last_above(self, at: int, levels: FloatArray) -> float:
-        """Return the threshold where the lines of the cell right of a node decrease to the levels.
+        """Return the threshold up to which V is proved to be above `levels`, in the cell right of the node `at`.
 
-        `levels` are in the units of the nodes.
+        There the lines below V decrease to the levels. `levels` are in the units of the nodes, shape (nodes,).
         """
         width, x = math.expm1(self.h), 0.0
         back = self.backward[at + 1] / self._step * math.exp(-self.h)
@@ -160,12 +176,18 @@ class ConvexNodes:
         return float(self.c[at] + math.log1p(x) - SLACK * self.h)
 
     def _logs(self, values: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Return logarithms of values that have the sign of the minima; minus infinity for others."""
+        """Return ln |values| at the nodes with these indices, where `values` are in the units of the nodes.
+
+        The result is -inf for values whose sign is not that of the minima (`positive`).
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.maximum(values if self.positive else -values, 0.0)) + self.unit(nodes)
 
     def _cells(self, left: IndexArray, rate: FloatArray) -> FloatArray:
-        """Return lower bounds of V + rate x in each cell, from the intersection of both lines."""
+        """Return lower bounds of V + rate e^{c - c_k} in the cells right of the nodes c_k with the indices `left`.
+
+        They are at the intersection of the two lines below V, in the unit of the left node.
+        """
         width = math.expm1(self.h)
         rising, falling = self.onward[left] + rate, self.backward[left + 1] / self._step * math.exp(-self.h) + rate
         here, there = self.lower[left] + rate, self.lower[left + 1] / self._step + rate * math.exp(self.h)
@@ -180,17 +202,21 @@ class ConvexNodes:
 
     @cached_property
     def _falling(self) -> FloatArray:
-        """Smallest key of the lines to the left, over each node and all later nodes."""
+        """Smallest `_keys` of the lines to the left, over each node and all later nodes, shape (nodes,)."""
         keys = self._keys(self.backward, 1)
         return np.minimum.accumulate(keys[::-1])[::-1]
 
     @cached_property
     def _rising(self) -> FloatArray:
-        """Largest key of the lines to the right, over each node and all earlier nodes."""
+        """Largest `_keys` of the lines to the right, over each node and all earlier nodes, shape (nodes,)."""
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
-        """Return a logarithmic key that increases with the slope, rounded up (side 1) or down (-1)."""
+        """Return a key for each slope of V in x = e^c that increases with the slope, shape (nodes,).
+
+        It is ln |slope| up to its sign, without the units of the nodes. Rounding makes it larger (`side` 1) or smaller
+        (-1).
+        """
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(np.abs(slopes)) + self.unit(np.arange(len(self.c))) - self.c
         logs = np.where(slopes > 0, logs, -np.inf) if self.rises else np.where(slopes < 0, -logs, np.inf)

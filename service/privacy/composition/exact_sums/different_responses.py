@@ -1,7 +1,8 @@
 """Curves of runs of different eps-DP steps without further structure, from two lists of losses (`two_lists.py`).
 
-A threshold c of the loss is a test, and e^c is the slope of a tangent there. Let one threshold be proved to lie right
-of the best test at rate alpha, and another left of it. The chord between both tests is attained. The tangents give:
+A threshold c of the loss is a test, and e^c is the slope of a tangent there. alpha is the false positive rate of a
+test. Let one threshold be proved to lie right of the best test at rate alpha, and another left of it. The chord between
+both tests is attained. The tangents give:
 
     power(alpha) <= power(right) + e^right (alpha - alpha(right));
     type II error >= error(left) + e^left (alpha(left) - alpha).
@@ -40,14 +41,14 @@ STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
 
 @final
 class DifferentResponses(AbstractExactSum):
-    """Curve of a run of randomised responses of several kinds, which is its own inverse.
+    """Curve of a run of eps-DP steps of several kinds, each the worst case of +-eps, which is its own inverse.
 
-    The relative width is about 1e-12 (1e-11 for delta of runs that reveal next to nothing). Source: Murtagh, Vadhan
+    The relative width is about 1e-12 (1e-11 for delta of runs that reveal almost nothing). Source: Murtagh, Vadhan
     2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5.
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
-        """Store the kinds (epsilon, count) of both halves, each epsilon positive."""
+        """Store the steps as two lists of kinds (epsilon, count), each epsilon positive; the run has all of them."""
         self._lists = TwoLists(first, second)
         most = math.fsum(epsilon * count for epsilon, count in (*first, *second))
         rounding = 2 * UNIT_ROUNDOFF * most
@@ -59,7 +60,10 @@ class DifferentResponses(AbstractExactSum):
         return self._low(rates) if low else self._high(rates)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the slope, shape (6, n), at rates of at most 1/2."""
+        """Return bounds of ln power, ln type II error and the log slope c, shape (6, n), at rates of at most 1/2.
+
+        The rows are the lower and upper bound of each; the slope of the power is e^c. `alpha` has the shape (n,).
+        """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
         error, nudge = self._lists.error, self._nudge
@@ -81,9 +85,10 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return the bounds of `_points_of_half` at the rates 1 - rest above 1/2, shape (6, n).
+        """Return the bounds of `AbstractExactSum._points_of_half` at the false positive rates 1 - rest above 1/2.
 
-        The rate of losses above c under H1 is that of losses below -c under H0.
+        `rest` has the shape (n,), and the result (6, n). The rate of losses above c under H1 is that of losses below -c
+        under H0.
         """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)
@@ -118,7 +123,10 @@ class DifferentResponses(AbstractExactSum):
         return np.vstack((rows, np.clip(left - nudge, -most, most), np.clip(right + nudge, -most, most)))
 
     def _bracket(self, log_target: FloatArray, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds proved to be left and right of where the tail decreases to e^log_target."""
+        """Return thresholds proved to be left and right of where P(loss > c) decreases to e^log_target.
+
+        All arrays have the shape (n,). `hypothesis` is 0 for probabilities under H0 and 1 for H1.
+        """
 
         def excess(thresholds: FloatArray) -> FloatArray:
             value = self._lists.log_tails(thresholds)[hypothesis] - log_target
@@ -148,7 +156,11 @@ class DifferentResponses(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= self._largest.upper, -np.inf, upper))
 
     def _log_delta(self, epsilon: FloatArray, side: int) -> FloatArray:
-        """Return a bound of ln delta(eps), eps >= 0: from two tails if they differ enough, else without differences."""
+        """Return a bound of ln delta(eps) at eps >= 0, in the shape of `epsilon`: lower (`side` -1) or upper (1).
+
+        delta(eps) is P1(loss > eps) - e^eps P0(loss > eps) if both terms differ enough, and a sum without differences
+        otherwise.
+        """
         reached, likely = self._lists.log_tails(epsilon)
         rounding = self._lists.error + SLACK * (2 + np.abs(likely) + np.abs(epsilon))
         share = np.exp(epsilon + reached - likely - 2 * side * rounding)
@@ -167,10 +179,10 @@ class DifferentResponses(AbstractExactSum):
 def _log_gap(
     apart: FloatArray, error: float, log_target: FloatArray, *, side: int = 1, least: bool = False
 ) -> FloatArray:
-    """Return a bound of ln |1 - e^apart|, where `apart` is a tail's logarithm less ln of the rate.
+    """Return a bound of ln |1 - e^apart|, where `apart` is ln(tail/rate) for a tail probability and a rate.
 
     The result is an upper bound (side 1), or a lower bound for tails above the rate (side -1) or with `least`. It is
-    minus infinity if the gap may be 0.
+    -inf if the gap may be 0. `error` bounds the error of the tail's logarithm, and `log_target` is ln of the rate.
     """
     rounding = error + SLACK * (1 + np.abs(log_target))
     if side < 0:
@@ -181,9 +193,10 @@ def _log_gap(
 
 
 def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArray, *, side: int = -1) -> FloatArray:
-    """Return the share of the left test in a mixture of both tests with the given rate.
+    """Return the share of the left test in a mixture of two tests whose false positive rate is the given rate.
 
-    The rate of the mixture is at most (side -1) or at least (side 1) the given rate.
+    `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
+    the rate of the mixture is at most (side -1) or at least (side 1) the given rate.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

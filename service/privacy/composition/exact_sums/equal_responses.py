@@ -1,13 +1,14 @@
 """Curves of N equal eps-DP steps without further structure: randomised responses with a binomial law of losses.
 
-Let K be the number of true answers among N. K ~ Binomial(N, 1/(1 + e^eps)) under H0, with e^-eps in place of e^eps
-under H1, and the loss is (2 K - N) eps (Kairouz, Oh, Viswanath 2015, Theorem 3.3; composition of dominating pairs).
-With the masses p_k and q_k, a randomised test at its threshold has for 0 <= theta <= 1:
+Each step has the loss eps (a true answer) or -eps. Let K be the number of true answers among N. K ~ Binomial(N, 1/(1 +
+e^eps)) under H0, with e^-eps in place of e^eps under H1, and the loss is (2 K - N) eps (Kairouz, Oh, Viswanath 2015,
+Theorem 3.3; composition of dominating pairs). With the masses p_k = P0(K = k) and q_k = P1(K = k), a randomised test at
+its threshold k has for 0 <= theta <= 1:
 
     alpha = P0(K > k) + theta p_k;    power = P1(K > k) + theta q_k;    type II error = P1(K < k) + (1 - theta) q_k.
 
-N - K swaps the hypotheses. Rates above 1/2 are therefore evaluated at their complements, and delta(-eps) follows from
-delta(eps). Let l_j be the first loss above e, and d = l_j - e. Then:
+N - K swaps the hypotheses. Rates alpha above 1/2 are therefore evaluated at their complements, and delta(-eps) follows
+from delta(eps). Let l_j = (2 j - N) eps be the first loss above e, and d = l_j - e. Then:
 
     delta(e) = (1 - e^-d) P1(K >= j) + e^-d sum_{i >= 1} q_{j+i} (1 - e^{-2 i eps}).
 
@@ -46,9 +47,11 @@ _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
 @final
 @dataclass(frozen=True, slots=True)
 class _Segments:
-    """Segment k of the curve that contains each level, with bounds of theta.
+    """Segments of the curve that contain given false positive rates alpha = P0(K > k) + theta P0(K = k).
 
-    `low` and `high` may be slightly outside [0, 1] if rounding does not separate the segment from its neighbour.
+    K is the number of true answers (`EqualResponses`), `k` the index of the segment, and `low` and `high` bounds of
+    theta in [0, 1]. The bounds may be slightly outside [0, 1] if rounding does not separate the segment from its
+    neighbour.
     """
 
     k: IndexArray
@@ -58,10 +61,12 @@ class _Segments:
 
 @final
 class EqualResponses(AbstractExactSum):
-    """Curve of N >= 1 randomised responses at eps > 0, which is its own inverse.
+    """Curve of N >= 1 eps-DP steps, each with the worst-case loss +-eps, which is its own inverse.
 
-    The relative width is about 1e-12 for N up to 1e6, and 1e-10 up to 1e10, for rates and deltas down to 1e-300. The
-    work is proportional to the standard deviation of K. Source: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    K is the number of steps with the loss eps, a binomial number, and the run's loss is (2 K - N) eps. p_k and q_k are
+    the probabilities of K = k under H0 and H1. The relative width is about 1e-12 for N up to 1e6, and 1e-10 up to 1e10,
+    for rates and deltas down to 1e-300. The work is proportional to the standard deviation of K. Source: Kairouz, Oh,
+    Viswanath 2015, Theorem 3.3.
     """
 
     def __init__(self, steps: int, epsilon: float) -> None:
@@ -75,9 +80,10 @@ class EqualResponses(AbstractExactSum):
 
     @override
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
-        """Return the bounds of `AbstractExactSum`. Above 1/2 the laws are swapped.
+        """Return bounds of ln power, ln type II error and the log slope, shape (6, n), as in `AbstractExactSum`.
 
-        Tails of K under H1 are then rates, and tails under H0 are type II errors.
+        For rates above 1/2 the laws are swapped: tails of the binomial number K under H1 are then rates, and tails
+        under H0 are type II errors.
         """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
@@ -120,11 +126,14 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """Return (2 k - N) eps within 2 u."""
+        """Return the run's loss (2 k - N) eps at k losses of +eps, within 2 units of rounding, in the shape of k."""
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
     def _segments(self, rates: FloatArray, law: BinomialTails) -> _Segments:
-        """Return k with P(K > k) <= rates <= P(K >= k), for rates <= 1/2."""
+        """Return the segments k with P(K > k) <= rates <= P(K >= k), for rates of at most 1/2.
+
+        `law` is the binomial law of K, the number of losses +eps.
+        """
         log_rate = np.log(rates)
         first, last = self._range(law, float(log_rate.max()), float(log_rate.min()))
         table = law.table(first, last)
@@ -148,7 +157,10 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _range(self, law: BinomialTails, highest: float, lowest: float) -> tuple[int, int]:
-        """Return the indices where tails decrease from the highest level (about) to the lowest (surely)."""
+        """Return the first and last index k between which P(K > k) decreases from e^highest to e^lowest.
+
+        K has the binomial law `law`. The first index is approximate, and the last is proved.
+        """
         start = _start(law)
         last = _first_at_most(law, lowest - 1, max(law.mode, start), law.trials)
         # A tail is at least its first term, which is about the Chernoff bound divided by sqrt(8 variance).
@@ -157,7 +169,10 @@ class EqualResponses(AbstractExactSum):
         return (max(start, first - 1) if first > law.mode + 2 else start), last
 
     def _log_mass(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
-        """Return bounds of ln P(K = k)."""
+        """Return bounds of ln P(K = k) for the binomial law `law` of K, in the shape of k.
+
+        `mirror` is the law of N - K.
+        """
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
         for which, read, indices in ((direct, law, k), (~direct, mirror, self._steps - k)):
@@ -169,7 +184,7 @@ class EqualResponses(AbstractExactSum):
     def _log_beyond(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
         """Return bounds of ln P(K > k), from the tail's own sum, or from P(K <= k) if that sum is long.
 
-        P(K <= k) is P(K >= N - k) of the mirrored law.
+        K has the binomial law `law`. P(K <= k) is P(N - K >= N - k), and `mirror` is the law of N - K.
         """
         low, high = np.full(len(k), -np.inf), np.full(len(k), -np.inf)
         direct = _is_direct(law, k) & (k < self._steps)
@@ -213,7 +228,10 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(low, high)
 
     def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> LogBounds:
-        """Return bounds of ln delta by sums without differences."""
+        """Return bounds of ln delta(epsilon) by sums without differences, in the shape of `epsilon`.
+
+        j is the index of the first loss (2 j - N) eps above each epsilon.
+        """
         rows = self._laws[1].at(j)
         gained, gain_error = self._gains_at(j)
         near = -np.expm1(-self._gap(j, epsilon))
@@ -223,9 +241,9 @@ class EqualResponses(AbstractExactSum):
         return LogBounds(value - error, np.minimum(value + error, 0.0))
 
     def _gains_at(self, j: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) with relative error bounds.
+        """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) at each index j, with relative error bounds.
 
-        Values of j that are close together share a sum.
+        q_k is the probability of k losses of +eps among N under H1. Values of j that are close together share a sum.
         """
         indices, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(indices)), np.empty(len(indices))
@@ -237,10 +255,11 @@ class EqualResponses(AbstractExactSum):
         return gained[inverse], error[inverse]
 
     def _gains(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of `_gains_at` for j = first..last.
+        """Return the sums of `_gains_at` for j = first..last and bounds of their relative errors.
 
-        They are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}. The truncated terms decrease at least like
-        the tails of p, because the factors decrease too.
+        The shape is (last - first + 1,). The sums are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}, with
+        the probabilities p_k and q_k of K = k under H0 and H1. The truncated terms decrease at least like the tails of
+        p, because the factors decrease too.
         """
         null, other = self._laws
         end = null.reach(last)
@@ -254,7 +273,10 @@ class EqualResponses(AbstractExactSum):
         return -math.expm1(-2 * self._step) * sums, error
 
     def _first_above(self, epsilon: FloatArray) -> IndexArray:
-        """Return the smallest k with (2 k - N) eps > epsilon, exactly; N + 1 if there is none."""
+        """Return the smallest k with (2 k - N) eps > epsilon, exactly; N + 1 if there is none.
+
+        (2 k - N) eps is the loss of N steps of which k have the loss eps.
+        """
         guess = np.minimum(np.floor(0.5 * (epsilon / self._step + self._steps)), self._steps + 1.0)
         k = guess.astype(np.int64) - 1
         for _ in range(4):
@@ -262,7 +284,10 @@ class EqualResponses(AbstractExactSum):
         return k
 
     def _gap(self, k: IndexArray, epsilon: FloatArray) -> FloatArray:
-        """Return (2 k - N) eps - epsilon within 3 u, including the rounding error of the product."""
+        """Return the loss (2 k - N) eps less epsilon within 3 units of rounding.
+
+        N is the number of steps, and k of them have the loss eps. The rounding error of the product is included.
+        """
         count = (2 * k - self._steps).astype(np.float64)
         product, rest = _exact_product(count, self._step)
         return (product - epsilon) + rest
@@ -298,9 +323,9 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return the result of `_root` between the losses of these indices.
+        """Return the result of `_root`, searched among the losses (2 k - N) eps with first <= k <= last.
 
-        The result is None if the root is left of them and there are other losses.
+        The result is None if the root is left of these losses and there are other losses.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)
@@ -321,17 +346,20 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """Return an index below which no tail is at most 1/2: the median is at least the mode less 1."""
+    """Return an index k below which no tail P(K > k) of the binomial law is at most 1/2.
+
+    The median is at least the mode less 1.
+    """
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 
 
 def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) -> int:
-    """Return the first k of start..end at which the Chernoff bound is about e^log_target, or `end`."""
+    """Return the first k of start..end at which the Chernoff bound of P(K > k) is about e^log_target, or `end`."""
     return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= log_target)
 
 
 def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
-    """Return whether the tail above k is at most about a half, so that its own sum serves."""
+    """Return whether the binomial tail P(K > k) is at most about a half, so that its own sum is short."""
     return k >= law.mode
 
 

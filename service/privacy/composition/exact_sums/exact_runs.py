@@ -1,7 +1,8 @@
 """Runs of (epsilon, delta)-DP steps without further structure: their exact curves and limits.
 
-The worst pair of such a step is a randomised response that reveals everything with probability delta (Kairouz, Oh,
-Viswanath 2015, Theorem 2.1). This mechanism attains the worst case in every step, so the curve of the run is tight.
+The worst pair of such a step is a randomised response: it reveals everything with probability delta, and else has the
+loss +epsilon (a true answer) or -epsilon (Kairouz, Oh, Viswanath 2015, Theorem 2.1). This mechanism attains the worst
+case in every step, so the curve of the run is tight.
 """
 
 from __future__ import annotations
@@ -39,26 +40,29 @@ Kinds: TypeAlias = tuple[tuple[float, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Counts of each epsilon > 0 of a run, largest first, and of each delta > 0."""
+    """Run of (epsilon, delta)-DP steps: pairs (epsilon, count) and pairs (delta, count).
+
+    `answers` has each epsilon > 0, largest first, and `deltas` each delta > 0.
+    """
 
     answers: Kinds
     deltas: Kinds
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the number of true answers if all epsilons are equal."""
+        """Standard deviation of the number of losses +epsilon of the first kind of `answers`."""
         epsilon, count = self.answers[0]
         return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
 
 
 def responses_of(steps: Steps) -> Responses | None:
-    """Return the run if it consists of such steps alone and exact sums serve its curve, else None."""
+    """Return the run of (epsilon, delta)-DP steps if there are no other steps and exact sums serve it, else None."""
     run = any_responses_of(steps)
     return run if run is not None and _in_reach(run) else None
 
 
 def any_responses_of(steps: Steps) -> Responses | None:
-    """Return the run if it consists of such steps alone, else None."""
+    """Return the run of (epsilon, delta)-DP steps if there are no other steps, else None."""
     answers: dict[float, int] = {}
     deltas: dict[float, int] = {}
     for step, count in steps:
@@ -92,7 +96,7 @@ def _sums_of(kinds: Kinds) -> int:
 
 
 def losses_of(kinds: Kinds) -> int:
-    """Return an upper bound of the number of different losses.
+    """Return an upper bound of the number of different sums of losses +-epsilon, for kinds (epsilon, count).
 
     The bound counts all sums. With many sums it counts all multiples of a common divisor of the epsilons, up to
     rounding.
@@ -122,7 +126,7 @@ def _unit(epsilons: tuple[float, ...], largest: float) -> float | None:
 
 
 def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
-    """Split the kinds into two lists with about as many sums of losses each."""
+    """Split the kinds (epsilon, count) into two lists with about as many sums of losses +-epsilon each."""
     lists: tuple[list[tuple[float, int]], list[tuple[float, int]]] = ([], [])
     sizes = [1, 1]
     for kind in sorted(kinds, key=lambda kind: -kind[1]):
@@ -133,7 +137,7 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def smoothed_responses_of(steps: Steps) -> Responses | None:
-    """Return the run if it consists of such steps alone, is too large for exact sums, and contours serve it."""
+    """Return the run of (epsilon, delta)-DP steps if contours serve it but exact sums do not, else None."""
     run = any_responses_of(steps)
     if run is None or _in_reach(run):
         return None

@@ -1,7 +1,8 @@
 """Curves of repeated Laplace steps of one scale, from exact sums (`laplace_sums.py`).
 
-A threshold v of the loss is a point of the curve, and e^c with c = e (2 v - N) is the slope of a tangent there. Let v
-be any threshold near the root of alpha(v) = alpha. The tangents give:
+e is the largest loss of one of the N steps. The loss of the run is e (2 V - N) with V in [0, N]. The test V > v has the
+false positive rate alpha(v) and the type II error beta(v). A threshold v is a point of the curve, and e^c with c = e (2
+v - N) is the slope of a tangent there. Let v be any threshold near the root of alpha(v) = alpha. The tangents give:
 
     power(alpha) <= power(v) + e^c (alpha - alpha(v));    type II error >= beta(v) - e^c (alpha - alpha(v)).
 
@@ -36,9 +37,10 @@ _SLACK = 64 * UNIT_ROUNDOFF
 
 @dataclass(frozen=True, slots=True)
 class _Threshold:
-    """Log bounds of power and error of the test S > c (or S >= c), and its rate relative to the requested rate.
+    """Tests S > c (or S >= c) of the loss S: bounds of ln power, of ln type II error, and of their excess rates.
 
-    `excess_low` and `excess_high` are bounds of (alpha(c) - alpha)/min(alpha, 1 - alpha).
+    `excess_low` and `excess_high` are bounds of (alpha(c) - alpha)/min(alpha, 1 - alpha), with the test's false
+    positive rate alpha(c) and the requested rate alpha. All arrays have the shape (n,).
     """
 
     c: FloatArray
@@ -50,8 +52,9 @@ class _Threshold:
 
 @final
 class ComposedLaplace(AbstractExactSum):
-    """Curve of N Laplace steps, which is its own inverse.
+    """Curve of N Laplace steps with the largest loss e = sensitivity/scale each, which is its own inverse.
 
+    The loss of the run is e (2 V - N) with V in [0, N]; thresholds v of V consist of a cell (integer part) and a share.
     The relative width is 1e-12 (N = 100, e = 0.1) to 1e-10. Source: composition of dominating pairs (Zhu, Dong, Wang
     2022, Theorem 10); the law of the loss is exact.
     """
@@ -91,7 +94,9 @@ class ComposedLaplace(AbstractExactSum):
     def _simple_bounds(self, rates: FloatArray, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), without any evaluation.
 
-        They follow from slopes within [-N e, N e] and from guessing.
+        The first axis has lower and upper bounds. They follow from log slopes within [-N e, N e], for N steps of
+        largest loss e, and from tests that ignore the data. The false positive rates are `rates`, shape (n,), with
+        `low`, and 1 - `rates` otherwise.
         """
         most = self._largest.upper
         log_rate, other = np.log(rates), np.log1p(-rates)
@@ -106,7 +111,10 @@ class ComposedLaplace(AbstractExactSum):
         )
 
     def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
-        """Return the test at a threshold, or at its mirror image for rates above 1/2."""
+        """Return the tests at thresholds v with `low`, or at N - v for rates above 1/2.
+
+        Excesses are relative to e^log_rate.
+        """
         mirror = at.reflected(self._steps)
         tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
         power, error = (tails[1], reflected[0]) if low else (reflected[1], tails[0])
@@ -120,7 +128,11 @@ class ComposedLaplace(AbstractExactSum):
         return _Threshold(c, power, error, excess_low - slack_low, excess_high + slack_high)
 
     def _read(self, right: _Threshold, left: _Threshold, log_rate: FloatArray) -> FloatArray:
-        """Return bounds as in `_points_of_half`, from thresholds right and left of the root (proved or not)."""
+        """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), from two tests near each root.
+
+        The first axis has lower and upper bounds. The root is the threshold whose false positive rate is e^log_rate.
+        The tests are right and left of the root, proved or not; unproved ones give only the bounds of tangents.
+        """
         most = self._largest.upper
         power_high = log_moved(right.power.upper, right.c + log_rate, -right.excess_low, 1)
         error_low = log_moved(left.error.lower, left.c + log_rate, left.excess_low, -1)
@@ -146,9 +158,9 @@ class ComposedLaplace(AbstractExactSum):
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of v with ln P(V > v) about `log_target`, and the uncertainty of the share.
+        """Return cell and share of the v with ln P(V > v) about `log_target`, and the uncertainty of the share.
 
-        At an atom the share and its uncertainty are 0.
+        All have the shape (n,). `hypothesis` is 0 for H0 and 1 for H1. At an atom the share and its uncertainty are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1
@@ -183,7 +195,7 @@ class ComposedLaplace(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
-        """Return a threshold at v or slightly below v."""
+        """Return the thresholds at v in [0, N], or slightly below v on the grid of shares."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
@@ -208,7 +220,10 @@ class ComposedLaplace(AbstractExactSum):
         return Enclosure(left, max(left, right), self.evidence)
 
     def _profile_root(self, log_delta: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of v with ln delta(v) about `log_delta`, and the uncertainty of the share."""
+        """Return cell and share of the v with ln delta(e (2 v - N)) about `log_delta`, and the share's uncertainty.
+
+        All have the shape (1,).
+        """
         vertices = self._sums.profile_vertices
         cell = np.array([int(np.clip(np.searchsorted(-vertices, -log_delta, side="right") - 1, 0, self._steps - 1))])
         ends = vertices[cell] - log_delta, vertices[cell + 1] - log_delta

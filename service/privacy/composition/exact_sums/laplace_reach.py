@@ -16,7 +16,11 @@ _OMITTED = 60.0
 
 
 def uniforms_kept(steps: int, loss: float) -> int:
-    """Return the largest number of uniforms of the sums: all N, or enough that e^-60 of the weight is truncated."""
+    """Return the largest number of uniforms in the spline terms of `LaplaceSums`.
+
+    The run has `steps` steps with the largest loss `loss` each. It is N = `steps`, or enough that at most e^-60 of the
+    weight is truncated.
+    """
     share = loss / (2 + loss)
     first = math.floor(share * steps) + 1
     more = bisect_left(range(first, steps), True, key=lambda kept: log_excess(steps, kept, share) <= -_OMITTED)
@@ -24,7 +28,10 @@ def uniforms_kept(steps: int, loss: float) -> int:
 
 
 def log_excess(steps: int, kept: int, share: float) -> float:
-    """Return ln of a bound of P(Binomial(N, share) > kept): -N times a Kullback-Leibler divergence (Chernoff)."""
+    """Return ln of a bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
+
+    It is -N times a Kullback-Leibler divergence (Chernoff), and -inf for kept >= N.
+    """
     if kept >= steps:
         return -math.inf
     rate = (kept + 1) / steps
@@ -35,7 +42,7 @@ def log_excess(steps: int, kept: int, share: float) -> float:
 
 
 def can_sum(steps: int, loss: float) -> bool:
-    """Return whether `LaplaceSums` serves a run of `steps` steps of loss e (nats)."""
+    """Return whether `LaplaceSums` serves `steps` Laplace steps whose largest loss is `loss` (nats) each."""
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK

@@ -1,8 +1,8 @@
 """Tails of the loss of N Laplace steps of one scale, as sums of positive terms only.
 
 A step with e = sensitivity/scale has the loss e (2 X - 1). Under H0, X = 0 with probability 1/2 and X = 1 with
-probability e^-e/2. Between 0 and 1 its density is e/2 e^{-e x}. Under H1 the law is mirrored. The loss of a run is
-S = e (2 V - N) with V in [0, N]. Both laws are an exponential times one measure W:
+probability e^-e/2. Between 0 and 1 its density is e/2 e^{-e x}. Under H1 the law is mirrored. The loss of a run is S =
+e (2 V - N), where V in [0, N] is the sum of the X. Both laws P0 and P1 of V are an exponential times one measure W:
 
     dP0 = e^{-e v} dW;    dP1 = e^{e (v - N)} dW;
     W = 2^-N sum_j N!/(j! k! (N-j-k)!) e^j (point k) * (j uniforms).
@@ -13,8 +13,8 @@ The integrals of exponentials and hyperbolic sines over tails have non-negative 
 however small it is.
 
 Splines of more than `uniforms` terms are truncated. Chernoff's bound at several tilts bounds them. The generating
-function of W is (1/2 + e^l/2 + (e/2)(e^l - 1)/l)^N. The share of uniforms never exceeds c = e/(2 + e), because tanh x
-<= x.
+function of W at a tilt l is (1/2 + e^l/2 + (e/2)(e^l - 1)/l)^N. The share of uniforms never exceeds c = e/(2 + e),
+because tanh x <= x.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ _TILTS = np.array([[1.0], [1.5], [2.2], [3.0]])
 
 @dataclass(frozen=True, slots=True)
 class LatticeThreshold:
-    """Thresholds V > v (or V >= v with `closed`), with v = cell + share and share in [0, 1), or share 0 in cell N."""
+    """Tests V > v (or V >= v with `closed`) of the sum V in [0, N], with v = cell + share.
+
+    share is in [0, 1), and 0 in cell N. `cell` and `share` have the shape (n,).
+    """
 
     cell: IndexArray
     share: FloatArray
@@ -55,7 +58,10 @@ class LatticeThreshold:
 
     @staticmethod
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
-        """Round the thresholds cell + share, share in [-1, 2], down to the grid, and limit them to [0, N]."""
+        """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
+
+        They are limited to [0, N], N = `steps`.
+        """
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
         over = share == 1
@@ -64,7 +70,7 @@ class LatticeThreshold:
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
     def reflected(self, steps: int) -> LatticeThreshold:
-        """Return N - v, exactly, with open and closed tails swapped."""
+        """Return the thresholds N - v, exactly, with open and closed tests swapped; N = `steps`."""
         inner = self.share > 0
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
@@ -73,7 +79,11 @@ class LatticeThreshold:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """Part of each cell right of the threshold: density of W, width, and hyperbolic moments of e times the width."""
+    """Part of a cell [m, m + 1] right of a threshold: coefficients of the density of W, width, and hyperbolic moments.
+
+    W is the measure of `LaplaceSums` and e its loss. `part` has the Bernstein coefficients, shape (n, degree + 1), and
+    `cosh` and `sinh` the integrals of cosh and sinh(e width t) times the Bernstein polynomials in t, in that shape.
+    """
 
     part: FloatArray
     width: FloatArray
@@ -82,10 +92,12 @@ class _Rest:
 
 
 class LaplaceSums:
-    """Measure W of a run and the tails of both laws at any threshold.
+    """Measure W of a run of N Laplace steps, and the tails of both hypotheses at any threshold.
 
-    `loss` is e = sensitivity/scale in nats, within u. The enclosures of the logarithms of tails have a width of about
-    (J^2/2 + 16 J + 16 N) u for J uniforms, plus a few u per unit of the loss: 3e-13 for 100 steps of e = 0.1.
+    `loss` is e = sensitivity/scale in nats, within a unit of rounding u. The loss of the run is e (2 V - N) with V in
+    [0, N], whose laws are dP0 = e^{-e v} dW and dP1 = e^{e (v - N)} dW. W has points at 0..N and a polynomial density
+    on the cells [m, m + 1]. All sums are scaled by a power of 2. The enclosures of the logarithms of tails have a width
+    of about (J^2/2 + 16 J + 16 N) u for J uniforms, plus a few u per unit of the loss: 3e-13 for 100 steps of e = 0.1.
     """
 
     def __init__(self, steps: int, loss: float) -> None:
@@ -116,7 +128,10 @@ class LaplaceSums:
         """Density of W on each cell [m, m + 1], and 0 on the cell that begins at N."""
 
     def _point_masses(self) -> FloatArray:
-        """Return C(N, k) 2^-N for k = 0..N, scaled, from the exact middle term by ratios."""
+        """Return the masses C(N, k) 2^-N of the points k = 0..N of W, scaled, shape (N + 1,).
+
+        They follow from the exact middle term by ratios.
+        """
         steps = self.steps
         middle = steps // 2
         first = math.ldexp(float(Fraction(math.comb(steps, middle), 2**steps)), self._bits)
@@ -129,19 +144,25 @@ class LaplaceSums:
 
     @cached_property
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Integrals of cosh(e t) p, sinh(e t) p and e^{-e t} p over every cell, for the density p of W at m + t."""
+        """Integrals of cosh(e t) p, sinh(e t) p and e^{-e t} p over every cell, shape (cells,) each.
+
+        p is the density of the measure W at m + t in the cell [m, m + 1], and e the loss (`LaplaceSums`).
+        """
         even, odd = hyperbolic_moments(self._pieces.shape[1] - 1, np.array([self.loss]), self._terms)
         falling = math.exp(-self.loss) * (even + odd)[0, ::-1]
         return self._pieces @ even[0], self._pieces @ odd[0], self._pieces @ falling
 
     @cached_property
     def _centred(self) -> FloatArray:
-        """e (m - N/2) for m = 0..N."""
+        """Exponents e (m - N/2) for m = 0..N, shape (N + 1,), for N steps of loss e."""
         return self.loss * (np.arange(self.steps + 1.0) - 0.5 * self.steps)
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of e^{-+e (v - N/2)} dW over v >= m, for m = 0..N + 1."""
+        """Integrals of e^{-e (v - N/2)} dW (H0) and of e^{e (v - N/2)} dW (H1) over v >= m, for m = 0..N + 1.
+
+        Both have the shape (N + 2,) and the scale of W (`LaplaceSums`).
+        """
         cosh, sinh, falling = self._moments
         found: list[FloatArray] = []
         for sign, cells in ((-1, falling), (1, cosh + sinh)):
@@ -151,7 +172,10 @@ class LaplaceSums:
 
     @cached_property
     def _hyperbolic_tails(self) -> tuple[FloatArray, FloatArray]:
-        """Sums of cosh and of sinh(e (v - m)) dW over v >= m, for m = 0..N + 1, by their addition formulas."""
+        """Integrals of cosh(e (v - m)) dW and of sinh(e (v - m)) dW over v >= m, for m = 0..N + 1, shape (N + 2,) each.
+
+        The addition formulas of cosh and sinh give them from right to left. W is the measure of `LaplaceSums`.
+        """
         cosh_cells, sinh_cells, _ = self._moments
         cosh, sinh = math.cosh(self.loss), math.sinh(self.loss)
         rows = np.zeros((self.steps + 2, 2))
@@ -163,7 +187,10 @@ class LaplaceSums:
         return rows[:, 0], rows[:, 1]
 
     def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N."""
+        """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N, shape (N + 1,) each.
+
+        The run's loss is e (2 V - N). `hypothesis` is 0 for H0 and 1 for H1.
+        """
         closed = self._tails[hypothesis][:-1]
         opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
         # The difference cancels if the atom has nearly all of the mass. The next tail is a lower bound.
@@ -172,7 +199,7 @@ class LaplaceSums:
 
     @cached_property
     def profile_vertices(self) -> FloatArray:
-        """Approximations of ln delta at the thresholds e (2 m - N), for m = 0..N."""
+        """Approximations of ln delta at the thresholds e (2 m - N) of the loss, for m = 0..N, shape (N + 1,)."""
         return self.profile(self._every_vertex).middle
 
     @property
@@ -181,7 +208,10 @@ class LaplaceSums:
         return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
 
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
-        """Return bounds of ln P(V > v), or of ln P(V >= v), under H0 and under H1."""
+        """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
+
+        The run's loss is e (2 V - N). The bounds have the shape (n,) of the thresholds.
+        """
         rest = self._rest(at)
         shift = np.zeros_like(at.share)
         growths = -self._centre(at), shift + 0.5 * self.steps * self.loss
@@ -192,14 +222,20 @@ class LaplaceSums:
         return first, second
 
     def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
-        """Return approximations of ln of a tail and of its derivative in v, for root finding."""
+        """Return approximations of ln P(V > v) and of its derivative in v, for root finding, shape (n,) each.
+
+        The run's loss is e (2 V - N). `hypothesis` is 0 for H0 and 1 for H1.
+        """
         rest = self._rest(at)
         tail = self._tail(at, rest, hypothesis)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self._log(tail), -rest.part[:, 0] * np.exp((2 * hypothesis - 1) * self._centre(at)) / tail
 
     def _tail(self, at: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
-        """Return the scaled sum of e^{+-e (v - N/2)} dW."""
+        """Return the scaled integral of e^{-e (v - N/2)} dW (H0) or e^{e (v - N/2)} dW (H1) over a tail, shape (n,).
+
+        W is the measure of `LaplaceSums`, and `rest` the part of a threshold's cell right of the threshold.
+        """
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
         if sign < 0:  # int_0^1 e^{-x t} B_r(t) dt is e^-x int_0^1 e^{x t} B_{n-r}(t) dt
@@ -209,16 +245,20 @@ class LaplaceSums:
         return total + (at.share == 0) * self.points[at.cell] * here if at.closed else total
 
     def profile(self, at: LatticeThreshold) -> LogBounds:
-        """Return bounds of ln delta at the threshold e (2 v - N).
+        """Return bounds of ln delta at the thresholds e (2 v - N) of the loss, shape (n,).
 
-        delta is twice the sum of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v.
+        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, with the measure W of
+        `LaplaceSums`.
         """
         scaled, centre = self._profile(at)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
         return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
 
     def profile_and_slope(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        """Return approximations of ln delta and of its derivative in v, for root finding."""
+        """Return approximations of ln delta at e (2 v - N) and of its derivative in v, for root finding.
+
+        All arrays have the shape (n,).
+        """
         scaled, centre = self._profile(at)
         tail = self._tail(at, self._rest(at), 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -242,14 +282,15 @@ class LaplaceSums:
         return 0.5 * self.threshold(at)
 
     def threshold(self, at: LatticeThreshold) -> FloatArray:
-        """Return c = e (2 v - N) in nats, with a relative error of at most 4 u."""
+        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c."""
         return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
         """Return a bound of the total of numbers below the smallest double, in a sum with weights of at most e^growth.
 
-        The terms of a point first increase with the number of uniforms, by e^{N e} in total at most, and then decrease.
-        The total is larger only if the first terms are too small.
+        The sum is one of the scaled sums over points and cells of W (`LaplaceSums`). The terms of a point first
+        increase with the number of uniforms, by e^{N e} in total at most, and then decrease. The total is larger only
+        if the first terms are too small.
         """
         lost = SMALLEST * (self._uniforms + 10) ** 2 * (self.steps + 1)
         if self.points[-1] < _SMALL:
@@ -257,16 +298,20 @@ class LaplaceSums:
         return lost * np.exp(np.minimum(growth, _RANGE))
 
     def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
-        """Return outward bounds of ln(scaled e^shift), including the truncated terms in the upper bound."""
+        """Return outward bounds of ln(scaled e^shift), shape (n,).
+
+        `floor` bounds the error of `scaled` from underflow. e^omitted, a bound of the truncated terms, is added to the
+        upper bound.
+        """
         lower, upper = self._log(np.maximum(scaled - floor, 0.0)) + shift, self._log(scaled + floor) + shift
         rounding = self.error + 8 * UNIT_ROUNDOFF * np.where(np.isfinite(upper), np.abs(upper), 0.0)
         upper = np.logaddexp(upper + rounding, omitted)
         return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
-        """Return the logarithm without the scale.
+        """Return ln of the true values of scaled sums, without the scale of W (`LaplaceSums`).
 
-        The scale is removed first, because logarithms of numbers near 1 have small errors.
+        The power of 2 of each number is removed first, because logarithms of numbers near 1 have small errors.
         """
         mantissa, exponent = np.frexp(scaled)
         with np.errstate(divide="ignore"):
@@ -274,7 +319,11 @@ class LaplaceSums:
         return np.asarray(log, dtype=np.float64)
 
     def _omitted(self, at: LatticeThreshold, hypothesis: int) -> FloatArray:
-        """Return ln of a bound of the contribution of splines of more uniforms to a tail."""
+        """Return ln of a bound of the contribution of truncated splines to P(V > v), shape (n,).
+
+        Splines of more uniforms than `LaplaceSums` keeps are truncated. `hypothesis` is 0 for H0 and 1 for H1. The
+        bound is Chernoff's at several tilts.
+        """
         if self._log_omitted == -math.inf:
             return np.full(len(at.share), -np.inf)
         steps, own = self.steps, self.loss * (2 * hypothesis - 1)

@@ -1,8 +1,9 @@
 """Contour inversion for a run of randomised responses with a small additional Gaussian noise.
 
-A run of different responses has no density, and its transform does not decay along a contour. With an additional
-Gaussian step of shift tau it does. One Fourier transform then gives the profile of both on a grid of thresholds. Let z
-= 1/2 + r + it, let L be the loss of the run, and V ~ N(-tau^2/2, tau^2) under H0. Then:
+The run has N_i steps with the loss +-eps_i each, and the loss L in total. It has no density, and its transform does not
+decay along a contour. With an additional Gaussian step of shift tau it does. One Fourier transform then gives the
+profile of both on a grid of thresholds c. Let z = 1/2 + r + it, and V ~ N(-tau^2/2, tau^2) under H0 the loss of the
+Gaussian step. Let K(z) = ln E0 e^{z(L + V)}. Then:
 
     ln E0 e^{zL} = sum N_i (ln cosh((r + it) eps_i) - ln cosh(eps_i/2));
     D(c) = E0(e^{L+V} - e^c)_+ = (1/2 pi) int e^{K(z) - (z - 1) c}/(z (z - 1)) dt    for r > 1/2.
@@ -10,9 +11,9 @@ Gaussian step of shift tau it does. One Fourier transform then gives the profile
 For |r| < 1/2 the integral is minus E0 min(e^{L+V}, e^c). Without the denominator it is e^c times the density of L + V
 at c under H0.
 
-Let T be 2 pi divided by the spacing of nodes. The trapezoidal rule adds the function at c + jT, j != 0. These terms are
-positive, and Chernoff bounds them. The truncation beyond the last node decays like e^{-tau^2 t^2/2}. Every other factor
-is at most 1, so that the errors of factors add up.
+Let T be 2 pi divided by the spacing of nodes. The trapezoidal rule adds the function at c + jT, j != 0 (copies). These
+terms are positive, and Chernoff bounds them. The truncation beyond the last node decays like e^{-tau^2 t^2/2}. Every
+other factor is at most 1, so that the errors of factors add up.
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ GOAL: Final = 28.0
 
 @final
 class ResponseCumulants:
-    """Cumulant generating function K of the run at real tilts s = 1/2 + r: values, mean and deviation."""
+    """Log-moment function K(s) = ln E0 e^{sL} of a run's loss L at real tilts s = 1/2 + r, with its derivatives.
+
+    The run has independent steps with the losses +-epsilon, the worst case of epsilon-DP steps.
+    """
 
     def __init__(self, kinds: tuple[tuple[float, int], ...]) -> None:
-        """Store the kinds (epsilon > 0, count)."""
+        """Store the kinds (epsilon > 0, number of steps) of the run."""
         listed = sorted(kinds, reverse=True)
         self.epsilon = np.array([epsilon for epsilon, _ in listed])
         self.count = np.array([float(count) for _, count in listed])
@@ -71,21 +75,24 @@ class ResponseCumulants:
         """Sum of all losses."""
 
     def value(self, r: float) -> float:
-        """Return the value of K."""
+        """Return K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
         return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
-        """Return the absolute error of `value`, from functions and products r eps."""
+        """Return a bound of the absolute error of `value`, from functions and the products of r and epsilon."""
         x = np.abs(r) * self.epsilon
         sizes = self.count * (log_cosh(x) + x * np.tanh(x))
         return 4 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
 
     def mean(self, r: float) -> float:
-        """Return the derivative K'."""
+        """Return the mean K'(1/2 + r) of the loss L under the law tilted by e^{(1/2 + r) L}, nats."""
         return float((self.count * self.epsilon * np.tanh(r * self.epsilon)).sum())
 
     def deviation(self, r: float) -> float:
-        """Return sqrt(K''), limited below by the resolution of thresholds."""
+        """Return the standard deviation of the loss L under the law tilted by e^{(1/2 + r) L}, nats.
+
+        It is sqrt(K''(1/2 + r)), limited below by the resolution of thresholds.
+        """
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         own = math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
         return max(own, FINEST * self.largest)
@@ -93,10 +100,10 @@ class ResponseCumulants:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedNodes:
-    """Results of a contour at the thresholds c_k = center + k h.
+    """Results of a contour Re z = 1/2 + r at the thresholds c_k = center + k h.
 
-    `lower` and `upper` bound the run's own D (r > 1/2) or E0 min(e^L, e^c) (|r| < 1/2), in units of
-    e^{log_scale - (r - 1/2) c}.
+    L is the loss of the run without the Gaussian noise. `lower` and `upper` bound D(c) = E0(e^L - e^c)_+ for r > 1/2,
+    or E0 min(e^L, e^c) for |r| < 1/2, in units of e^{log_scale - (r - 1/2) c}. All arrays have the shape (nodes,).
     """
 
     r: float
@@ -111,7 +118,11 @@ class SmoothedNodes:
 
 @final
 class SmoothedContour:
-    """Contour at a tilt. `low` and `high` are the smallest and the largest threshold, on both sides of the mean."""
+    """Contour Re z = 1/2 + r for the profile of a run of +-epsilon steps with a Gaussian step of shift tau.
+
+    `low` and `high` are the smallest and the largest threshold of the loss, on both sides of the tilted mean. D(c), the
+    copies and K are those of the module docstring of `smoothed_contour.py`.
+    """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, tau: float, low: float, high: float) -> None:
         self._run, self._r = cumulants, r
@@ -132,16 +143,21 @@ class SmoothedContour:
         """Whether the contour has usable results; not if the necessary noise hides the run."""
 
     def _smoothed(self, r: float, tau: float | None = None) -> float:
-        """Return K of the run with its noise."""
+        """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the loss L of the run and V of the Gaussian step.
+
+        `tau` is the shift of the Gaussian step, or None for that of the contour.
+        """
         tau = self._tau if tau is None else tau
         return self._run.value(r) + 0.5 * tau**2 * (r * r - 0.25)
 
     def _copies(
         self, side: int, strip: tuple[float, float], low: float, high: float, goal: float, tau: float
     ) -> tuple[float, float, float]:
-        """Return the distance of copies on one side that reduces them to e^-goal, with the best tilt and its K.
+        """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
-        K is relative to the contour's. For every r' of the strip, f(c) <= e^{K(r') - (r' - r) c}.
+        The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
+        the best r' of Chernoff's bound, and `rise` is K there less K on the contour. For every r' of the strip, f(c) <=
+        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)
@@ -155,7 +171,7 @@ class SmoothedContour:
         return min(found)
 
     def nodes(self) -> SmoothedNodes:
-        """Compute the bounds at all nodes."""
+        """Compute the bounds of the run's profile (`SmoothedNodes`) at all thresholds of the contour."""
         r, tau = self._r, self._tau
         thresholds, h, profile, density, profile_error, density_error = self._sums()
         # The noise adds at most tau^2 e^{tau^2/8} e^c times the density (`smoothed_responses.py`).
@@ -172,9 +188,11 @@ class SmoothedContour:
         return SmoothedNodes(r, thresholds[1:], h, self._smoothed(r), error, lower, upper)
 
     def _sums(self) -> tuple[FloatArray, float, FloatArray, FloatArray, float, float]:
-        """Return thresholds, spacing, D (or E min), e^c times the density, and the absolute errors of both.
+        """Return thresholds, spacing, D (or E min), e^c times the density, and the errors of the last two.
 
-        The functions are those of the run with its noise and with all copies, in the units of the thresholds.
+        The errors are absolute bounds, one number each. D(c) = E0(e^{L+V} - e^c)_+ and E0 min(e^{L+V}, e^c) belong to
+        the loss L of the run with the loss V of its noise. The functions include all copies, and are in the units of
+        the thresholds (`SmoothedNodes`). Arrays have the shape (nodes,).
         """
         r, tau = self._r, self._tau
         t: FloatArray = np.arange(self._nodes + 1, dtype=np.float64) * self._step
@@ -197,7 +215,7 @@ class SmoothedContour:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return the mass of all copies, in the units of the nodes."""
+        """Return a bound of all copies that the trapezoidal rule adds, in the units of the nodes, shape (nodes,)."""
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):
             away = abs(tilt - self._r)
@@ -208,7 +226,11 @@ class SmoothedContour:
         return total
 
     def _product(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Return e^{K(r + it) - K(r) - it center} without the Gaussian modulus, and an error bound at every node."""
+        """Return e^{K(r + it) - K(r) - it center} at the heights t, and a bound of its errors.
+
+        The Gaussian modulus e^{-tau^2 t^2/2} is left out. K(r + it) stands for the log-moment function at 1/2 + r + it.
+        Both arrays have the shape of t.
+        """
         run, r = self._run, self._r
         slope, flat = np.tanh(r * run.epsilon), 1 / np.cosh(np.minimum(np.abs(r) * run.epsilon, FLATTEST))
         few = run.count <= MULTIPLIED
@@ -243,7 +265,7 @@ class SmoothedContour:
 
 
 def _turns(angle: float) -> ComplexArray:
-    """Return e^{i k angle} for k < CHUNK."""
+    """Return e^{i k angle} for k = 0..CHUNK - 1, shape (CHUNK,)."""
     short, long = np.exp(1j * angle * np.arange(64)), np.exp(1j * angle * np.arange(0, CHUNK, 64))
     return (long[:, None] * short).reshape(-1)
 

@@ -1,14 +1,15 @@
 """Curves of runs of many different eps-DP steps, bounded by curves of the run with a small additional Gaussian noise.
 
-The law of losses of k different steps has 2^k atoms, and exact sums over it are #P-hard (Murtagh, Vadhan 2016). With an
-additional Gaussian step of shift tau, the loss is L' = L + V with V ~ N(-tau^2/2, tau^2) under H0. The run then has a
-density, and one Fourier transform evaluates it (`smoothed_contour.py`). The bounds are:
+The law of losses of k different steps has 2^k atoms, and exact sums over it are #P-hard (Murtagh, Vadhan 2016). Let L
+be the loss of the run, and D(c) = E0(e^L - e^c)_+ its profile. With an additional Gaussian step of shift tau, the loss
+is L' = L + V with V ~ N(-tau^2/2, tau^2) under H0, and the profile is D'. The run then has a density, and one Fourier
+transform evaluates it (`smoothed_contour.py`). The bounds are:
 
     D'(c) - tau^2 e^{tau^2/8} e^c density of L' at c <= D(c) <= D'(c).
 
 Upper bound: ignoring a step makes no attack stronger. Lower bound: at a given loss L = c + u the profile increases by
 e^c psi(u), where psi is the profile of the Gaussian step at -u less (e^u - 1)_+. Since d psi/d tau = phi(u/tau - tau/2)
-(the vega of an option):
+with the normal density phi (the vega of an option):
 
     psi(u) = int_0^tau phi(u/w - w/2) dw <= tau e^{tau^2/8} phi(u/tau - tau/2).
 
@@ -40,17 +41,17 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class SmoothedResponses(AbstractExactSum):
-    """Curve of a run of many different randomised responses, which is its own inverse.
+    """Curve of a run of many different eps-DP steps, each with the worst-case loss +-eps, which is its own inverse.
 
-    The relative width of delta, power and type II error is a few 1e-7, unless a single atom of the loss decides. This
-    holds for rates and deltas down to 1e-300. Source: Murtagh, Vadhan 2016, Theorem 1.5, for the run. The module
-    docstring proves the bracket.
+    D(c) = E0(e^L - e^c)_+ is the profile of the run's loss L. The relative width of delta, power and type II error is a
+    few 1e-7, unless a single atom of the loss decides. This holds for rates and deltas down to 1e-300. Source: Murtagh,
+    Vadhan 2016, Theorem 1.5, for the run. The module docstring of `smoothed_responses.py` proves the bracket.
     """
 
     method = "contour"
 
     def __init__(self, kinds: tuple[tuple[float, int], ...]) -> None:
-        """Store the kinds (epsilon > 0, count)."""
+        """Store the kinds (epsilon > 0, number of steps) of the run."""
         cumulants = ResponseCumulants(kinds)
         self._tilts = ResponseTilts(cumulants)
         self._log_overlap = 2 * (cumulants.value(0.0) + cumulants.error(0.0))
@@ -74,7 +75,11 @@ class SmoothedResponses(AbstractExactSum):
         return rows
 
     def _low(self, alpha: float) -> list[float]:
-        """Return bounds of ln power, ln type II error and the slope at a rate of at most 1/2."""
+        """Return six bounds at a false positive rate alpha of at most 1/2.
+
+        They are the lower and upper bounds of ln power, of ln type II error and of the log slope c, where e^c is the
+        slope of the power.
+        """
         log_alpha, most = math.log(alpha), self._largest.upper
         # The power is at least the rate, and e^largest times the rate for outcomes with the largest loss.
         least = max(log_alpha, min(log_alpha, self._log_top) + self._largest.lower)
@@ -97,11 +102,17 @@ class SmoothedResponses(AbstractExactSum):
         return rows
 
     def _overlapping(self, log_alpha: float) -> float:
-        """Return an upper bound of the logarithm of the type II error."""
+        """Return an upper bound of ln of the type II error at the false positive rate alpha.
+
+        The product of both errors is at most (E0 e^{L/2})^2 for the run's loss L.
+        """
         return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
-        """Return the numbers of `_low` at the rate 1 - rest, above 1/2: beta = max_c e^-c (rest - D(c))."""
+        """Return the six bounds of `_low` at the false positive rate 1 - rest, above 1/2.
+
+        The type II error is beta = max_c e^-c (rest - D(c)), with the profile D.
+        """
         log_rest, most = math.log(rest), self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]
         read = self._tilts.first_result(
@@ -137,7 +148,10 @@ class SmoothedResponses(AbstractExactSum):
         return _below_one(lower, upper)
 
     def _log_delta(self, tilted: TiltedRun, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta at thresholds of a tilted run."""
+        """Return lower and upper bounds of ln delta at the thresholds c of the loss, in the shape of c.
+
+        `tilted` is the tilted run whose contour covers the thresholds.
+        """
         nodes = tilted.profile
         unit = nodes.unit(nodes.cell(c))
         bounds: list[FloatArray] = []
@@ -165,7 +179,10 @@ class SmoothedResponses(AbstractExactSum):
         return found[1] if found else Enclosure(low, max(low, high), self.evidence)
 
     def _crossing(self, tilted: TiltedRun, delta: float) -> tuple[float, float]:
-        """Return thresholds at which the profile is surely above and surely below delta; infinite for none."""
+        """Return thresholds of the loss at which the profile is proved to be above, and below, delta.
+
+        They are -inf and inf if nothing is proved on the contour of the tilted run `tilted`.
+        """
         nodes = tilted.profile
         rounding = tilted.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
         rounding += SLACK * float(np.abs(nodes.slope * nodes.c).max())
@@ -173,7 +190,7 @@ class SmoothedResponses(AbstractExactSum):
 
 
 def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
-    """Return bounds of the logarithm, at most 0."""
+    """Return the bounds of the logarithm of a minimum, widened by rounding and limited to at most 0."""
     bounds: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):
         size = abs(end) if math.isfinite(end) else 0.0
@@ -184,12 +201,12 @@ def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
 
 
 def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:
-    """Return bounds of the logarithms of numbers that are below 1."""
+    """Return bounds of logarithms of numbers that are below 1, widened by the smallest double."""
     return LogBounds(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
 
 
 def _complement(end: float) -> float:
-    """Return ln(1 - e^end)."""
+    """Return ln(1 - e^end), the logarithm of the complement of a probability e^end."""
     if end > -math.log(2):
         return math.log(-math.expm1(end)) if end < 0 else -math.inf
     return math.log1p(-math.exp(end))

@@ -1,7 +1,8 @@
-"""Tilts at which a run of many different responses is evaluated, and the contour of each tilt.
+"""Tilts at which a run of many different +-epsilon steps is evaluated, and the contour of each tilt.
 
-The tilts are the saddle points of thresholds. Neighbouring contours are as far apart as they reach. The tilts depend on
-the run alone, so that equal questions have identical answers.
+A tilt s = 1/2 + r is the real part of a contour, and the saddle point of the threshold K'(s) of the loss L, for K(s) =
+ln E0 e^{sL}. Neighbouring contours are as far apart as the thresholds that they cover allow. The tilts depend on the
+run alone, so that equal questions have identical answers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ NEAR_THE_END: Final = 1e-13
 
 @final
 class TiltedRun:
-    """A tilt 1/2 + r, and the thresholds that are evaluated at this tilt."""
+    """Run at a tilt 1/2 + r, with the contour of this real part and the thresholds that it covers.
+
+    `mean` and `deviation` are those of the run's loss L under the law tilted by e^{(1/2 + r) L}.
+    """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, left: float, right: float) -> None:
         self._cumulants, self.r = cumulants, r
@@ -68,17 +72,20 @@ class TiltedRun:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the contour has usable results."""
+        """Whether the contour of this tilt has few enough nodes for usable results."""
         return self._contour.is_usable
 
     @cached_property
     def nodes(self) -> SmoothedNodes:
-        """Results of the contour at its nodes."""
+        """Bounds of the run's profile at the thresholds of the contour."""
         return self._contour.nodes()
 
     @cached_property
     def profile(self) -> ConvexNodes:
-        """D, or minus E0 min(e^L, e^c) for |r| < 1/2. Both are convex and decreasing in e^c."""
+        """D(c) = E0(e^L - e^c)_+ at the thresholds c, or minus E0 min(e^L, e^c) for |r| < 1/2.
+
+        L is the loss of the run. Both functions are convex and decreasing in e^c.
+        """
         nodes, minus = self.nodes, self.r < 0.5
         bounds = (-nodes.upper, -nodes.lower) if minus else (nodes.lower, nodes.upper)
         return ConvexNodes(
@@ -87,7 +94,7 @@ class TiltedRun:
 
     @cached_property
     def inverse(self) -> ConvexNodes:
-        """e^-c D as a function of e^-c."""
+        """Function e^-c D(c) of e^-c at the thresholds c, for the profile D(c) = E0(e^L - e^c)_+ of the loss L."""
         nodes = self.nodes
         bounds = nodes.lower[::-1], nodes.upper[::-1]
         tilt, error = -self.r - 0.5, nodes.log_error
@@ -97,14 +104,21 @@ class TiltedRun:
 
 
 def _score(tilt: float, value: float, mean: float, deviation: float) -> float:
-    """Return an approximation of -Phi^-1 of a tail at its saddle point (Barndorff-Nielsen's r*)."""
+    """Return about the normal quantile -Phi^-1 of the tail of a loss at the threshold `mean` (Barndorff-Nielsen's r*).
+
+    `tilt` is the saddle point of the threshold, and `value`, `mean`, `deviation` are K, K' and sqrt(K'') of the
+    log-moment function K there.
+    """
     root = math.copysign(math.sqrt(max(2 * (tilt * mean - value), 1e-300)), tilt)
     return root + math.log(tilt * deviation / root) / root if abs(root) > 1e-3 else root
 
 
 @final
 class ResponseTilts:
-    """Tilted runs: those with r > 1/2 are added on demand, those with |r| < 1/2 exist if the run reveals much."""
+    """Tilted runs of a run of +-epsilon steps, in the order of their tilts 1/2 + r.
+
+    Those with r > 1/2 (`outer`) are added on demand, those with |r| < 1/2 (`inner`) exist if the run reveals much.
+    """
 
     def __init__(self, cumulants: ResponseCumulants) -> None:
         self._cumulants = cumulants
@@ -117,7 +131,7 @@ class ResponseTilts:
         self.outer = [self._first(lowest)]
 
     def _first(self, lowest: float) -> TiltedRun:
-        """Return the tilted run with the smallest r > 1/2, which reaches down to the threshold `lowest`."""
+        """Return the tilted run with the smallest r > 1/2, whose contour covers thresholds down to `lowest`."""
         away, mean, deviation = 2 * POLE / self._deviation, self._at_one, self._deviation
         for _ in range(MOST_HALVINGS):
             away *= 0.5
@@ -145,7 +159,7 @@ class ResponseTilts:
         ]
 
     def _next(self, r: float) -> float:
-        """Return the next tilt to the right, whose contour adjoins the contour of r."""
+        """Return the r of the next tilt 1/2 + r to the right; its contour's thresholds adjoin those of the given r."""
         run = self._cumulants
         deviation = run.deviation(r)
         high, step = run.mean(r) + HALF_WIDTH * deviation, SPACING / deviation
@@ -156,7 +170,7 @@ class ResponseTilts:
         return r + step
 
     def extend(self) -> bool:
-        """Add a tilted run on the right; return False if there is nothing left to resolve."""
+        """Add a tilted run on the right; return False if no larger losses are left to resolve."""
         last = self.outer[-1].r
         r = self._next(last)
         left = self._largest - self._cumulants.mean(r)
@@ -166,7 +180,7 @@ class ResponseTilts:
         return True
 
     def for_threshold(self, c: float) -> TiltedRun | None:
-        """Return the tilted run nearest to a threshold, or None if no run reaches it."""
+        """Return the tilted run nearest to a threshold c of the loss, or None if no contour covers c."""
         while self.outer[-1].mean < c and self.extend():
             pass
         reached = [
@@ -182,17 +196,17 @@ class ResponseTilts:
         *,
         swapped: bool = False,
     ) -> tuple[TiltedRun, Found] | None:
-        """Return the first evaluation that succeeds, with its tilted run, or None.
+        """Return the first tilted run at which an evaluation succeeds, with the result, or None.
 
         Parameters
         ----------
         score : callable
-            Score of a tilted run, which increases with the tilt.
+            Score of a tilted run, a normal quantile of its threshold. It increases with the tilt.
         wanted : float
             The search starts at the tilted run with the nearest score.
         read : callable
-            Returns the result, or None with the side on which it may be: 1 towards larger losses, -1 towards smaller
-            ones.
+            Returns (result, 0), or (None, side) with the side on which a result may be: 1 towards larger losses, -1
+            towards smaller ones, 0 if unknown.
         swapped : bool
             Whether only tilted runs with r > 1/2 are evaluated, with sides of minus the loss.
         """

@@ -1,8 +1,9 @@
 """Law of losses of a run of different randomised responses, as sums of two lists that meet in the middle.
 
-Kinds i with N_i answers at eps_i have losses sum (2 k_i - N_i) eps_i. Let w = prod C(N_i, k_i) 2^-N_i be the weight,
-and Z = prod cosh(eps_i/2)^-N_i. The masses are p = Z w e^{-loss/2} under H0 and q = Z w e^{loss/2} under H1. All prod
-(N_i + 1) losses are sums a + b with a and b from two lists:
+Kind i has N_i steps with the loss +-eps_i each. If k_i of them have the loss +eps_i, the loss of the run is sum (2 k_i
+- N_i) eps_i. Let w = prod C(N_i, k_i) 2^-N_i be the weight, and Z = prod cosh(eps_i/2)^-N_i. The masses are p = Z w
+e^{-loss/2} under H0 and q = Z w e^{loss/2} under H1. All prod (N_i + 1) losses are sums a + b with a and b from two
+lists, the values of independent A and B:
 
     P(A + B > c) = sum_a P(A = a) P(B > c - a).
 
@@ -38,7 +39,10 @@ A_READING, A_TERM = 35.0, 0.025
 
 
 class MergedSums(NamedTuple):
-    """All sums of losses in increasing order, their weights, and the total displacement of merged sums."""
+    """Sums of losses in increasing order with their weights, and a bound `moved` of the displacement by merging.
+
+    Sums that differ only by rounding are merged. Both arrays have the shape (sums,).
+    """
 
     loss: FloatArray
     weight: FloatArray
@@ -46,9 +50,10 @@ class MergedSums(NamedTuple):
 
 
 def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
-    """Return the sums of losses of these kinds; sums that coincide up to rounding are merged.
+    """Return the possible losses of a run of kinds (epsilon, count), each step with the loss +-epsilon.
 
-    The sums of n multiples of one loss are about n^2, not 2^n.
+    The weight of a loss is prod C(N, k) 2^-N over the kinds, with k of N = count losses +epsilon. Losses that coincide
+    up to rounding are merged: the sums of n multiples of one loss are about n^2, not 2^n.
     """
     loss, weight, moved = np.zeros(1), np.ones(1), 0.0
     nearly = (32 + 4 * len(kinds)) * UNIT_ROUNDOFF * math.fsum(epsilon * count for epsilon, count in kinds)
@@ -66,7 +71,7 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 
 
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
-    """Merge losses that are at most `nearly` above their predecessor into the middle of their group.
+    """Return the sums with losses at most `nearly` above their predecessor merged into the middle of their group.
 
     Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so that the tails of both
     signs are those of one test.
@@ -81,9 +86,9 @@ def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
 
 @final
 class LossList:
-    """Losses in increasing order, their weights, and the sums of w e^{-loss/2} and w e^{loss/2} from each loss on.
+    """List of losses in increasing order with weights w, and sums over the losses from each one on.
 
-    The sums have a final 0.
+    `masses` are w e^{-loss/2} for H0 and w e^{loss/2} for H1, and `tails` their sums from each loss on, with a final 0.
     """
 
     def __init__(self, kinds: Sequence[tuple[float, int]]) -> None:
@@ -93,7 +98,11 @@ class LossList:
         self.hyperbolic = self._hyperbolic()
 
     def _hyperbolic(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of w cosh and of w sinh((loss_i - loss_j)/2) over i >= j, by the addition formulas."""
+        """Return the sums of w_i cosh((loss_i - loss_j)/2) and of w_i sinh((loss_i - loss_j)/2) over i >= j.
+
+        w_i are the weights. Both have the shape (losses + 1,), with a final 0. The addition formulas give them from
+        right to left.
+        """
         gaps = np.append(0.5 * np.diff(self.loss), 0.0)
         cosh, sinh = np.cosh(gaps).tolist(), np.sinh(gaps).tolist()
         weights, rows = self.weight.tolist(), np.zeros((len(gaps) + 1, 2))
@@ -106,7 +115,11 @@ class LossList:
 
 @final
 class TwoLists:
-    """Tails of A + B and its profile; every epsilon is positive."""
+    """Law of the loss A + B of a run, where A and B take the losses of two lists: tails and profile.
+
+    Every step has the loss +-epsilon, with epsilon > 0. The masses have the common factor Z = e^{log_scale} of the
+    module docstring of `two_lists.py`.
+    """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
         kinds = (*first, *second)
@@ -129,9 +142,9 @@ class TwoLists:
         """Relative error of a profile by sums without differences."""
 
     def log_tails(self, thresholds: FloatArray, *, closed: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return ln P(loss > c), or ln P(loss >= c), under H0 and under H1 at each threshold c.
+        """Return ln P(loss > c), or ln P(loss >= c) with `closed`, under H0 and under H1 at each threshold c.
 
-        The logarithm of 0 is minus infinity.
+        Both have the shape of `thresholds`. The logarithm of 0 is -inf.
         """
         found = np.empty((2, len(thresholds)))
         count_work(A_READING + A_TERM * len(thresholds) * len(self.first.loss))
@@ -143,9 +156,10 @@ class TwoLists:
         return found[0], found[1]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return ln delta(eps) within `profile_error`: 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps.
+        """Return ln delta(eps) within `profile_error`, in the shape of `epsilon`.
 
-        The caller must also allow for a change of eps by `loss_error`.
+        delta(eps) = 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps, with the weights w and the factor Z
+        of the module docstring of `two_lists.py`. The caller must also allow for a change of eps by `loss_error`.
         """
         found = np.empty(len(epsilon))
         count_work(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
@@ -161,10 +175,10 @@ class TwoLists:
     def _positions(
         self, thresholds: FloatArray, side: Literal["left", "right"]
     ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
-        """Yield, for groups of thresholds, the rows, the indices of the second list's losses, and its thresholds.
+        """Yield, for groups of thresholds c, the rows of the group, and indices and thresholds in the second list.
 
-        The thresholds of the second list are c less each loss of the first list. The indices are those of its first
-        losses above.
+        The thresholds of the second list are c less each loss of the first list, shape (rows, losses of the first
+        list). The indices are those of its first losses above, in the same shape; `side` decides about equal losses.
         """
         size = max(1, CHUNK // len(self.first.loss))
         for start in range(0, len(thresholds), size):

@@ -54,26 +54,30 @@ _FINEST: Final = 1e-10
 @final
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Relative width that an engine aims at, `relative_tolerance` > 0."""
+    """Relative width of enclosures that an engine aims at, `relative_tolerance` > 0.
+
+    A width is (upper - lower)/upper of an enclosure. A contour is the path of an inversion integral of the moment
+    generating function. A straight contour is a vertical line, and a deformed contour leaves that line.
+    """
 
     relative_tolerance: float = DEFAULT_TOLERANCE
 
     @property
     def straight(self) -> float:
-        """Width above which more straight contours are evaluated, and their enclosures intersected.
+        """Relative width above which more straight contours are evaluated and their enclosures intersected.
 
-        These are neighbours for points and profiles, and deeper truncation levels for all numbers.
+        These are neighbouring contours for points and profiles, and laws with less truncated mass for all numbers.
         """
         return min(_STRAIGHT, self.deformed)
 
     @property
     def straight_of_many(self) -> float:
-        """Width `straight` for runs of many different steps."""
+        """Relative width with the meaning of `straight`, for runs of many different steps."""
         return min(_STRAIGHT_OF_MANY, self.deformed)
 
     @property
     def deformed(self) -> float:
-        """Width above which deformed contours are evaluated after all straight ones.
+        """Relative width above which deformed contours are evaluated after all straight ones.
 
         It is 1e-6, or the tolerance if that is below 2e-7, and at least 1e-10.
 
@@ -85,7 +89,7 @@ class Accuracy:
 
     @property
     def deformed_is_narrow(self) -> float:
-        """Width at which the search for a better deformed contour ends."""
+        """Relative width of an enclosure at which the search for a better deformed contour ends."""
         return self.deformed / _MARGIN
 
     @property

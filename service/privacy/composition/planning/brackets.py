@@ -1,4 +1,8 @@
-"""Runs whose composed pairs give only an upper bound, and the attained runs that give the lower bound."""
+"""Runs whose composed pairs give only an upper bound, and the attained runs that give the lower bound.
+
+The pair of a step is its law without and with the record, in the worst case over data sets. It is attained if some data
+sets have this pair. Steps are a tuple of (step, number of such steps).
+"""
 
 from __future__ import annotations
 
@@ -25,12 +29,15 @@ def is_bracket(steps: Steps) -> bool:
 
 
 def either_way(steps: Steps) -> bool:
-    """Return whether the attained runs of one direction also attain the other direction."""
+    """Return whether the attained runs of one direction (record added) also attain the other (record removed)."""
     return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
 
 
 def attained(steps: Steps) -> tuple[Steps, ...]:
-    """Return the attained runs, one for each known attack. Their parameters are doubles and reveal no more."""
+    """Return the attained runs of `brackets.py`, one for each known attack.
+
+    Their parameters are rounded to doubles so that each run reveals no more than the exact one. They give lower bounds.
+    """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
         return ((known.alone, 1),), *_choices(*steps[0])
     found = [_choices(step, count) for step, count in steps]
@@ -39,7 +46,7 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
 
 
 def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
-    """Return the attained runs of `count` equal steps."""
+    """Return the attained runs of `count` equal steps, one for each known attack on the step."""
     known = step.attained()
     if known is None:
         return (((step, count),),)
@@ -47,11 +54,14 @@ def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
 
 
 def dominating(steps: Steps) -> Steps:
-    """Return the steps with their own pairs, and with parameters that are doubles and reveal no less."""
+    """Return the steps with their dominating pairs, for upper bounds.
+
+    Their parameters are rounded to doubles so that each step reveals no less than the exact one.
+    """
     return merged((step.rounded(1), count) for step, count in steps)
 
 
 def sentence(steps: Steps) -> str:
-    """Return the sentences that name both theorems, for all steps whose pairs are not attained."""
+    """Return the sentences for the answer that name the theorems of both bounds, for steps with pairs not attained."""
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

@@ -100,7 +100,10 @@ def plan(
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
-    """Return the curves of a plan; one curve for both directions where every step is symmetric."""
+    """Return the curves of a plan for both directions, record added and record removed.
+
+    Both directions share one curve object if every step is symmetric.
+    """
     pair = known.curves
     if pair.add is pair.remove or not all(step.is_symmetric for step, _ in steps):
         return pair
@@ -109,7 +112,7 @@ def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
 
 @lru_cache(maxsize=256)  # needed by every engine of a request, and again for its computation
 def steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
-    """Return the steps of a mechanism, each with its worst pair under the relation."""
+    """Return the steps of a mechanism with their counts, each with its worst-case pair under the relation."""
     return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
 
 
@@ -124,7 +127,7 @@ def pair(
     neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> TradeOffPair:
-    """Return the curves of the `plan`."""
+    """Return the trade-off curves of a mechanism for both directions; the parameters are those of `plan`."""
     return plan(mechanism, method, neighbours, options).curves
 
 
@@ -162,9 +165,9 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan of lattices, bounded from below by the parts of the run.
+    """Return the plan of the lattice engine, with lower bounds from sub-runs.
 
-    The closed form serves the few numbers of two steps.
+    For two steps, a closed form serves requests of few numbers.
     """
     known = engines.lattices(steps, options)
     return replace(known, build=partial(_bounded_lattices, known, steps))
@@ -175,10 +178,11 @@ def _bounded_lattices(known: Plan, steps: Steps) -> TradeOffPair:
 
 
 def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """Plan the worst case between the attacks on one choice in every step and the composition of all pairs.
+    """Plan a run without a single worst-case pair between two compositions.
 
-    Where the choice serves either direction, like the step's own pair, both directions of the attained runs are lower
-    bounds of both curves.
+    The lower bound composes the pair that an attack on one choice attains in every step. The upper bound composes the
+    dominating pairs of all steps. If that choice serves both directions, as the step's own pair does, both directions
+    of the attained runs are lower bounds of both curves.
     """
     if method not in ENGINES_OF_BRACKETS:
         reason = (
@@ -219,7 +223,7 @@ def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """Plan steps with separate bounds: one composition of attained pairs, and one of dominating pairs."""
+    """Plan a run whose steps have separate bounds: compose attained pairs below, and dominating pairs above."""
     sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
     above = merged((dominating, count) for (_, dominating, _), count in sides)
     sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
@@ -259,7 +263,7 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
 def _mixed(
     mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
 ) -> TradeOffPair:
-    """Return the mixed curves of all components, with the plans that were made for the cost of the first ones."""
+    """Return the mixed curves of all components; `priced` holds the plans of the first ones, made for the cost."""
     from service.privacy.trade_off.mixture.curve import mixed
 
     drawn = _drawn(mechanism)

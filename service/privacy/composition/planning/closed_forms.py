@@ -1,4 +1,7 @@
-"""Runs whose curves are known exactly: one step; sums of Gaussian, two-loss or equal Laplace steps."""
+"""Runs whose curves are known exactly: one step; sums of Gaussian, two-loss or equal Laplace steps.
+
+A step of two losses has the privacy loss +epsilon or -epsilon (pure and approximate DP).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,10 @@ def _composed_gaussians(shifts: tuple[tuple[Enclosure, int], ...]) -> TradeOffPa
 
 
 def summed(steps: Steps) -> Plan | None:
-    """Return the plan of a run whose law of losses has exact sums; None for other runs."""
+    """Return the plan of a run whose loss distribution is an exact sum; None for other runs.
+
+    These are runs of (epsilon, delta)-DP steps alone, or of equal Laplace steps.
+    """
     responses = responses_of(steps)
     if responses is not None:
         return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
@@ -113,9 +119,9 @@ def _composed_laplace(steps: Steps) -> TradeOffPair:
 
 
 def beside_two_points(steps: Steps) -> Plan | None:
-    """Return the plan of steps of two losses beside other steps in closed form.
+    """Return the plan of one step, or equal Laplace steps, beside steps with two losses +-epsilon, in closed form.
 
-    The result is None where the other steps have no closed form, or the losses are too many.
+    The result is None if the other steps have no closed form, or the sums of +-epsilon have too many values.
     """
     found = shifts_beside(steps)
     if found is None:
@@ -126,7 +132,11 @@ def beside_two_points(steps: Steps) -> Plan | None:
 
 
 def shifted(steps: Steps, others: Steps) -> TradeOffPair:
-    """Return the curves of a run of `others`, one step or equal Laplace steps, beside steps of two losses."""
+    """Return the curves of a run of `others` beside steps with two losses +-epsilon.
+
+    `others` is one step, or equal Laplace steps. `steps` are all steps of the run. The profile is a mixture of shifted
+    profiles of `others`.
+    """
     from service.privacy.trade_off.mixture.shifted_mixture import ShiftedMixture, Shifts
 
     ((step, count),) = others
@@ -146,7 +156,10 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return sqrt(sum N mu^2) within 6 u, scaled so that no square under- or overflows."""
+    """Return sqrt(sum N mu^2) over pairs (mu, N) within 6 units of rounding.
+
+    The squares are scaled so that none under- or overflows.
+    """
     listed = tuple(shifts)
     largest = max(mu for mu, _ in listed)
     if largest == 0:

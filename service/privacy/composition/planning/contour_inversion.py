@@ -71,7 +71,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
-    """Return why no second engine is used, or None where there is one."""
+    """Return the reason why no lattices supplement the contour engine for this run; None if lattices do."""
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
     if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
@@ -93,7 +93,10 @@ def _with_limit(
 
 
 def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, no higher than the sum of the advantages of its steps allows."""
+    """Return the curves of a run, bounded by the sum of the total variation distances of its steps.
+
+    The advantage of a step is its delta at epsilon 0.
+    """
 
     def advantages() -> float:
         return math.fsum(count * step.curves().add.profile_at(0.0).upper for step, count in steps) * (1 + 1e-15)
@@ -114,7 +117,7 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the curves of lattices, with the closed form for few numbers of a run of two steps."""
+    """Return the lattices' curves of a run; a closed form serves requests of few numbers if the run has two steps."""
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -123,7 +126,10 @@ def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
 
 
 def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan:
-    """Plan a run of too many responses for exact sums by inversion beside a little Gaussian noise."""
+    """Plan a run of too many different (epsilon, delta)-DP steps for exact sums.
+
+    The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    """
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
@@ -145,10 +151,10 @@ def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: La
 def _inverted(
     parts: tuple[Counted, ...], roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
-    """Return the curves of a run, with the second engine where there is one.
+    """Return the curves of a run by contour inversion, supplemented by the second engine `lattices` if not None.
 
-    `parts` are those of the run, with bounds of the errors of their doubles. `roundings` are the roundings of its
-    steps.
+    `parts` are those of the run, with bounds of the errors of their doubles. `roundings` holds the steps of the run
+    with parameters rounded to doubles, once down and once up.
     """
     inverted = _contour(parts, options.accuracy)
     if lattices is None:
@@ -198,7 +204,10 @@ def _with_second(
 
 
 def _closed_form_of(roundings: tuple[Steps, ...]) -> TradeOffPair | None:
-    """Return the closed form of few steps between their roundings; None where one of them has none."""
+    """Return the closed form of a short run, enclosed by those of its roundings; None if one has no closed form.
+
+    `roundings` holds the steps with parameters rounded to doubles, once down and once up.
+    """
     pairs = [pair for rounding in roundings if (pair := _of_few_steps(rounding)) is not None]
     if len(pairs) < len(roundings):
         return None
@@ -207,7 +216,10 @@ def _closed_form_of(roundings: tuple[Steps, ...]) -> TradeOffPair | None:
 
 
 def _of_few_steps(steps: Steps) -> TradeOffPair | None:
-    """Return the closed form of two steps, or of one beside few steps of two losses; None for other runs."""
+    """Return the closed form of a short run; None for other runs.
+
+    Short runs have two steps, or one step beside few steps with two losses +-epsilon.
+    """
     found = shifts_beside(steps)
     if found is None or found[1] > MOST_LOSSES or found[1] == 1:
         return two_steps_pair(steps)
@@ -215,9 +227,10 @@ def _of_few_steps(steps: Steps) -> TradeOffPair | None:
 
 
 def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance: float) -> TradeOffPair:
-    """Return curves of a run with long contours.
+    """Return the curves of a run whose contours need many nodes, from two engines.
 
-    Another engine serves few numbers; inversion serves long lists and wide numbers.
+    The engine `first`, with the given name, serves requests of few numbers. Inversion serves long lists, and numbers of
+    `first` with a relative width above `tolerance`.
     """
     asked = SecondEngine(_note_of_second(name, "contour", tolerance))
     add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
@@ -229,7 +242,7 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
 
 
 def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, bounded from below where they are wide by parts with a closed form or a contour."""
+    """Return the curves of a run; sub-runs with a closed form or a contour bound wide enclosures from below."""
     return with_sub_runs(whole, steps, _inexpensive_curves)
 
 

@@ -115,9 +115,10 @@ LONG_BALLS: Final = 10.0
 
 
 def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
-    """Return the cost of one step, or of `count` Laplace steps of this `loss`, beside steps of two losses each.
+    """Return the cost of one step, or of `count` Laplace steps, beside steps of two losses each (+-epsilon).
 
-    The curve is evaluated at two thresholds for each of the `losses`.
+    `loss` is the largest loss of a Laplace step, and `losses` the number of sums of the +-epsilon. The curve is
+    evaluated at two thresholds for each of these sums.
     """
     profile = 200.0 + 4 * losses
     if count > 1:
@@ -127,7 +128,7 @@ def mixture_of_shifts(losses: int, count: int, loss: float) -> CostModel:
 
 
 def response_sums(run: Responses) -> CostModel:
-    """Return the cost of exact sums of responses.
+    """Return the cost of exact sums of randomised responses, the (epsilon, delta)-DP steps of `run`.
 
     Equal steps need sums over about ten standard deviations of the number of true answers. Different steps need a
     search in a list of losses.
@@ -140,14 +141,20 @@ def response_sums(run: Responses) -> CostModel:
 
 
 def laplace_sums(steps: int, loss: float) -> CostModel:
-    """Return the cost of sums of splines: coefficients once, then some hundred multiples of them for each point."""
+    """Return the cost of exact sums for `steps` Laplace steps with the largest loss `loss` each.
+
+    The coefficients of splines are computed once, then some hundred multiples of them for each point.
+    """
     uniforms = uniforms_kept(steps, loss)
     build = 2_000 + 10 * steps + steps * uniforms**2 // 150
     return CostModel(build, 4_000 + 20 * uniforms, 200 + 6 * uniforms, one_curve=True)
 
 
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
-    """Return the cost of contour inversion; `roundings` is the number of evaluated roundings of the parameters."""
+    """Return the cost of contour inversion for the parts (step description, count) of a run.
+
+    `roundings` is the number of evaluated roundings of the parameters (1 or 2).
+    """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
     if steps == 2 and beside_lattices and (shape == "jumps" or is_direct(parts)):
@@ -160,7 +167,10 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
 
 
 def smoothed(different: int) -> CostModel:
-    """Return the cost of `different` responses beside a little noise: contours of some 100,000 nodes."""
+    """Return the cost of `different` kinds of randomised responses beside a little Gaussian noise.
+
+    Contours have some 100,000 nodes.
+    """
     return CostModel(10_000, 300_000 + 3_000 * different, 300, one_curve=True)
 
 
@@ -174,7 +184,10 @@ def lattices(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def _reveals_all(step: AbstractStep) -> bool:
-    """Return whether nearly all losses of a step are beyond the range of lattices, where no mu is searched for."""
+    """Return whether nearly all losses of a step are beyond the range of lattices.
+
+    No Gaussian-DP mu is then searched for.
+    """
     match step.covered():
         case LaplacePart() as part:
             return part.sample_rate * part.loss > LARGEST_LOSS
@@ -187,7 +200,7 @@ def _reveals_all(step: AbstractStep) -> bool:
 
 
 def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of a recursion; beside other steps, or beyond its reach, of lattices as well."""
+    """Return the cost of several exponential steps: a recursion, and lattices if there are other steps or too many."""
     counts = Counter[float]()
     for epsilon, count in exponentials(steps):
         counts[epsilon] += count
@@ -203,12 +216,12 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the mean: every different step has cumulants of its own."""
+    """Return the cost of expansions at the mean of the loss; every different step has cumulants of its own."""
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the tilt of each threshold."""
+    """Return the cost of expansions at the saddle point of each threshold of the loss."""
     return SADDLEPOINT.scaled(len(steps))
 
 

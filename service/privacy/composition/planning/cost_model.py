@@ -1,7 +1,7 @@
 """Cost models of computing time: three numbers of an engine, in microseconds of CPU.
 
-Estimates order queues, announce waiting times, and reject requests that surely exceed the limits. No bound depends on
-them.
+Estimates order queues, announce waiting times, and reject requests that exceed the limits with certainty. No bound
+depends on them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEARCH_OF_SHARED_LEVELS: Final = (4.0, 8.0)
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingCosts:
-    """Costs of single numbers of one curve, each in microseconds."""
+    """Costs of single numbers of one trade-off curve, each in microseconds of CPU time."""
 
     point: float
     """Power or type II error at one rate."""
@@ -68,22 +68,22 @@ class ReadingCosts:
 @final
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Cost of numbers of an engine's curves, in microseconds.
+    """Cost of the numbers of an engine's trade-off curves, in microseconds of CPU time.
 
     Attributes
     ----------
     build : float
-        Cost of each direction, once.
+        Cost of making the curve of each direction, once.
     evaluate : float
         Cost of one number.
     per_point : float
         Cost of each point of a list.
     one_curve : bool
-        Whether both directions have the same curve.
+        Whether both directions (record added, record removed) have the same curve.
     reuse : float
         Share of its cost that each further number of a request costs, as contours and lattices are kept.
     search_mu : float
-        Cost of mu of Gaussian DP in addition to its list.
+        Cost of the mu of Gaussian DP in addition to a list of points.
     """
 
     build: float
@@ -94,7 +94,7 @@ class CostModel:
     search_mu: float = 0.0
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the costs of numbers of one direction, or of the worst of both directions."""
+        """Return the costs of numbers of one direction, or with `both` of the worse of both directions."""
         points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
             point=points * self.evaluate,
@@ -123,8 +123,8 @@ class CostModel:
 class Ceiling:
     """Largest costs of all numbers of a closed form, over the whole range of its arguments.
 
-    They decide what the event loop computes itself. The attributes are those of `CostModel`, with `directed` and
-    `worst` measured separately.
+    They decide what the event loop computes itself. `build` and `reuse` are those of `CostModel`. `directed` holds the
+    costs for one direction, and `worst` those for the worse of both, measured separately.
     """
 
     build: float
@@ -138,12 +138,12 @@ class Ceiling:
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the largest costs of numbers of one direction, or of the worst of both directions."""
+        """Return the largest costs of numbers of one direction, or with `both` of the worse of both directions."""
         return self.worst if both else self.directed
 
 
 def summed(models: Sequence[CostModel]) -> CostModel:
-    """Return the cost model of curves that are all evaluated for each number."""
+    """Return the cost model of several curves of which every number needs all."""
     return CostModel(
         math.fsum(model.build for model in models),
         math.fsum(model.evaluate for model in models),
@@ -157,7 +157,7 @@ def summed(models: Sequence[CostModel]) -> CostModel:
 def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
     """Return the cost model of a mixture, whose points are searched for by levels of the likelihood ratio.
 
-    `shared` is whether all components are evaluated at equal levels.
+    `models` are those of its components. `shared` is whether all components are evaluated at equal levels.
     """
     parts = summed(models)
     (alone, listed), point = (

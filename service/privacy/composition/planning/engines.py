@@ -1,4 +1,4 @@
-"""Engines with a name on the wire, each as a plan. They are imported when curves are first made."""
+"""Engines with a name in the API (parameter `method`), each as a plan; imported when curves are first made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Build = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def discretised(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Return the curves of these steps from lattices."""
+    """Return the curves of these steps from the lattice engine, which rounds losses to a lattice."""
     from service.privacy.composition.lattice.engine import discretised_pair
 
     return discretised_pair(steps, options)
@@ -59,7 +59,7 @@ def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Engine of the registry: how its curves are made, and the cost of their numbers."""
+    """Engine of the registry: a function that makes its curves, and a function that estimates their cost."""
 
     build: Build
     cost: Callable[[Steps, EngineOptions], CostModel]
@@ -94,7 +94,7 @@ def _alone(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan of lattices, which serve any steps."""
+    """Return the plan of the lattice engine (method `discretised`), which serves any steps."""
     return Plan("discretised", cost.lattices(steps, options), partial(discretised, steps, options))
 
 

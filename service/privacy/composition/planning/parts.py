@@ -1,4 +1,7 @@
-"""Runs that the contour engine serves."""
+"""Runs that the contour engine serves, and other properties of runs that decide on an engine.
+
+A step of two losses has the privacy loss +epsilon or -epsilon. A part is the description of a step.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ Counted = tuple[Part, int]
 
 
 def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
-    """Return the parts of the steps for the contour engine; None where it cannot serve them, or would be wide.
+    """Return the pairs (part, count) of a run for the contour engine; None where it cannot serve, or would be wide.
 
-    A Gaussian step, sampled or not, makes the transform of any run fall for large heights. So do many Laplace steps,
-    whose atoms together have next to no mass. Steps of two losses never do.
+    A Gaussian step, sampled or not, makes the transform of any run's loss fall along the contour. So do many Laplace
+    steps, whose atoms together have negligible mass. Steps of two losses never do.
     """
     found = tuple((step.part(), count) for step, count in steps)
     known = tuple((part, count) for part, count in found if part is not None)
@@ -49,10 +52,10 @@ def contour_parts(steps: Steps) -> tuple[Counted, ...] | None:
 
 
 def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
-    """Return the only other step beside steps of two losses, with its count, and the number of their losses.
+    """Return ((step, count), losses) for a run of one kind of step beside steps of two losses +-epsilon.
 
-    The curve of the other step or of its sum is in closed form. The result is None where there are several other steps,
-    or too many losses.
+    The curve of the step or of `count` such steps has a closed form. `losses` is the number of sums of the +-epsilon.
+    The result is None if there are several other kinds of steps, or too many losses.
     """
     others: list[tuple[AbstractStep, int]] = []
     losses = 1
@@ -71,15 +74,16 @@ def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
 
 
 def loss_of_sum(step: AbstractStep, count: int) -> float | None:
-    """Return the largest loss of a Laplace step of which `count` have exact sums; None for other steps."""
+    """Return the largest loss (nats) of a Laplace step if `count` such steps have exact sums; None otherwise."""
     return step.largest_loss if isinstance(step, Laplace) and can_sum(count, step.largest_loss) else None
 
 
 def several_exponentials(steps: Steps) -> bool:
     """Return whether the shift of an exponential step can depend on the outcome of another exponential step.
 
-    The worst case of each step alone, the pair of `bounded_range.py`, then dominates the run but is not attained. A
-    single exponential step may come last, and attains its pair.
+    The shift is the position of the loss interval, which an adversary chooses. The worst case of each step alone, the
+    pair of `bounded_range.py`, then dominates the run but is not attained. A single exponential step may come last, and
+    attains its pair.
     """
     return sum(count for epsilon, count in exponentials(steps) if epsilon > 0) > 1
 

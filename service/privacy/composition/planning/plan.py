@@ -41,12 +41,15 @@ class Plan:
 
     @cached_property
     def curves(self) -> TradeOffPair:
-        """Curves of the mechanism, made once."""
+        """Trade-off curves of the mechanism in both directions, made on first use."""
         return self.build()
 
 
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
-    """Return the plan of mixed curves, which have no ceiling because their points are searched for."""
+    """Return the plan of a mixture from the plans of its components and a function that makes the curves.
+
+    It has no ceiling of the cost, because points of mixed curves are searched for.
+    """
     most = max(parts, key=lambda part: part.cost.evaluate)
     shared = any(part.engine != CLOSED_FORM for part in parts)
     return Plan(most.engine, mixed([part.cost for part in parts], shared=shared), build)
