@@ -17,6 +17,8 @@ from service.engine_version import ENGINE_VERSION
 SOURCES: Final = (*ATTACKS, *COMPOSITION, *STATISTICS, *NUMERICS)
 """All sources, without the software: attacks, composition, statistics, numerical methods."""
 SOFTWARE_KEY: Final = "privacy-bounds"
+SOFTWARE_YEAR: Final = 2026
+"""Year of the release that `CITATION.cff` names."""
 _FAMILY: Final = r"(?:Mc)?[A-Z][a-z]+(?:-[A-Z][a-z]+)?"
 _CITATION: Final = re.compile(
     rf"((?:{_FAMILY}(?:,|,?\s+and)\s+)*{_FAMILY}(?:\s+et\s+al\.)?)(?:\s+\((GLRT)\),|,?\s+\(?(1[89]\d\d|20\d\d)\b)"
@@ -32,7 +34,7 @@ def software(resources: Sequence[str]) -> Source:
         kind="software",
         title="privacy-bounds: certified bounds on what an attacker can learn from a private release",
         authors=("{The privacy-bounds maintainers}",),
-        year=int(ENGINE_VERSION.partition(".")[0]),
+        year=SOFTWARE_YEAR,
         version=version(SOFTWARE_KEY),
         note=f"Engine version {ENGINE_VERSION}",
         cited_as=(SOFTWARE_KEY,),

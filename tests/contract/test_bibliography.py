@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from api_schemas.examples import response_examples
-from service.bibliography import SOURCES, citations, software, sources_of
+from service.bibliography import SOFTWARE_YEAR, SOURCES, citations, software, sources_of
 from service.bibliography.source import Source
 from service.resources.catalogue import RESOURCES, resources
 from tests.contract.pages import PAGES, ROOT
@@ -120,4 +120,5 @@ def test_citation_file_equals_package_and_changelog() -> None:
     assert cited["abstract"] == project["description"]
     assert cited["keywords"] == project["keywords"]
     assert (cited["version"], str(cited["date-released"])) == released
+    assert cited["date-released"].year == SOFTWARE_YEAR
     assert json.dumps(cited["authors"][0]["name"]).strip('"') in software(()).bibtex()
