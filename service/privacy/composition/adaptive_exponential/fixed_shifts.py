@@ -112,7 +112,7 @@ class FixedShifts(AbstractTradeOff):
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
-        """Return the curve for shifts of `share`/SHARES of every epsilon."""
+        """Return the curve for steps with the loss t or t - epsilon each, where t is `share`/SHARES of its epsilon."""
         if share not in self._curves:
             part = share / SHARES
             chosen = SHARES - share if self._reflected else share
@@ -138,9 +138,9 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _share(self, x: float) -> int:
-        """Estimate the best share of epsilon for the shifts, in units of 1/SHARES.
+        """Estimate the best ratio t/epsilon, in units of 1/SHARES, where a step has the loss t or t - epsilon.
 
-        The answer is sought at a privacy loss of x nats.
+        All exponential steps have the same ratio. The curve is evaluated at a privacy loss of x nats.
         """
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES

@@ -97,15 +97,16 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
 
 def _cells_for(tolerance: float, steps: int) -> float:
-    """Return an estimate of the number of cells in the largest epsilon that a relative width needs."""
+    """Return about how many grid cells in the largest epsilon the relative width `tolerance` of delta needs."""
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
-    """Return the curve of groups (epsilon, count) of exponential steps, as a polygon with lower and upper bounds.
+    """Return the curve of exponential steps in groups (epsilon, count), as a polygon with lower and upper bounds.
 
-    Its nodes are those of both recursions, and further ones in the range of the closed form. The work counts even if
-    the curve is cached.
+    An adversary chooses the position of each step's loss interval. The nodes are those of the recursions `fixed_order`
+    (lower bounds) and `any_order` (upper bounds). Near the largest loss, delta has a closed form with further nodes.
+    The work counts even if the curve is cached.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)

@@ -232,9 +232,10 @@ def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
 
 
 def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
-    """Append the closed form of the profile near the largest loss, where every step must have its upper loss.
+    """Append the closed form of the profile delta near the largest loss of a run of exponential steps.
 
-    `end` is the index of the largest loss, and `ranges` are the ranges of all steps in multiples of the spacing.
+    A step has two losses, and there every step must have the larger one. `end` is the index of the largest loss on the
+    grid, and `ranges` are the differences of both losses of each step, in multiples of the grid spacing.
     """
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])

@@ -26,9 +26,9 @@ SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
 
 
 class Minimum(NamedTuple):
-    """Bounds of ln |min over c of V + t e^c|, and bounds `left` <= c <= `right` of the threshold c of the minimum.
+    """Minimum over c of V + t e^c, for the function V of thresholds c of `ConvexNodes` and a number t.
 
-    V is the convex function of `ConvexNodes`, and t the rate of the request.
+    `lower` and `upper` bound ln of its modulus, and `left` <= c <= `right` the threshold of the minimum.
     """
 
     lower: float

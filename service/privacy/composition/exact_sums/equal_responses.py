@@ -307,7 +307,7 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """Return an approximate root of delta(eps) = delta, for 0 < delta < delta(0), and its uncertainty."""
+        """Return an approximate epsilon with delta(epsilon) = delta, and its uncertainty, for 0 < delta < delta(0)."""
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
         # If K is nearly always N the range is larger, but products of ratios must not overflow.

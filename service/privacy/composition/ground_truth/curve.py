@@ -44,7 +44,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 
     def reversed(self) -> GroundTruthTradeOff:
-        """Return the other direction of the same run; Gaussian steps are equal in both directions."""
+        """Return the curve of the other direction of the run; Gaussian steps have equal curves in both directions."""
         if self._other is self._search:
             return self
         return GroundTruthTradeOff(self._run, self._other, self._search, reflected=not self._reflected)

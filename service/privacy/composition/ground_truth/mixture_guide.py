@@ -78,11 +78,14 @@ class MixtureGuide:
         return log_a - self._log_a(-y) if self._mirrored else log_a
 
     def _log_null(self, y: FloatArray) -> FloatArray:
-        """Return ln of the density of H0 up to a constant."""
+        """Return ln of the density of H0 at the outcomes y up to a constant, in the shape of y."""
         return self._log_a(-y) - 0.5 * y**2 if self._mirrored else -0.5 * y**2
 
     def _tops(self, shift: float | None) -> FloatArray:
-        """Return ascending candidate heights of strips: above the real axis (None), or about a line at Im y = shift."""
+        """Return increasing candidates for the height of the strip that bounds a quadrature error, shape (120,).
+
+        The strip lies above the real axis (`shift` None), or on both sides of the line Im y = shift of outcomes y.
+        """
         highest = min(0.97 * (self._height - (shift or 0.0)), FARTHEST)
         if shift is not None:
             highest = min(highest, 0.98 * self._widest)
@@ -90,7 +93,7 @@ class MixtureGuide:
 
     @cached_property
     def _searched(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ascending positions for the search of the largest terms, with the loss and ln of the density of H0 there."""
+        """Increasing outcomes y for the search of the largest terms, with the loss and ln of H0's density there."""
         count = max(2401, math.ceil((self._y[-1] - self._y[0]) / 0.1))
         near = np.linspace(float(self._y[0]), float(self._y[-1]), count)
         outside = self._far[np.abs(self._far) > max(self._y[-1], -self._y[0])]
@@ -136,7 +139,10 @@ class MixtureGuide:
         return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
 
     def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> ShiftedNodes:
-        """Return nodes of a sum on the real axis with relative error e^-need, for the integrand at Im y = shift."""
+        """Return nodes on the real axis for M(tilt) = E0 e^{tilt L} with the relative error e^-need, for the loss L.
+
+        With `shift` they serve the sum whose integrand is taken at Im y = shift.
+        """
         tops = self._tops(shift)
         growth = self._growth(tilt, tops + shift)
         step = 2 * math.pi * tops / (need + growth)

@@ -76,7 +76,7 @@ class AnalyticStrip(ABC):
 
     @abstractmethod
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return an approximation of `least_modulus` in doubles."""
+        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
 
 
 @final
@@ -240,7 +240,7 @@ def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatA
 def power_sums(
     terms: list[arb], d: list[arb], start: Number, step: arb, count: int, degrees: int = 1
 ) -> list[list[Number]]:
-    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, for each k < degrees."""
+    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees."""
     weights = [term * (distance * start).exp() for term, distance in zip(terms, d, strict=True)]
     listed = [weights]
     for _ in range(degrees - 1):

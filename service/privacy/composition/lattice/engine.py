@@ -89,7 +89,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @staticmethod
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
-        """Build the curve of the add direction, which aims at the relative width `tolerance`."""
+        """Build the curve of a run in the add direction (a record is added).
+
+        The curve aims at the relative width `tolerance`.
+        """
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # At least one step is always on nodes.
         aside = select_few(known) if len(known) < len(steps) else []

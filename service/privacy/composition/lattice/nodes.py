@@ -48,7 +48,7 @@ class Lattice:
 
     @property
     def blur(self) -> float:
-        """Bound of the rounding of `losses` (nats)."""
+        """Bound of the rounding errors of the computed `losses` of the nodes, nats."""
         if self.offset == 0 and (self.step * 2.0**20 / 2.0 ** math.floor(math.log2(self.step))).is_integer():
             return 0.0  # short numbers: every multiple is exact
         return 4 * UNIT_ROUNDOFF * (abs(self.offset) + max(-self.first, self.last) * self.step)
@@ -218,5 +218,5 @@ class MovedAtoms:
 
 
 def log_of_rest(lost: float) -> float:
-    """Return -ln(1 - lost), which is infinite from 1 on."""
+    """Return -ln(1 - lost) for a share `lost` of a mass, which is infinite from 1 on."""
     return -math.log1p(-lost) if lost < 1 else math.inf

@@ -220,7 +220,7 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
 
 
 def _sparse(nodes: FloatArray) -> FloatArray:
-    """Return some of the nodes, including the first and the last."""
+    """Return some of the increasing thresholds `nodes`, evenly spaced, including the first and the last."""
     return nodes if len(nodes) <= 2 * _SECTIONS else np.append(nodes[: -1 : len(nodes) // _SECTIONS], nodes[-1])
 
 

@@ -231,7 +231,10 @@ def _extents(steps: tuple[LatticeStep, ...], log_tail_mass: float) -> list[tuple
 
 
 def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> Lattice:
-    """Return the lattice that covers a step's losses, with the first atom on a node."""
+    """Return the lattice of this spacing (nats) that covers a step's losses, with the first atom on a node.
+
+    `extent` has the sizes of the farthest losses to the left and to the right of 0.
+    """
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
     left, right = (math.ceil(side / spacing) + 2 for side in extent)
@@ -306,7 +309,10 @@ class LatticeRuns:
         return self._coarse[digits]
 
     def span(self, digits: float, tilt: float) -> float:
-        """Return an approximate, rather small range (nats) of the composed loss at a tilt; 0 if unknown."""
+        """Return a rather small estimate of the range (nats) of the run's loss under the law tilted by e^{tilt loss}.
+
+        The run is truncated at 10^-digits of mass. The result is 0 if the range is unknown.
+        """
         coarse = self.coarse(digits)
         part = None if coarse is None else window(coarse.upper, tilt, coarse.step)
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
@@ -332,7 +338,10 @@ class LatticeRuns:
         return self._kept[key]
 
     def finest_composed(self, count: int, *, reflected: bool) -> list[LatticePair]:
-        """Return up to `count` cached composed laws in this direction, at any tilt, finest spacing first."""
+        """Return up to `count` cached composed laws of one direction, at any tilt, finest lattice spacing first.
+
+        `reflected` selects the remove direction.
+        """
         runs = [run for (_, _, direction), run in self._kept.items() if run is not None and direction is reflected]
         pairs = (
             pair for run in sorted(runs, key=lambda run: run.step) for pair in run.composed.values() if pair is not None

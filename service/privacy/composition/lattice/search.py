@@ -90,13 +90,16 @@ class LatticeSearch:
         return LatticeSearch(self._lattices, reflected=not self._reflected)
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return the tilts for lattices that end where 10^-digits of mass remains; None if there are none."""
+        """Return the tilts at which the run may be composed, on lattices that end where 10^-digits of mass remains.
+
+        The result is None if a coarse lattice gives no tilts.
+        """
         if digits not in self._tilt_grids:
             self._tilt_grids[digits] = coarse_tilt_grid(self._lattices, digits, reflected=self._reflected)
         return self._tilt_grids[digits]
 
     def epsilon_cap(self, delta: float) -> float:
-        """Return an upper bound of epsilon(delta) from the coarse lattice; infinite without such a lattice."""
+        """Return an upper bound of epsilon(delta) from a lattice of few cells; infinite without such a lattice."""
         coarse = self._lattices.coarse(digits_for(delta))
         run = coarse.reflected() if coarse is not None and self._reflected else coarse
         return math.inf if run is None else run.epsilon_cap(delta)
@@ -254,7 +257,7 @@ class _Reading:
         return self._widths(found)
 
     def widths(self, indices: IndexArray) -> FloatArray:
-        """Return the relative widths of the known bounds."""
+        """Return the relative widths of the known bounds of the numbers with these indices."""
         return self._widths(Readings(self.known.lower[:, indices], self.known.upper[:, indices]))
 
     def _widths(self, readings: Readings) -> FloatArray:

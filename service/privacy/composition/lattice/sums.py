@@ -151,7 +151,7 @@ class _RecentlyUsed:
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """Return the side after marking it as the most recently used."""
+        """Return the side (sums of one law) after marking it as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -217,9 +217,10 @@ class LatticePair:
 
 
 def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
-    """Return the slack of all steps of a run, on and off the lattice nodes.
+    """Return the slack of a run: logarithms of the factors by which its lattice law bounds the true law.
 
-    Masses that only one hypothesis has are rounded up (`sign` 1) or down (-1).
+    They add up over all steps, on and off the lattice nodes. Masses that only one hypothesis has are rounded up (`sign`
+    1) or down (-1).
     """
 
     def total(value: Callable[[LatticeLaw], float]) -> float:

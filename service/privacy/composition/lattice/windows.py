@@ -67,7 +67,7 @@ _FAR_CELLS = 1e-120
 
 @dataclass(frozen=True, slots=True)
 class CountedLaw:
-    """Law of a step on the lattice, and the number of such steps."""
+    """Law of one step's loss on the lattice, and the number of such steps in the run."""
 
     law: LatticeLaw
     count: int
@@ -93,7 +93,10 @@ class CountedLaw:
         return self.count * (top + math.log(total)) if total >= _LEAST_WEIGHT else math.inf
 
     def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
-        """Return the losses, their masses times e^(tilt loss - top), and top, the largest exponent with mass."""
+        """Return the losses of one step, their masses times e^{tilt loss - top}, and top.
+
+        top is the largest exponent tilt loss of a loss with mass. `step` is the spacing of the lattice.
+        """
         count_work(_A_CALL + _A_WEIGHT * len(self.law.masses))
         losses, some = self.law.losses(step), self.law.masses > 0
         exponents = tilt * losses  # monotone
@@ -289,7 +292,7 @@ class ComposedLattice:
 
     @property
     def threshold_count(self) -> int:
-        """Number of the thresholds at which sums are evaluated."""
+        """Number of the thresholds of the loss at which sums are evaluated."""
         return (self.high - self.low) // self._grid.stride + 1
 
     def above(self, rate: float) -> FloatArray:

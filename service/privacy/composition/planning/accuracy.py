@@ -94,7 +94,7 @@ class Accuracy:
 
     @property
     def deformed_error(self) -> float:
-        """Error of quadrature and truncation of a deformed contour, relative to the number evaluated."""
+        """Error of quadrature and truncation that a deformed contour may have, relative to the number evaluated."""
         return self.deformed / 100
 
 

@@ -22,7 +22,7 @@ def is_single(steps: Steps) -> bool:
 def is_bracket(steps: Steps) -> bool:
     """Return whether no single pair of data sets is known to attain the worst case of every step.
 
-    If so, composing the dominating pairs gives only an upper bound, and `attained` gives the lower bound.
+    If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
     found = [known for step, _ in steps if (known := step.attained()) is not None]
     return any(known.alone is not None for known in found) if is_single(steps) else bool(found)

@@ -213,7 +213,10 @@ def _between_theorems(below: Sequence[Plan], above: Plan, steps: Steps) -> Trade
 
 
 def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
-    """Return the curves of the strongest of several attacks, which bound the worst case from below."""
+    """Return the curves of the strongest of several attacks, which bound the worst case from below.
+
+    At each false positive rate, the curve with the largest power counts.
+    """
     if len(pairs) == 1:
         return pairs[0]
     add, remove = (

@@ -175,7 +175,7 @@ def smoothed(different: int) -> CostModel:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of lattices of any steps."""
+    """Return the cost of the lattice engine, which rounds the losses of any steps to a lattice."""
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))

@@ -108,7 +108,7 @@ class CostModel:
         )
 
     def scaled(self, factor: float) -> CostModel:
-        """Return the model with all costs times the factor."""
+        """Return the cost model with all costs multiplied by `factor`, except the share `reuse`."""
         return replace(
             self,
             build=factor * self.build,
@@ -134,7 +134,7 @@ class Ceiling:
 
     @property
     def one_curve(self) -> bool:
-        """Whether both directions have the same curve."""
+        """Whether both directions (record added, record removed) have the same trade-off curve."""
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:

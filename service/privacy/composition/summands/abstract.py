@@ -269,7 +269,8 @@ class SummandOnContour(ABC):
     def log_atoms(self) -> float:
         """ln of the probability that all losses are atoms of their laws, under the law tilted by e^{theta L}.
 
-        The transform of this part does not decay along the contour. The value is -inf for laws without atoms.
+        L is the loss of one step, and theta the tilt of the contour Re z = theta. The transform of this part does not
+        decay along the contour. The value is -inf for laws without atoms.
         """
         return -np.inf
 

@@ -99,7 +99,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @property
     def size(self) -> int:
-        """Number of nodes: the unit of this engine's cost."""
+        """Number of quadrature nodes of the law, the unit of this engine's cost."""
         return math.ceil((self._high - self._low) / self._step) + 1
 
     @cached_property

@@ -134,7 +134,10 @@ class ChiSquareStep:
 
     @property
     def largest_loss(self) -> float:
-        """Loss L = ln(1 - p + p e^v) at the statistic T = 0, which is the largest loss of a step, nats."""
+        """Loss L = ln(1 - p + p e^v) at the statistic T = 0, which is the largest loss of a step, nats.
+
+        p is the sampling rate, and v = ln of the likelihood ratio of T without sampling (`ChiSquareStep`).
+        """
         if self.largest > 600.0:
             return self.largest + math.log(self.rate)
         return math.log1p(self.rate * math.expm1(self.largest))

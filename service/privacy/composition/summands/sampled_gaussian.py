@@ -107,7 +107,7 @@ class SampledGaussianSteps(Summand):
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
-        """Return whether the noise is similar to that of the group, so that all steps share one grid."""
+        """Return whether the noise multiplier is similar to that of `group`, so that all steps share one grid."""
         return self.noise_multiplier <= 1.6 * group[0].noise_multiplier and len(group) < _MOST_TOGETHER
 
     @classmethod

@@ -63,7 +63,7 @@ class GaussianNodeLayout:
     in_u: bool
 
     def of(self, parts: IndexArray) -> GaussianNodeLayout:
-        """Return the layout of some parts, where each part is a run of its own."""
+        """Return the layout of the parts with the given indices, where each part is a run of its own."""
         kept = self.kept[parts]
         nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
         return GaussianNodeLayout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
@@ -84,7 +84,7 @@ class SampledGaussianNodes(TrapezoidNodes):
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
     def of(self, parts: IndexArray, nodes: int) -> SampledGaussianNodes:
-        """Return the first nodes of some parts, where each part is a run of its own."""
+        """Return the first `nodes` nodes of the parts with the given indices, where each part is a run of its own."""
         by_node = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
         return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 

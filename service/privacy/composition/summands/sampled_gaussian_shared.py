@@ -172,7 +172,7 @@ def strip_errors(
 
 
 def _normal(weights: FloatArray) -> FloatArray:
-    """Return the weights, with 0 in place of tiny ones whose products would leave the normal range and be slow.
+    """Return quadrature weights with 0 in place of tiny ones, whose products would be subnormal and slow.
 
     The omitted weights stay below 1e-40 of any sum, even times e^300.
     """

@@ -1,4 +1,4 @@
-"""The `saddlepoint` engine: Lugannani-Rice tails of the total loss."""
+"""The `saddlepoint` engine: Lugannani-Rice approximation of the tails of a run's total loss."""
 
 from __future__ import annotations
 
