@@ -127,7 +127,10 @@ class ContourTradeOff(AbstractTradeOff):
 
     @override
     def reversed(self) -> ContourTradeOff:
-        """Return the curve of the other direction: this curve where the loss of every step has a symmetric law."""
+        """Return the curve of the other direction.
+
+        It is this curve itself where the loss of every step has a symmetric law.
+        """
         if self.run.is_symmetric:
             return self
         return ContourTradeOff(self.run, self._accuracy, reflected=not self._reflected, inverse=self)

@@ -59,9 +59,10 @@ class _Query(ABC):
     """n numbers of one kind, their enclosures `known`, and the methods that evaluate them on contours.
 
     A *contour* is the path of an inversion integral, a vertical line (*straight*) or a curve (*deformed*) in the
-    complex plane. The *tilt* is the real number at which it crosses the axis. It has few errors for thresholds near the
-    *saddle point* of its integrand. A *truncation level* 10^-d omits jumps (rare large losses of a step) of total
-    probability at most 10^-d. A *transform* is the moment-generating function of the loss along a contour.
+    complex plane. The *tilt* is the real number at which a contour crosses the axis. Errors are small for thresholds
+    whose *saddle point*, that of the integrand, is near the tilt. A *truncation level* 10^-d omits jumps (rare large
+    losses of a step) of total probability at most 10^-d. A *transform* is the moment-generating function of the loss
+    along a contour.
 
     Attributes
     ----------

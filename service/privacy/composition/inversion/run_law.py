@@ -127,7 +127,8 @@ class RunLaw:
     def is_straight(self) -> bool:
         """Whether rare large losses are evaluated along vertical contours Re z = theta, not along deformed contours.
 
-        It is true if the loss of a summand has a density and the summand is no sampled Gaussian step.
+        It is true if the loss of a summand (a number of equal steps) has a density and the summand is no `SampledStep`.
+        A deformed contour is a curve in the complex plane.
         """
         return any(summand.decays and summand.sampled_step is None for summand in self.summands)
 
@@ -150,7 +151,10 @@ class RunLaw:
 
     @property
     def least_loss_error(self) -> float:
-        """Bound, in nats, of the error of the computed infimum of the loss that errors of weights cause."""
+        """Bound, in nats, of the absolute error of the smallest loss in `loss_range`.
+
+        The error comes from rounded weights, such as sampling rates or the weights of mixtures.
+        """
         return math.fsum(summand.least_loss_error for summand in self.summands)
 
     @property

@@ -208,9 +208,10 @@ class TransformOfRun:
         return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return the number of nodes of a contour that would need more than `most_nodes` nodes at the distance `step`.
+        """Return the number of nodes, shape (1,), of a contour for which `most_nodes` nodes are too few.
 
-        It is smaller where a node is expensive: sampled Laplace steps have more quadrature nodes at greater heights.
+        `step` is the distance of the nodes. The number is smaller where a node is expensive: sampled Laplace steps have
+        more quadrature nodes at greater heights (imaginary parts).
         """
         few, between = self._few, float(step[0])
         while few > _FEWEST and few * self._contour.work(few * between) > _WORK_WITHOUT_END:

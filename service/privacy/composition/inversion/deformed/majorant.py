@@ -59,10 +59,11 @@ _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Bounds of the integrals B on the borders G +- i alpha of strips around P paths G, for several half-widths alpha.
+    """Bounds of the integrals B on the borders G +- i alpha of strips around P paths G, for A half-widths alpha.
 
-    B_{G + i alpha}(z) is the integral of the modulus |g w^z| of the integrand of a step's moment along the moved path
-    (`majorant.py`). V is the number of points z.
+    G is a path in the complex plane of the outcome v of a step, g is the density of v under H0, w is the likelihood
+    ratio, and z is an exponent. B_{G + i alpha}(z) is the integral of |g w^z| along the path moved by i alpha
+    (`majorant.py`). V is the number of points z. The bounds serve errors of trapezoid sums along G.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Strips:
     above, below : (A, P, V)
         ln of upper bounds of B on either border.
     tail : (P, V)
-        ln of the mass beyond the grid of nodes.
+        ln of an upper bound of the part of the integral beyond the grid of nodes.
     """
 
     shift: FloatArray

@@ -235,7 +235,7 @@ class ContourLayout:
 
     @cached_property
     def _least_real(self) -> float:
-        """Smallest Re z at which majorants are needed, over all kinds of steps."""
+        """Smallest Re z at which the majorants B of `ContourLayout` are needed, over all kinds of steps."""
         return max(least_real(grid.step, self.bend.theta) for grid in self.grids)
 
     @cached_property
@@ -271,9 +271,10 @@ class ContourLayout:
         return False
 
     def _prove_panels(self, starts: ComplexArray, ends: ComplexArray, proved: list[Panel]) -> bool:
-        """Append the panels from each start to its end to `proved`, and return whether their bounds are proved.
+        """Append panels from each start to its end to `proved`, and return whether all their error bounds are proved.
 
-        Panels are halved as often as needed.
+        `starts` and `ends` have one complex point for each panel (`ContourLayout`). A panel without a small error bound
+        is halved, a few times at most.
         """
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:

@@ -62,12 +62,15 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q = p e^offset, with the sampling rate p."""
+        """q = p e^offset, with the sampling rate p and the offset of the step (`SampledStep.offset`)."""
         return self.step.rate * math.exp(self.step.offset)
 
     @cached_property
     def _exact(self) -> tuple[arb, arb]:
-        """The sampling rate p and q = p e^offset as balls (intervals of arbitrary precision)."""
+        """The sampling rate p and q = p e^offset as balls (intervals of arbitrary precision).
+
+        The offset is that of the step (`SampledStep.offset`).
+        """
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
 
