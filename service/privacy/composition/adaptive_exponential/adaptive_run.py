@@ -36,10 +36,10 @@ SOURCE: Final = (
 @final
 @dataclass(frozen=True, slots=True, kw_only=False)
 class ExponentialRun(ResolvedStep):
-    """Up to MOST_STEPS exponential steps as a single step.
+    """Up to MOST_STEPS exponential steps as a single step, whose shifts an adversary chooses adaptively.
 
-    The step is not a mechanism of the API. Its pair dominates all adaptive compositions of the steps, and one of them
-    attains the profile at every epsilon.
+    The shift is the position of the loss interval of an exponential step. The step is not a mechanism of the API. Its
+    pair dominates all adaptive compositions of the steps, and one of them attains the profile at every epsilon.
     """
 
     type: ClassVar[str] = "exponential"
@@ -56,9 +56,10 @@ class ExponentialRun(ResolvedStep):
 class ExponentialRunTradeOff(AbstractSelfInverse):
     """Worst case over adaptive compositions of exponential steps in the worst order; the curve is its own inverse.
 
-    An adversary may also draw the strategy at random, so the curve is the conjugate of the profile. The relative
-    accuracy of delta is 1e-3 for steps of equal epsilon of any size (1e-5 for 10 steps with epsilon 1). Far tails are
-    relatively wider. Within the smallest epsilon of the largest loss, the profile and its inverse have closed forms.
+    An adversary chooses the position (shift) of the loss interval of each step after earlier results. The strategy may
+    also be drawn at random, so the curve is the conjugate of the profile. The relative accuracy of delta is 1e-3 for
+    steps of equal epsilon of any size (1e-5 for 10 steps with epsilon 1). Far tails are relatively wider. Within the
+    smallest epsilon of the largest loss, the profile and its inverse have closed forms.
     """
 
     evidence = Evidence.CERTIFIED
@@ -72,7 +73,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the epsilons, attained if every step has its largest loss."""
+        """Largest loss of the run: the sum of the epsilons, attained if every step has its largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 
@@ -82,7 +83,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
 
     @property
     def _polygon(self) -> SymmetricPolygon | None:
-        """Polygon of the curve; None if it is not cached and the allowance is spent."""
+        """Polygon of the curve; None if it is not cached and the work allowance of the request is spent."""
         return None if "_computed_polygon" not in self.__dict__ and is_spent() else self._computed_polygon
 
     def _log_end(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,9 +1,11 @@
 """Compositions with several exponential steps, whose worst shifts depend on earlier results.
 
-The bounds combine three theorems. T: the worst case over adaptive shifts is the recursion of `recursion.py`. D: a step,
-or several consecutive steps, may be replaced by an independent draw of the pair with the profile of their worst case
-(Zhu, Dong, Wang 2022, Theorem 10). Averages: an average over losses that the adversary does not choose may be moved out
-of a supremum, so T D <= D T. For exponential steps beside others, in any order, this gives
+The loss of an exponential step lies in an interval of length epsilon, whose position (shift) an adversary may choose.
+delta is the profile of the run, delta_0 that without any step, and T and D_others are operators on profiles that add
+steps. The bounds combine three theorems. T: the worst case over adaptive shifts is the recursion of `recursion.py`. D:
+a step, or several consecutive steps, may be replaced by an independent draw of the pair with the profile of their worst
+case (Zhu, Dong, Wang 2022, Theorem 10). Averages: an average over losses that the adversary does not choose may be
+moved out of a supremum, so T D <= D T. For exponential steps beside others, in any order, this gives
 
     delta <= D_others T ... T delta_0.
 
@@ -71,7 +73,10 @@ Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of a run with several exponential steps (see `several_exponentials`)."""
+    """Build the trade-off curves of a run with several exponential steps (see `several_exponentials`).
+
+    Enclosures hold for the worst case over adaptively chosen shifts, the positions of the steps' loss intervals.
+    """
     groups = tuple(sorted((float(epsilon), count) for epsilon, count in exponentials(steps) if epsilon > 0))
     others = tuple((step, count) for step, count in steps if step.adaptive_range is None)
     inside = _recursion_groups(groups)
@@ -115,7 +120,11 @@ def approximated(engine: Engine) -> Engine:
 
 
 def sampled(engine: Engine) -> Engine:
-    """Return a sampling engine: the dominating pair above, and a shift of epsilon/2 in every step below."""
+    """Return the Monte Carlo engine for runs with exponential steps, with separate bounds.
+
+    The upper bounds draw the dominating pair of each exponential step, and the lower bounds a step with the fixed shift
+    epsilon/2, whose loss is +-epsilon/2.
+    """
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         options = options.for_components(2)
@@ -131,9 +140,10 @@ def sampled(engine: Engine) -> Engine:
 
 
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
-    """Return the curve of the first steps of a run that is too long for the recursion, as a lower bound.
+    """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
-    Ignoring the other steps makes no attack stronger.
+    Ignoring the other steps makes no attack stronger. The result is None if a recursion covers a group, or epsilon is
+    too small.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -142,7 +152,7 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
 
 
 def _recursion_groups(groups: Groups) -> Groups:
-    """Return the steps of a single recursion: those with the largest weight, and further ones while it stays small."""
+    """Return the groups (epsilon, count) of a single recursion: those of the largest variance, while it stays small."""
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):
         tried = tuple(sorted((*found, group)))
@@ -157,7 +167,7 @@ def _recursion_groups(groups: Groups) -> Groups:
 
 
 def _weight(group: tuple[float, int]) -> float:
-    """Return the variance of the loss up to a factor."""
+    """Return the variance of the loss of a group (epsilon, count) up to a factor."""
     return group[1] * group[0] ** 2
 
 
@@ -166,7 +176,10 @@ def _main(groups: Groups) -> tuple[float, int]:
 
 
 def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
-    """Return steps that dominate all exponential steps: a recursion, or blocks of equal epsilon, and single steps."""
+    """Return steps that together dominate all exponential steps of a run.
+
+    They are the steps of one recursion (`inside`), or blocks of equal epsilon, and single steps for the rest.
+    """
     tolerance = options.relative_tolerance
     if inside:
         left = tuple(group for group in groups if group not in inside)

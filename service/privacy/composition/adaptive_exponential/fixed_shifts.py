@@ -1,4 +1,7 @@
-"""Lower bounds on the leakage of exponential steps: every step uses a shift with the same share of its epsilon."""
+"""Lower bounds on the leakage of exponential steps: every step uses a shift with the same share of its epsilon.
+
+The loss of a step with shift t is t or t - epsilon.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ SMALLEST_EPSILON: Final = 1e-280
 @final
 @dataclass(frozen=True, slots=True)
 class TwoOutcomes(ResolvedStep):
-    """Exponential step with a fixed shift, which is not a mechanism of the API."""
+    """Exponential step with a fixed shift: its loss is `high` or -`low`. It is not a mechanism of the API."""
 
     type: ClassVar[str] = "exponential"
     high: float
@@ -53,10 +56,11 @@ class TwoOutcomes(ResolvedStep):
 
 @final
 class FixedShifts(AbstractTradeOff):
-    """Exponential steps, each with the same share of its epsilon as shift, beside `others`. Every share is attained.
+    """Curve of exponential steps with fixed shifts, each the same share of its epsilon, beside `others`.
 
-    The best share differs between evaluations. It is estimated from the threshold at which `guide` has its answer, and
-    from exponents of tails. Only the width of the result depends on the estimate.
+    Every share is attained, so each curve is a lower bound. The best share differs between evaluations. It is estimated
+    from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width of the
+    result depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED
@@ -72,7 +76,10 @@ class FixedShifts(AbstractTradeOff):
         *,
         reflected: bool = False,
     ) -> None:
-        """Store the steps and the guide; `least` is another attained curve, which is its own inverse."""
+        """Store the steps and the guide; `least` is another attained curve, which is its own inverse, or None.
+
+        `groups` has pairs (epsilon, count) of the exponential steps, and `guide` approximates the resulting curve.
+        """
         self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._reflected = guide, options, reflected
         self._curves: dict[int, AbstractTradeOff] = {}
@@ -80,7 +87,7 @@ class FixedShifts(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log ratio of the guide, which is approached as the shifts approach epsilon."""
+        """Largest loss of the guide, which is approached as the shifts approach epsilon."""
         return self._guide.largest_log_ratio
 
     @property
@@ -131,7 +138,10 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _share(self, x: float) -> int:
-        """Estimate the best share for an answer at a log-likelihood ratio of x."""
+        """Estimate the best share of epsilon for the shifts, in units of 1/SHARES.
+
+        The answer is sought at a privacy loss of x nats.
+        """
         threshold = abs(x) * self._own_part if math.isfinite(x) else 0.0
         shares = np.arange(SHARES // 2, SHARES) / SHARES
         exponent = -(TILTS - 1) * threshold - np.log(TILTS * (TILTS - 1))
@@ -147,7 +157,10 @@ class FixedShifts(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _slopes(self, alpha: FloatArray) -> FloatArray:
-        """Estimate ln(-f') of the guide from the smaller of power and type II error near each rate."""
+        """Estimate ln(-f') of the guide's trade-off function f at each false positive rate, in the shape of `alpha`.
+
+        The smaller of power and type II error near the rate gives the difference quotient.
+        """
         away = 0.05 * np.minimum(alpha, 1 - alpha)
         read = self._guide.points(np.concatenate([alpha - away, alpha + away]))
         errors: FloatArray = read.type_two_error.upper.reshape(2, -1)

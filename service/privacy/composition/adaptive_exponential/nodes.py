@@ -1,4 +1,4 @@
-"""Grids of the recursion over exponential steps, and the nodes of their curve."""
+"""Grids of the recursion over exponential steps, and the nodes of their trade-off curve."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ KEPT_POLYGONS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """Grid spacing and the range of each group in multiples of the spacing, rounded up (`above`) and down (`below`)."""
+    """Grid of losses for a recursion: its spacing, and the epsilon of each group in multiples of the spacing.
+
+    The multiples are rounded up (`above`) for upper bounds and down (`below`) for lower bounds.
+    """
 
     spacing: float
     above: tuple[int, ...]
@@ -58,7 +61,11 @@ class GroupGrid:
 
 
 def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
-    """Return the grid of a recursion; None if it would be too expensive, or would round an epsilon too much."""
+    """Return the grid of a recursion over groups (epsilon, count).
+
+    The result is None if the recursion would be too expensive, or would round an epsilon too much. `tolerance` is the
+    relative width to reach.
+    """
     tables = math.prod(count + 1 for _, count in groups)
     largest = max(epsilon for epsilon, _ in groups)
     steps = sum(count for _, count in groups)
@@ -95,9 +102,10 @@ def _cells_for(tolerance: float, steps: int) -> float:
 
 
 def curve_of(groups: Groups, tolerance: float) -> SymmetricPolygon:
-    """Return the curve from both recursions at their nodes, and from the closed form in its range.
+    """Return the curve of groups (epsilon, count) of exponential steps, as a polygon with lower and upper bounds.
 
-    The work counts even if the curve is cached.
+    Its nodes are those of both recursions, and further ones in the range of the closed form. The work counts even if
+    the curve is cached.
     """
     found, work = _curve_of(groups, tolerance)
     count_work(work)
@@ -136,9 +144,10 @@ def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
 def _nodes_below_end(
     groups: Groups, grid: GroupGrid, cells_from_end: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nodes below the range of the closed form, and bounds of delta and 1 - delta there.
+    """Return the nodes (losses) below the range of the closed form, and bounds of delta and 1 - delta there.
 
-    `cells_from_end` limits the nodes to so many cells from the largest loss.
+    The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` limits the
+    nodes to so many grid cells from the largest loss; None means all.
     """
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), cells_from_end)
@@ -162,7 +171,10 @@ def _padded(values: NodeValues, count: int) -> NodeValues:
 def _refined(
     groups: Groups, nodes: FloatArray, values: FloatArray, spacing: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return nodes and values with a finer grid where delta is not close to 1, and the finer spacing."""
+    """Return nodes and bounds with a finer grid where delta is not close to 1, and the finer spacing.
+
+    The bounds are those of `_nodes_below_end`, for a single group.
+    """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)
     spacing = epsilon / cells
@@ -176,7 +188,10 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in the range of the closed form, and the values there in the order of `PolygonBounds`."""
+    """Return nodes in the range of the closed form, and the bounds there in the order of `PolygonBounds`.
+
+    `ranges` are the epsilons of all steps. The closed form holds within the smallest of them from the largest loss.
+    """
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))
     even = pitch * np.arange(1, math.ceil(min(least, END_REACH * scale) / pitch))
@@ -191,9 +206,9 @@ def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatAr
 
 
 def log_end(x: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln delta at x within the smallest epsilon of the largest loss.
+    """Return lower and upper bounds of ln delta at losses x within the smallest epsilon of the largest loss.
 
-    x may have an error of 2 u times the largest loss.
+    `ranges` are the epsilons of all steps. x may have an error of 2 units of rounding times the largest loss.
     """
     largest = math.fsum(ranges)
     error = 4 * UNIT_ROUNDOFF * largest

@@ -1,20 +1,21 @@
 """Worst case over adaptively chosen exponential mechanisms: a recursion over profiles with upper and lower bounds.
 
-Consider a step of range eta (nats), whose shift the adversary sets to t in [0, eta]. It has two losses. The loss t has
-the H1-mass P(t) = (e^eta - e^t)/(e^eta - 1), and the loss t - eta has the rest. The condition E0 e^L = 1 determines P.
-A loss in (t - eta, t) does not reveal more, because e^l delta(x - l) is convex in e^l. If the shift may depend on
-earlier results, the profiles satisfy (Dong, Durfee, Rogers 2020, optimal composition for exponential mechanisms):
+A profile delta(x) is E0(e^L - e^x)_+ of the total loss L (delta at epsilon = x). Consider a step of range eta (nats),
+whose shift the adversary sets to t in [0, eta]. It has two losses. The loss t has the H1-mass P(t) = (e^eta -
+e^t)/(e^eta - 1), and the loss t - eta has the rest. The condition E0 e^L = 1 determines P. A loss l in (t - eta, t)
+does not reveal more, because e^l delta(x - l) is convex in e^l. If the shift may depend on earlier results, the
+profiles after k steps satisfy (Dong, Durfee, Rogers 2020, optimal composition for exponential mechanisms):
 
     delta_k(x) = (T delta_{k-1})(x) = sup_t P(t) delta_{k-1}(x - t) + (1 - P(t)) delta_{k-1}(x - t + eta);
     delta_0(x) = (1 - e^x)_+.
 
-With swapped hypotheses, the pair with shift t becomes the pair with shift eta - t. So c = 1 - delta satisfies
-c(-x) = e^-x c(x), and nodes x_i = i h >= 0 suffice, with eta = m h. Profiles are convex in z = e^x, which bounds both
-sides between nodes:
+With swapped hypotheses, the pair with shift t becomes the pair with shift eta - t. So c = 1 - delta satisfies c(-x) =
+e^-x c(x), and nodes x_i = i h >= 0 suffice, with eta = m h. Profiles are convex in z = e^x, which bounds both sides
+between nodes:
 
 - The upper bound uses chords in z. For t between nodes both branches are on chords, and the expression is A + B s + C/s
-  in s = e^t with C <= 0. It is concave, and its maximum in the cell is known. The supremum of the chords over all t is
-  therefore exact. Most shifts are excluded by bounds that prove that they do not reach it (`worst_shifts.py`).
+in s = e^t with C <= 0. It is concave, and its maximum in the cell is known. The supremum of the chords over all t is
+therefore exact. Most shifts are excluded by bounds that prove that they do not reach it (`worst_shifts.py`).
 - The lower bound uses the shifts t = j h, which need no values between nodes.
 
 At x = sum eta - y with y <= min eta, every step must have its upper loss to pass x, and the best shifts are equal. With
@@ -57,9 +58,9 @@ A_STEP, A_ROW = 300.0, 0.1
 @final
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """Bounds of a profile at x_i = i h for i = first ... n; the profile is 0 beyond.
+    """Bounds of a profile delta(x) at the nodes x_i = i h for i = first ... n; the profile is 0 beyond.
 
-    `profile` bounds delta, and `complement` bounds 1 - delta.
+    h is the spacing of the grid. `profile` bounds delta, and `complement` bounds 1 - delta, shape (nodes,) each.
     """
 
     profile: FloatArray
@@ -68,14 +69,14 @@ class NodeValues:
 
     @property
     def last(self) -> int:
-        """Index of the last node, where delta = 0."""
+        """Index n of the last node, where the profile delta is 0."""
         return self.first + len(self.profile) - 1
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Direction of the bounds.
+    """Direction of the bounds of profiles on a grid of losses with this spacing.
 
     `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for the reverse.
     """
@@ -84,30 +85,30 @@ class Side:
     sign: int
 
     def larger(self, values: FloatArray) -> FloatArray:
-        """Round values of delta to this side."""
+        """Round values of the profile delta to the safe side: up for upper bounds, down for lower bounds."""
         return np.clip(values * (1 + self.sign * SLACK) + self.sign * TINY, 0.0, 1.0)
 
     def smaller(self, values: FloatArray) -> FloatArray:
-        """Round values of 1 - delta to this side."""
+        """Round values of 1 - delta to the safe side: down for upper bounds of delta, up for lower bounds."""
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
-        """Return bounds of 1 - delta from bounds of delta."""
+        """Return bounds of 1 - delta from bounds of the profile delta, rounded to the safe side."""
         return np.clip((1 - of_profile) - self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def profiles(self, of_complement: FloatArray) -> FloatArray:
-        """Return bounds of delta from bounds of 1 - delta."""
+        """Return bounds of the profile delta from bounds of 1 - delta, rounded to the safe side."""
         return np.clip((1 - of_complement) + self.sign * COMPLEMENT_ERROR, 0.0, 1.0)
 
     def start(self) -> NodeValues:
-        """Return the values without any step: delta = 0 from x = 0 on."""
+        """Return the profile without any step: delta(x) = 0 at all losses x >= 0."""
         return NodeValues(np.zeros(1), np.ones(1))
 
     def step(self, before: NodeValues, multiple: int, ranges: tuple[int, ...], cells_from_end: int) -> NodeValues:
-        """Add a step of range eta = multiple * h to the values.
+        """Return the bounds of the profile after one more step, whose losses have the range eta = multiple * h.
 
-        `ranges` are the ranges of all steps including the new one, in multiples of h. The result covers nodes up to
-        `cells_from_end` cells from the largest loss, for which `before` needs as many.
+        h is the spacing of the grid. `ranges` are the ranges of all steps including the new one, in multiples of h. The
+        result covers nodes up to `cells_from_end` cells from the largest loss, for which `before` needs as many.
         """
         end = before.last + multiple
         first = max(end - cells_from_end, 0)
@@ -117,7 +118,7 @@ class Side:
 
 
 def fixed_order(spacing: float, ranges: tuple[int, ...], cells_from_end: int | None = None) -> NodeValues:
-    """Compute lower bounds for steps of these ranges (multiples of the spacing, > 0), in this order.
+    """Compute lower bounds of the profile for steps of these ranges (multiples of the spacing, > 0), in this order.
 
     The recursion goes back in time, from the last step. Small ranges first is the most revealing known order.
     `cells_from_end` limits the cells from the largest loss; None means all cells.
@@ -131,9 +132,10 @@ def fixed_order(spacing: float, ranges: tuple[int, ...], cells_from_end: int | N
 
 
 def any_order(spacing: float, ranges: tuple[tuple[int, int], ...], cells_from_end: int | None = None) -> NodeValues:
-    """Compute upper bounds for (range, count) pairs in any order, even an order chosen during the run.
+    """Compute upper bounds of the profile for (range, count) pairs in any order, even one chosen during the run.
 
-    There is a table for each combination of remaining steps of each kind. `cells_from_end` is that of `fixed_order`.
+    Ranges of losses are multiples of the spacing. There is a table for each combination of remaining steps of each
+    kind. `cells_from_end` is that of `fixed_order`.
     """
     side = Side(spacing, 1)
     tables: dict[tuple[int, ...], NodeValues] = {(0,) * len(ranges): side.start()}
@@ -166,7 +168,10 @@ def _larger_profile(one: NodeValues, other: NodeValues) -> NodeValues:
 
 
 def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
-    """Return T of the profile at these nodes."""
+    """Return the profile after one more step of range m cells, at the nodes `rows`, without the closed form.
+
+    It is the worst case over the shifts of the step, the operator T of the module docstring of `recursion.py`.
+    """
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
     count_work(A_STEP + A_ROW * count * math.sqrt(m))
     ends = _extended(side, before, rows.start - m, rows.stop + m)
@@ -184,7 +189,10 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
 
 
 def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
-    """Return the values at i = start ... stop, with c(-x) = e^-x c(x) and delta(-x) = (1 - e^-x) + e^-x delta(x)."""
+    """Return the profile delta at the nodes x_i = i h, i = start ... stop, where i may be negative.
+
+    c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x).
+    """
     if start < before.first:
         turned = -start + 1
         x = side.spacing * np.arange(-start, 0, -1)
@@ -205,7 +213,7 @@ def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValu
 
 
 def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
-    """Return the row from which delta is about 1/2 or less, estimated from a few shifts."""
+    """Return the row (node) from which the new profile delta is about 1/2 or less, estimated from a few shifts."""
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})
     seen = np.max([high[r] * profile[r : r + rows] + low[r] * profile[r + m : r + m + rows] for r in few], axis=0)
@@ -213,14 +221,21 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
 
 
 def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
-    """Return |C|/s (1 - e^-h)^2 at the smaller t of each cell, from the node to the left of x - t."""
+    """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at its smaller t.
+
+    For shifts inside the cell, the new profile on chords is A + B s + C/s with s = e^t (module docstring of
+    `recursion.py`). The values come from the node to the left of x - t. `m` is the range of the step in cells.
+    """
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]
     return np.maximum(both, 0.0) * (math.expm1(-h) / math.expm1(-m * h))
 
 
 def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int, ...]) -> NodeValues:
-    """Append the closed form near the largest loss, where every step must have its upper loss."""
+    """Append the closed form of the profile near the largest loss, where every step must have its upper loss.
+
+    `end` is the index of the largest loss, and `ranges` are the ranges of all steps in multiples of the spacing.
+    """
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])
     moved = np.minimum(logs[0] + side.sign * logs[1], 0.0)
@@ -232,8 +247,9 @@ def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int
 
 
 def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta at x = sum of the ranges - away, and a bound of its error, for away in [0, smallest range].
+    """Return ln delta at a distance `away` below the largest loss, and a bound of its error, in the shape of `away`.
 
+    `ranges` are the ranges of all steps in nats, and the largest loss is their sum. `away` is in [0, smallest range].
     The logarithm is -inf at 0. Errors are relative to the terms, so that a small 1 - delta keeps its relative accuracy.
     """
     k = len(ranges)

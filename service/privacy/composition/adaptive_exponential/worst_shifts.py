@@ -1,18 +1,20 @@
 """Supremum over all shifts of an exponential step at many rows: shifts that may be optimal, and their values.
 
-For rows x_i = i h and shifts t = eta - r h, r = 0 ... m, consider the sum
+A step of range eta = m h with the shift t has the loss t or t - eta. For rows x_i = i h and shifts t = eta - r h, r = 0
+... m, the new profile at x_i is the maximum over r of
 
     F(i, r) = high_r v_{i+r} + low_r v_{i+r+m}.
 
-The values v decrease. Between nodes they are below a chord in z = e^x (`recursion.py`), because the bounded function is
-convex. Two consequences exclude most shifts, with proof:
+high_r and low_r are the H1-masses of both losses, and v the earlier profile at the nodes, with an index that starts m
+nodes to the left. The values v decrease. Between nodes they are below a chord in z = e^x (`recursion.py`), because the
+bounded function is convex. Two consequences exclude most shifts, with proof:
 
 - Between any two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with C <= 0.
-  This function is concave. It exceeds both endpoints only if its slopes there allow that. This bounds wide cells of
-  shifts.
+This function is concave. It exceeds both endpoints only if its slopes there allow that. This bounds wide cells of
+shifts.
 - At a fixed shift, the function that F bounds is convex in z. Between two rows it is below their chord. Suppose that a
-  cell of shifts is below some shift at two rows, by at least the distance of that shift from its own chord. Then the
-  cell is below the shift at all rows between.
+cell of shifts is below some shift at two rows, by at least the distance of that shift from its own chord. Then the cell
+is below the shift at all rows between.
 
 The remaining shifts are about as close to the best shift as cells are wide. They are computed at every row and node. If
 all shifts count, the maxima inside the cells between nodes are added.
@@ -50,7 +52,11 @@ ROUNDING: Final = 16 * UNIT_ROUNDOFF
 @final
 @dataclass(frozen=True, slots=True)
 class WorstShifts:
-    """Masses of both losses at t = eta - r h, r = 0 ... m."""
+    """H1-masses of both losses of an exponential step with the shifts t = eta - r h, r = 0 ... m.
+
+    The step has the range eta = m h with the grid spacing h. `high` belongs to the loss t and `low` to the loss t -
+    eta, shape (m + 1,) each.
+    """
 
     spacing: float
     high: FloatArray
@@ -58,7 +64,7 @@ class WorstShifts:
 
     @staticmethod
     def of(spacing: float, m: int) -> WorstShifts:
-        """Compute the masses of a step of range m * spacing."""
+        """Compute the masses of a step whose losses have the range m * spacing."""
         nearer = np.arange(m + 1) * spacing
         spread = -math.expm1(-m * spacing)
         low = np.exp(-nearer) * -np.expm1(nearer - m * spacing) / spread
@@ -66,11 +72,11 @@ class WorstShifts:
 
     @property
     def cells(self) -> int:
-        """Number m of cells."""
+        """Number m of grid cells in the range of the step's losses."""
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Return the edges of wide cells."""
+        """Return the increasing indices r of shifts that separate wide cells of shifts."""
         return _edges(self.cells)
 
 
@@ -83,15 +89,17 @@ def _edges(m: int) -> np.ndarray:
 
 
 def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShifts, count: int) -> FloatArray:
-    """Compute max F(i, r) over shifts for i = 0 ... count - 1.
+    """Compute max over shifts r of F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} for the rows i = 0 ... count - 1.
+
+    high and low are the masses of `WorstShifts`, and m is the number of its cells.
 
     Parameters
     ----------
     values : array
         v, at least count + 2 m numbers.
     curvature : array or None
-        |C|/s1 (1 - e^-h)^2 of the cell at i + r, at least 0. With it the maximum is over all t in [0, eta], else over
-        some shifts near the best.
+        |C|/s1 (1 - e^-h)^2 of the cell at i + r, at least 0 (`_vertex`). With it the maximum is over all shifts t in
+        [0, eta]. None for a maximum over some shifts near the best.
     shifts : WorstShifts
         Masses of the losses.
     count : int
@@ -114,7 +122,10 @@ def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShift
 def _optimal_ranges(
     values: FloatArray, shifts: WorstShifts, blocks: int, *, above: bool
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """Return the first and last shift of each block that may be optimal, and the values of a good shift at its rows."""
+    """Return the first and last shift of each block of rows that may be optimal, and the values of a good shift.
+
+    The values are F of `largest` at the rows of the block, shape (blocks, ROWS). `above` is whether all shifts t count.
+    """
     m, edges = shifts.cells, shifts.edges()
     rows = ROWS * np.arange(blocks + 1)
     heads, tails = values[edges[:, None] + rows], values[edges[:, None] + (rows + m)]
@@ -138,7 +149,10 @@ def _optimal_ranges(
 
 @np.errstate(invalid="ignore", divide="ignore")
 def _cell_bounds(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
-    """Return upper bounds of F in each wide cell, from the values at its edges."""
+    """Return upper bounds of F (`largest`) in each wide cell of shifts, from the values at its edges.
+
+    `heads`, `tails` and `table` are v_{i+r}, v_{i+r+m} and F at the edges, shape (edges, rows).
+    """
     eta = shifts.cells * shifts.spacing
     width = shifts.spacing * np.diff(shifts.edges())[:, None]
     most = (heads[:-1] - heads[1:]) - math.exp(-eta) * (tails[:-1] - tails[1:]) + ROUNDING * np.abs(heads[:-1])
@@ -155,7 +169,7 @@ def _update_best(
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:
-    """Update the best value of every row with all shifts from `first` to `last` of its block."""
+    """Update the maximum of F (`largest`) at every row with all shifts from `first` to `last` of its block."""
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
     m, rows = shifts.cells, best.reshape(-1, ROWS)
@@ -175,7 +189,7 @@ def _update_best(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """Return values[at + row + shift] for every block, row of the block, and shift."""
+    """Return values[at + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
@@ -183,7 +197,10 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
-    """Update the best values with the maxima inside cells between nodes."""
+    """Update `best`, the maxima at the rows, with the maxima inside cells between neighbouring shifts.
+
+    `table` has the values at the shifts, `most` the bound of `_vertex` for each cell, and h is the width of a cell.
+    """
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]
     inside, above = _vertex(table[block, row, cell] - first, most[block, row, cell], np.array(h))
@@ -193,7 +210,8 @@ def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, 
 def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Return whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and its height above s1.
 
-    `rise` is the increase to the other edge, and `most` = c (1 - e^-width)^2 bounds the height above the value at s1.
+    The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and `most` = c
+    (1 - e^-width)^2 bounds the height above the value at s1.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall

@@ -1,12 +1,14 @@
 """Tests of the loss S of a run by one contour integral in ball arithmetic: every error is a proved radius.
 
-The integrals are on Re z = theta, minus 1 if theta lies left of the pole:
+K(z) = ln E0 e^{zS} is the log-moment function of S under H0. The integrals for a threshold c are on Re z = theta, minus
+1 if theta lies left of the pole:
 
     P0(S > c) = (1/2 pi i) int e^{K(z) - z c} dz/z.        P1(S > c) = (1/2 pi i) int e^{K(z) - (z - 1) c} dz/(z - 1).
 
-With T = 2 pi/h, the trapezoid sum of step h is sum_m e^{theta m T} I(c + mT) (Poisson). The terms m != 0 are moved to a
-tilt s. There Chernoff bounds their sum by e^{K(s) - s c}/(e^{|s - theta| T} - 1), and the crossed poles are known
-numbers. The nodes beyond the last one, at height t, are bounded by int_t^inf |F| du/u, where a falling majorant
+Let I(c) be one of these integrals. With T = 2 pi/h, the trapezoid sum of step h is sum_m e^{theta m T} I(c + mT)
+(Poisson). The terms m != 0 (aliases) are moved to a tilt s. There Chernoff bounds their sum by e^{K(s) - s c}/(e^{|s -
+theta| T} - 1), and the crossed poles are known numbers. The nodes beyond the last one, at height t, are bounded by
+int_t^inf |F| du/u, where F is the integrand's factor e^{K(theta + iu) - K(theta)}, and a falling majorant
 (`moments.py`) replaces F in blocks [t, 8t].
 """
 
@@ -29,10 +31,10 @@ from service.privacy.numerics.work import count_work
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Test S > c as balls: false positive rate, power and type II error, and the approximate density of S under H0.
+    """Test S > c of the loss S as balls: false positive rate, power, type II error, and density of S at c under H0.
 
-    `missed` is one minus the power. Closed forms compute its own digits, so that a small type II error needs no more
-    precision.
+    The density is approximate. `missed` is one minus the power. Closed forms compute its own digits, so that a small
+    type II error needs no more precision.
     """
 
     false_positive_rate: arb
@@ -41,10 +43,10 @@ class Threshold:
     density: arb
 
     def without(self, moved_mass: arb, *, reflected: bool) -> Threshold:
-        """Return the test for the exact H1, if so much of its mass was dropped or moved.
+        """Return the test for the exact H1, if the computation dropped or moved up to `moved_mass` of its mass.
 
-        The probability of every event under H1, and so the power of a best test, changes by at most this mass. For
-        remove, H1 is the hypothesis that is tested.
+        The probability of every event under H1, and so the power of a best test, changes by at most this mass. In the
+        remove direction (`reflected`), H1 is the hypothesis that is tested.
         """
         if moved_mass.is_zero():
             return self
@@ -55,18 +57,18 @@ class Threshold:
 
 @dataclass(frozen=True)
 class GroundTruthRun:
-    """Gaussian steps of total mu^2, and mixtures of shifted Gaussians with their counts, all exact."""
+    """Run with exact parameters: Gaussian steps of total mu^2, and mixtures of shifted Gaussians with their counts."""
 
     gaussian_mu_squared: Fraction
     steps: tuple[tuple[ExactMixture, int], ...]
 
     def guide(self) -> ContourGuide:
-        """Return the run in doubles."""
+        """Return the run in doubles, which chooses contours and nodes; no result relies on it."""
         return ContourGuide(tuple(MixtureGuide(*step) for step in self.steps), float(self.gaussian_mu_squared))
 
     @cached_property
     def moved_mass(self) -> arb:
-        """Bound of the total mass that all balls omit from H1."""
+        """Bound of the total mass of H1 that the mixtures of all steps leave out."""
         return sum((count * step.moved_mass for step, count in self.steps), arb(0))
 
 
@@ -75,7 +77,12 @@ A_NODE, A_TERM = 2.0, 0.1
 
 
 class BallContour:
-    """Contour of a run; with `reflected` it serves the remove direction, whose transform is K(1 - z)."""
+    """Contour Re z = theta of a run in ball arithmetic, with the values e^{K(z)} at its nodes.
+
+    K(z) = ln E0 e^{zS} is the log-moment function of the loss S. The integrals, aliases and poles are those of the
+    module docstring of `contour.py`. With `reflected` the contour serves the remove direction, whose log-moment
+    function is K(1 - z).
+    """
 
     def __init__(self, run: GroundTruthRun, plan: ContourPlan, *, reflected: bool) -> None:
         self._run, self._plan, self._reflected = run, plan, reflected
@@ -96,7 +103,10 @@ class BallContour:
             ]
 
     def _log_product(self, s: arb, moments: list[arb]) -> arb:
-        """Return K(s) from the moments of the parts."""
+        """Return the log-moment function K(s) of the run at a real tilt s from the moments of its parts.
+
+        The moment of a part is M(s) = E0 e^{sL} for the loss L of one step.
+        """
         mu2 = ball(self._run.gaussian_mu_squared)
         total = mu2 * (s * s - s) / 2
         for (_, count), moment in zip(self._run.steps, moments, strict=True):
@@ -104,7 +114,7 @@ class BallContour:
         return total
 
     def _values(self) -> list[acb]:
-        """Return e^{K(z_k)} at the nodes."""
+        """Return e^{K(z_k)} at the nodes z_k of the contour, for the log-moment function K of the run."""
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         count_work(plan.length * (A_NODE + sum(A_TERM * len(nodes.on_contour) for nodes in plan.parts)))
         values: list[acb] = []
@@ -117,7 +127,10 @@ class BallContour:
         return [value.conjugate() for value in values] if self._reflected else values
 
     def _sum_up(self, values: list[acb]) -> None:
-        """Compute the coefficients of the powers of e^{-i step c} in the sums of both integrals and of the density."""
+        """Compute the coefficients of the powers of e^{-i step c} in the sums over nodes, for any threshold c.
+
+        The sums are those of the integrals for the false positive rate and the power, and of the density.
+        """
         step = ball(self._plan.step)
         scaled = [value * (step / arb.pi()) for value in values]
         scaled[0] /= 2
@@ -127,7 +140,10 @@ class BallContour:
         self._coefficients = acb_mat(3, len(values), null + alternative + scaled)
 
     def _truncated(self, moments: list[arb]) -> arb:
-        """Return a bound of the sum over the omitted nodes, without its factor e^{-theta c}."""
+        """Return a bound of the sum over the omitted nodes of the contour, without its factor e^{-theta c}.
+
+        theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each part.
+        """
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         tilt = ball(plan.tilt)
         heights = [ball(t) for t in plan.heights]
@@ -144,7 +160,10 @@ class BallContour:
         return (blocks + self._closing(logs[-1], moments)) / arb.pi()
 
     def _closing(self, log_last: arb, moments: list[arb]) -> arb:
-        """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step."""
+        """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step.
+
+        `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each part.
+        """
         height = ball(self._plan.heights[-1])
         mu2 = ball(self._run.gaussian_mu_squared)
         if mu2 > 0:  # int_t^inf e^{-mu^2 (u^2 - t^2)/2} du/u <= 1/(mu t)^2
@@ -158,7 +177,7 @@ class BallContour:
         return best
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c for a threshold c (an exact ball)."""
+        """Return the test S > c of the loss S for a threshold c (an exact ball)."""
         with ctx.workprec(self.bits):
             turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)
@@ -176,7 +195,11 @@ class BallContour:
             )
 
     def _aliases(self, threshold: arb) -> tuple[arb, arb, arb]:
-        """Return a bound of the aliases, without its factor e^{-theta c}, and their pole terms in both integrals."""
+        """Return a bound of the aliases of the trapezoid sum, and their pole terms in the integrals under H0 and H1.
+
+        The bound lacks its factor e^{-theta c}, for the tilt theta and the threshold c. It is infinite without a tilt
+        on each side.
+        """
         period = 2 * arb.pi() / ball(self._plan.step)
         total, known = arb(0), [arb(0), arb(0)]
         for side in (1, -1):

@@ -1,4 +1,4 @@
-"""Curves with proved decimal digits: balls of `search.py`, returned as enclosures."""
+"""Curves with proved decimal digits: balls (midpoint and radius) of `search.py`, returned as enclosures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _Ends = tuple[float, float, float, float]
 
 
 class GroundTruthTradeOff(AbstractTradeOff):
-    """One direction of a run with a relative width of 10^-digits for every number, if the search reaches this width.
+    """Trade-off curve of one direction of a run, with a relative width of 10^-digits for every number.
+
+    A number is wider if the search does not reach this width.
 
     Notes
     -----
@@ -49,7 +51,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def _end(self) -> arb | None:
-        """The smallest loss sum N ln(1 - p), where 1 - p is the share of H0 in H1; None if a step has no such share."""
+        """Smallest loss of the run, sum N ln(1 - p), as a ball; None if some step has no smallest loss.
+
+        1 - p is the share of H0 in the mixture H1 of a step, and N the number of such steps.
+        """
         if self._run.gaussian_mu_squared != 0:
             return None
         logs = [(count, step.log_prob_unshifted) for step, count in self._run.steps]
@@ -58,7 +63,11 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite for add (Gaussian noise is unbounded); for remove -sum N ln(1 - p) if all steps are sampled."""
+        """Largest loss of the run: infinite for add; -sum N ln(1 - p) for remove if all steps are sampled.
+
+        Gaussian noise is unbounded. 1 - p is the share of H0 in the mixture H1 of a step, and N the number of such
+        steps.
+        """
         with ctx.workprec(_SURE_BITS):
             end = self._end
             if not self._reflected or end is None:
@@ -67,7 +76,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """sum N ln(1 - p) for add if all steps are sampled, minus infinity for remove."""
+        """Smallest loss of the run: sum N ln(1 - p) for add if all steps are sampled, minus infinity for remove.
+
+        1 - p is the share of H0 in the mixture H1 of a step, and N the number of such steps.
+        """
         with ctx.workprec(_SURE_BITS):
             end = self._end
             if self._reflected or end is None:
@@ -76,8 +88,9 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu = sqrt(sum N/sigma^2) whatever the rates, because the effect of sampling vanishes as alpha -> 0.
+        """Smallest mu for which the run is mu-GDP: sqrt(sum N/sigma^2), whatever the sampling rates.
 
+        N steps have the noise multiplier sigma. The effect of sampling vanishes as the false positive rate falls to 0.
         The property is None if both hypotheses of a step are mixtures.
         """
         squares = self._run.gaussian_mu_squared
@@ -90,7 +103,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
             return Enclosure(*doubles(ball(squares).sqrt()), self.evidence)
 
     def decimal_power(self, false_positive_rate: Fraction) -> DecimalEnclosure | None:
-        """Return the decimal digits of the power at a rational rate in (0, 1)."""
+        """Return the decimal digits of the power at a rational false positive rate in (0, 1).
+
+        The result is None if the digits are not proved.
+        """
         found = self._search.point(false_positive_rate)
         return self._decimal(found.balls[0], found.bits)
 
@@ -101,7 +117,11 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return CurvePoints(error, power, EnclosureArray(slopes[0], slopes[1]))
 
     def _point(self, rate: float) -> tuple[_Ends, _Ends, tuple[float, float]]:
-        """Return bounds of type II error, power and log slope at a rate; those of a guess if the work is spent."""
+        """Return bounds of type II error, of the power, and of the log slope at a false positive rate.
+
+        The first two are (lower, upper, ln lower, ln upper). If the work of the request is spent, the bounds are those
+        of a test that ignores the data.
+        """
         if is_spent():
             most = math.nextafter(1 - rate, 2.0)
             return (0.0, most, -math.inf, math.log(most)), (rate, 1.0, math.log(rate), 0.0), (-math.inf, math.inf)
@@ -149,7 +169,7 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
 
 def _ends(value: arb, bits: int) -> tuple[float, float]:
-    """Return a ball as two doubles, rounded outwards; 0 stays exact."""
+    """Return `(lower, upper)`, a ball as two doubles rounded outwards; 0 stays exact."""
     with ctx.workprec(bits):
         return (0.0, 0.0) if value.is_zero() else doubles(value)
 

@@ -1,10 +1,11 @@
 """Engine `ground_truth`: 15 to 50 proved digits for runs of Gaussian, gdp and Poisson-sampled Gaussian steps.
 
 The engine also covers steps that are mixtures of shifted Gaussians. One step and Gaussian steps have closed forms
-(`sources.py`). Runs are evaluated by two contour integrals (`contour.py`) with different tilts and different inner and
-outer nodes. Their enclosures must meet and are intersected. All computations are ball arithmetic, in which truncation,
-aliasing, quadrature and rounding errors are radii. Parameters and arguments are exact fractions. The cost does not
-depend on the number of steps.
+(`sources.py`). Runs are evaluated by two inversion integrals of the moment generating function (`contour.py`), with
+different tilts and different nodes: outer nodes on the contour, and inner nodes of the moments of one step. Their
+enclosures must meet and are intersected. All computations are ball arithmetic, in which truncation, aliasing,
+quadrature and rounding errors are radii. Parameters and arguments are exact fractions. The cost does not depend on the
+number of steps.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 def _pair(
     run: GroundTruthRun, lone: bool, guides: tuple[AbstractTradeOff, AbstractTradeOff], digits: int
 ) -> TradeOffPair:
-    """Build the curves of both directions; Gaussian steps have one curve for both."""
+    """Build the curves of both directions of a run; Gaussian steps have one curve for both.
+
+    `lone` is whether the run is one step, and `guides` are curves in doubles.
+    """
     how = "a closed form" if lone or not run.steps else "two contour integrals with different tilts"
     note = f"ground_truth: {how} in ball arithmetic, with {digits} significant digits."
     if not run.steps:
@@ -108,7 +112,7 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
 
 
 def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
-    """Return curves in doubles that guide searches; no result relies on them."""
+    """Return curves in doubles (add, remove) that guide searches; no result relies on them."""
     if lone:
         pair = steps[0][0].curves()
         return pair.add, pair.remove

@@ -1,7 +1,7 @@
 """Layout of a contour in ball arithmetic: position, step and length, chosen in doubles.
 
-No proof uses these numbers. A poor choice only makes the radius of the result larger. All tilts in this module are
-those of the add direction; `BallContour` reflects them for remove.
+No proof uses these numbers. A poor choice only makes the radius of the result larger. All tilts in this module (real
+parts of contours) are those of the add direction; `BallContour` reflects them for remove.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _HIGHEST = 1e140
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """Nodes of one part: of the contour, of M at each alias tilt, and of the majorants (eta, nodes) at each height."""
+    """Quadrature nodes of the moments M(z) = E0 e^{zL} of one part, whose steps have the loss L.
+
+    They serve M on the contour, M at the tilts that bound the aliases, and the majorants of |M|, as pairs (eta, nodes),
+    at each height.
+    """
 
     on_contour: ShiftedNodes
     aliases: tuple[ShiftedNodes, ...]
@@ -39,7 +43,8 @@ class PartPlan:
 class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
-    The other fields are the data of its error bounds.
+    `bits` is the precision. The other fields are the data of the error bounds: tilts for the aliases of the trapezoid
+    sum, heights for its truncation, and nodes of the moments of each part.
     """
 
     tilt: float
@@ -52,7 +57,10 @@ class ContourPlan:
 
 
 class ContourGuide:
-    """Run in doubles: mixtures of shifted Gaussians, and Gaussian steps of total mu^2."""
+    """Run in doubles, which chooses contours: mixtures of shifted Gaussians, and Gaussian steps of total mu^2.
+
+    S is the loss of the run and K(z) = ln E0 e^{zS} its log-moment function.
+    """
 
     def __init__(self, parts: tuple[MixtureGuide, ...], gaussian_mu_squared: float) -> None:
         self.parts, self._mu2 = parts, gaussian_mu_squared
@@ -64,7 +72,7 @@ class ContourGuide:
         self._values, self._variances = self.cumulants(self._tilts)
 
     def cumulants(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return K and K'' at real tilts."""
+        """Return K and K'' at real tilts, in their shape, for the log-moment function K of the run."""
         value, variance = 0.5 * self._mu2 * (tilts * tilts - tilts), np.full_like(tilts, self._mu2)
         for part in self.parts:
             log_moment, part_variance = part.log_moments(tilts)
@@ -72,15 +80,18 @@ class ContourGuide:
         return value, variance
 
     def log_majorant(self, tilt: float, height: float) -> float:
-        """Return approximate ln of the bound of |e^{K(tilt + it) - K(tilt)}| for t >= height."""
+        """Return about ln of the bound of |e^{K(tilt + it) - K(tilt)}| over all heights t >= height.
+
+        K is the log-moment function of the run.
+        """
         total = -0.5 * self._mu2 * height**2
         return total + sum(part.count * min(part.log_majorant(tilt, height)[0], 0.0) for part in self.parts)
 
     def best_tilt(self, threshold: float, need: float) -> float:
-        """Return the tilt of the table with the least expensive contour for S near a threshold.
+        """Return the tilt of the table with the least expensive contour for the loss S near a threshold.
 
-        The tilt is at the saddle point of the threshold, or nearer to the core. `need` is the distance in nats of the
-        errors below e^{-tilt threshold} at the saddle point.
+        The tilt is at the saddle point of the threshold, or nearer to the center of the law. Errors are `need` nats
+        below e^{K(s) - s threshold} at the saddle point s, with the log-moment function K of the run.
         """
         excess = self._values - self._tilts * threshold
         excess = excess - excess.min()
@@ -95,11 +106,17 @@ class ContourGuide:
         return float(self._tilts[order[int(np.argmin(exact))]])
 
     def excess(self, tilt: float, threshold: float) -> float:
-        """Return K(tilt) - tilt threshold."""
+        """Return K(tilt) - tilt threshold, the logarithm of Chernoff's bound of a tail.
+
+        K is the log-moment function of the run.
+        """
         return float(self.cumulants(np.array([tilt]))[0][0]) - tilt * threshold
 
     def chernoff_threshold(self, log_tail: float, *, upper: bool, reflected: bool) -> float:
-        """Return the threshold c for which the Chernoff bound of P0(S > c), or of P0(S <= c), is e^{log_tail}."""
+        """Return the threshold c at which Chernoff's bound of P0(S > c), or of P0(S <= c), is e^{log_tail}.
+
+        S is the loss of the run. `upper` selects P0(S > c), and `reflected` the remove direction.
+        """
         slopes = np.gradient(self._values, self._tilts)
         tilts, thresholds = (1 - self._tilts, -slopes) if reflected else (self._tilts, slopes)
         distance = np.abs(self._values - tilts * thresholds - log_tail)
@@ -107,13 +124,17 @@ class ContourGuide:
         return float(thresholds[best])
 
     def tilted_deviation(self, tilt: float) -> float:
-        """Return the standard deviation of S at a tilt."""
+        """Return the standard deviation sqrt(K''(tilt)) of the loss S under the law tilted by e^{tilt S}, nats."""
         return math.sqrt(float(self.cumulants(np.array([tilt]))[1][0]))
 
     def _periods(
         self, tilts: FloatArray, values: FloatArray, need: FloatArray, threshold: float, half_width: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest periods T = 2 pi/h that bring the aliases on both sides below e^-need, for each tilt."""
+        """Return the smallest periods T = 2 pi/h that bring the aliases on both sides below e^-need, for each tilt.
+
+        h is the distance of the contour's nodes. `values` are the log-moment function K at the tilts, and thresholds
+        lie within `half_width` of `threshold`. Both arrays have the shape of `tilts`.
+        """
         gap = self._tilts - tilts[:, None]
         exponent = self._values - values[:, None] - gap * threshold + np.abs(gap) * half_width + need[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,7 +145,10 @@ class ContourGuide:
         )
 
     def _height(self, tilt: float, need: float) -> float:
-        """Return the height at which the majorant falls below e^-need; infinite if a few doublings do not reach it."""
+        """Return the height at which the majorant of the contour's integrand falls below e^-need.
+
+        The result is infinite if a few doublings do not reach it.
+        """
         low = 0.5 * math.sqrt(2 * need) / max(self.tilted_deviation(tilt), 1e-150)
         high = low
         if not high < _HIGHEST:
@@ -203,7 +227,10 @@ class ContourGuide:
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 
     def _alias_tilts(self, tilt: float, value: float, threshold: float, period: float) -> tuple[float, ...]:
-        """Return the best tilt of the table on each side for the Chernoff bound of the aliases, and neighbours."""
+        """Return tilts for Chernoff's bound of the aliases: the best of the table on each side, and neighbours.
+
+        `value` is the log-moment function at the tilt of the contour, and `period` is 2 pi/(distance of its nodes).
+        """
         gap = self._tilts - tilt
         exponent = self._values - value - gap * threshold - np.abs(gap) * period
         chosen: list[float] = []

@@ -1,14 +1,16 @@
 """Step that is a mixture of shifted Gaussians in ball arithmetic; every error is a proved radius.
 
-The notation is that of `mixture_strip.py`: L = ln a - ln b, and phi b is the density of H0. b = 1, or b(y) = a(-y) for
-a mirrored step. ln a is convex and rises with slopes m between the smallest and the largest d. In the strip, with z =
-s + it:
+The notation is that of `mixture_strip.py`: at y, H1 has the density phi a and H0 the density phi b with the normal
+density phi, L = ln a - ln b is the loss, and M(z) = E0 e^{zL}. a(y) = sum w_i e^{d_i y - d_i^2/2} with weights w_i and
+shifts d_i, and A(x, q) = a(x + iq)/a(x). b = 1, or b(y) = a(-y) for a mirrored step. ln a is convex and rises with
+slopes m between the smallest and the largest d. In the strip, with z = s + it:
 
     |a^z b^{1-z}|(x + iq) = (a^s b^{1-s})(x) |A(x, q)|^s |A(-x, q)|^{1-s} e^{-t D};    D = arg A(x, q) + arg A(-x, q).
 
 A step that is not mirrored lacks the second factors and summands. D >= 0, and |A| is in [l(q), 1] with the
-`least_modulus` l of the strip. So G of `moments.py` is e^{q^2/2} l(q)^{min(s, 0) + min(1 - s, 0)}. If one of the shifts
-is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the others, so that small weights keep their digits.
+`least_modulus` l of the strip. So G of `moments.py`, the growth of the integrand at the height q, is e^{q^2/2}
+l(q)^{min(s, 0) + min(1 - s, 0)}. If one of the shifts is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the
+others, so that small weights keep their digits.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ EXTRA_BITS: Final = 40
 
 
 class MixtureBalls:
-    """Mixture step at the precision in force; balls are built when they are needed."""
+    """Mixture of shifted Gaussians in balls of the precision in force, built when they are needed.
+
+    At y, H1 has the density phi a and H0 the density phi b, with the normal density phi and a(y) = sum w_i e^{d_i y -
+    d_i^2/2}. L = ln a - ln b is the loss, M(z) = E0 e^{zL} the transform, and m the slope of ln a.
+    """
 
     def __init__(self, mixture: ExactMixture) -> None:
         self._mixture = mixture
@@ -41,7 +47,7 @@ class MixtureBalls:
         self._made: dict[int, tuple[list[arb], list[arb], arb]] = {}
 
     def _modes(self) -> tuple[list[arb], list[arb], arb]:
-        """Return w_i e^{-d_i^2/2} and d_i of positive shifts, and the sum of their w_i."""
+        """Return lists of w_i e^{-d_i^2/2} and d_i over the positive shifts d_i, and the sum of their weights w_i."""
         found = self._made.get(ctx.prec)
         if found is None:
             d, weights = self._mixture.distances()[self._first :], self._mixture.weights()[self._first :]
@@ -50,18 +56,25 @@ class MixtureBalls:
         return found
 
     def _log(self, of_positive: Number, shifted: arb) -> Number:
-        """Return ln a from the sum over positive shifts, whose total weight is `shifted`."""
+        """Return ln a from `of_positive`, the sum of w_i e^{d_i y - d_i^2/2} over the positive shifts d_i.
+
+        `shifted` is the sum of the weights w_i of these shifts. The rest of the weight belongs to shift 0, if there is
+        one.
+        """
         return (of_positive - shifted).log1p() if self._first else of_positive.log()
 
     def _more_bits(self, nodes: ShiftedNodes) -> int:
-        """Return the precision at which exponentials of exponents of this size keep the precision in force."""
+        """Return the precision in bits at which e^{d y} keeps the precision in force.
+
+        This holds at all nodes y and for all shifts d.
+        """
         largest = abs(nodes.y(nodes.first)).max(abs(nodes.y(nodes.last))) * self._mixture.distances()[-1] + 1
         return ctx.prec + EXTRA_BITS + int(float(largest.log())) * 3 // 2
 
     def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
-        """Yield y, L and ln b (None for 0) at the nodes y + i shift.
+        """Yield y, the loss L and ln b at the nodes y + i shift, where phi b is the density of H0.
 
-        L is on the branch that is real on the real axis.
+        ln b is None if b = 1. L is on the branch that is real on the real axis.
         """
         here = self._logs(nodes, shift, 1)
         there = self._logs(nodes, shift, -1) if self._mixture.mirrored else None
@@ -74,7 +87,10 @@ class MixtureBalls:
                 yield y, log_a - log_b, log_b
 
     def _logs(self, nodes: ShiftedNodes, shift: float, side: int) -> list[acb]:
-        """Return ln a at side y + i shift, with its argument within pi/2 of that of the mean."""
+        """Return ln a at the points side y + i shift for the nodes y, where phi a is the density of H1.
+
+        Its argument is within pi/2 of that of e^{i shift m}, with the slope m of ln a.
+        """
         height = ball(shift)
         with ctx.workprec(self._more_bits(nodes)):
             terms, d, shifted = self._modes()
@@ -95,7 +111,10 @@ class MixtureBalls:
             return [((rest + value) * (-turn).exp()).log() + turn for value, turn in zip(values, turns, strict=True)]
 
     def _terms(self, s: arb, nodes: ShiftedNodes) -> Iterator[arb]:
-        """Yield sqrt(2 pi) phi b e^{sL} at the nodes, on the real axis."""
+        """Yield sqrt(2 pi) phi b e^{sL} at the nodes on the real axis.
+
+        This is the density phi b of H0, tilted by the loss L at the tilt s.
+        """
         with ctx.workprec(self._more_bits(nodes)):
             terms, d, shifted = self._modes()
             start, step = nodes.y(nodes.first), ball(nodes.step)
@@ -107,30 +126,40 @@ class MixtureBalls:
             yield (exponent if there is None else exponent + (1 - s) * self._log(there[k], shifted)).exp()
 
     def _turns_upwards(self, half_width: arb) -> bool:
-        """Return whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) for 0 <= a <= half_width while G(a + e) is finite."""
+        """Return whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) is proved for 0 <= a <= half_width and all e >= 0.
+
+        L is the loss, continued to complex y. a + e is limited to the strip in which L is analytic.
+        """
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """Return G up to Im y = height, for every t >= 0; infinite where L is not proved to be analytic."""
+        """Return a bound of |phi b e^{zL}| at Im y = height over its value on the real axis.
+
+        It holds for z = s + it and every t >= 0. phi b is the density of H0 and L the loss. The result is infinite
+        where L is not proved to be analytic.
+        """
         if not height < self._strip.height:
             return arb.pos_inf()
         powers = s.min(0) + ((1 - s).min(0) if self._mixture.mirrored else 0)
         return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
-        """Return ln a(y) for real y."""
+        """Return ln a(y) for real y, where phi a is the density of H1 with the normal density phi."""
         terms, d, shifted = self._modes()
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
     def _mean(self, y: arb) -> arb:
-        """Return m at y, the slope of ln a."""
+        """Return the slope m of ln a at y, which is the mean shift given y; phi a is the density of H1."""
         terms, d, shifted = self._modes()
         shares = [term * (x * y).exp() for term, x in zip(terms, d, strict=True)]
         rest = 1 - shifted if self._first else arb(0)
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
-        """Return a bound of h sum phi b e^{sL} over all omitted nodes of the lattice (real axis)."""
+        """Return a bound of h sum phi b e^{sL} over all omitted nodes of the lattice of spacing h on the real axis.
+
+        phi b is the density of H0 and L the loss.
+        """
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
             y0, y1 = nodes.y(nodes.first), nodes.y(nodes.last)
@@ -140,13 +169,13 @@ class MixtureBalls:
             return tails * h / (2 * arb.pi()).sqrt()
 
     def _tail(self, p: arb, r: arb, start: arb, h: arb) -> arb:
-        """Return a bound of sum e^{F(u)} over the nodes u of a lattice beyond start > 0.
+        """Return a bound of sum e^{F(u)} over the nodes u of a lattice of spacing h beyond start > 0.
 
-        F(u) = p ln a(u) + r ln a(-u) - u^2/2. ln a(u) and ln a(-u) are convex. So on (a, b] a summand lies below its
-        chord if its coefficient is positive, and below its tangent at a otherwise. The result is the exponential of a
-        parabola, whose sum over a lattice is at most (1 + sqrt(2 pi)/h) times its largest value. The slopes of F +
-        u^2/2 beyond `start` are at most B, as m rises. Beyond b >= 2 B the terms fall like a geometric series of ratio
-        e^{-h (b - B)}.
+        F(u) = p ln a(u) + r ln a(-u) - u^2/2, where phi a is the density of H1. ln a(u) and ln a(-u) are convex. So on
+        (a, b] a summand lies below its chord if its coefficient is positive, and below its tangent at a otherwise. The
+        result is the exponential of a parabola, whose sum over a lattice is at most (1 + sqrt(2 pi)/h) times its
+        largest value. The slopes of F + u^2/2 beyond `start` are at most B, as the slope m of ln a rises. Beyond b >= 2
+        B the terms fall like a geometric series of ratio e^{-h (b - B)}.
         """
         steepest = p.max(0) * self._modes()[1][-1] + (-r).max(0) * self._mean(-start)
         end = start.max(2 * steepest).upper()  # exact, so that every comparison below is decided
@@ -167,7 +196,11 @@ class MixtureBalls:
         return parabolas + last / (1 - (h * (steepest - end)).exp())
 
     def _line_above(self, p: arb, r: arb, a: arb, b: arb) -> tuple[arb, arb, arb]:
-        """Return value at a and slope of a line above p ln a(u) + r ln a(-u) on [a, b], and its approximate excess."""
+        """Return value at a and slope of a straight line above p ln a(u) + r ln a(-u) for a <= u <= b.
+
+        The function a(u) is the density of H1 over the normal density. The third number is about the excess of the
+        line.
+        """
         middle, value, slope, over = ((a + b) / 2).mid(), arb(0), arb(0), arb(0)
         for coefficient, side in ((p, 1), (r, -1)):
             if coefficient.is_zero():
@@ -180,14 +213,16 @@ class MixtureBalls:
         return value, slope, over
 
     def log_integral_constant(self, s: float, moment: arb) -> arb:
-        """Return ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t), a bound beyond the last node.
+        """Return ln V with int_t^inf |M(s + iu)| du/u <= V/sqrt(t), a bound beyond the last node at the height t.
 
-        `moment` is M(s). B_eta gives G(eta) int phi a^s b^{1-s} E1(t D), where E1(x) <= e^-x ln(1 + 1/x) <= x^{-1/2}. D
-        is at least the `least_turn` of the strip times m(y), or times m(y) + m(-y) >= m(0) for a mirrored step.
-        Otherwise m >= d_0. Let d_0 = 0, j > 0 and v_j = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 +
-        (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at least d_1 times the share of shifts above 0. Completing the square, E0
-        a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y - d_j/2). This is below M(s) for s >= 0. For s < 0 it is below w_0^s and
-        below e^{|s| d_j D/2} M(s), with the largest d as D. Every eta is valid.
+        M(z) = E0 e^{zL} is the transform, and `moment` is M(s). The majorant on the path Im y = eta, B_eta, gives
+        G(eta) int phi a^s b^{1-s} E1(t D), where G is `_growth`, D the argument of a/b there and E1(x) <= e^-x ln(1 +
+        1/x) <= x^{-1/2} the exponential integral. D is at least the `least_turn` of the strip times m(y), or times m(y)
+        + m(-y) >= m(0) for a mirrored step. If the smallest shift d_0 is positive, m >= d_0. Let d_0 = 0, j > 0 and v_j
+        = d_j y - d_j^2/2. Then m^{-1/2} <= d_1^{-1/2} (1 + (w_0/w_j)^{1/2} e^{-v_j/2}), as m is at least d_1 times the
+        share of shifts above 0. Completing the square, E0 a^s e^{-v_j/2} = e^{3 d_j^2/8} E0 a^s(y - d_j/2). This is
+        below M(s) for s >= 0. For s < 0 it is below w_0^s and below e^{|s| d_j d_max/2} M(s), with the largest shift
+        d_max. Every eta is valid.
         """
         tilt, (terms, d, shifted), height = ball(s), self._modes(), self._strip.height
         eta = (height / 2).min(arb(1))

@@ -1,4 +1,4 @@
-"""Grids for the moments of a mixture of shifted Gaussians, chosen in doubles.
+"""Quadrature nodes for the moments of a mixture of shifted Gaussians, chosen in doubles.
 
 No proof uses these numbers. A poor choice only makes the radius of the result larger.
 """
@@ -34,7 +34,11 @@ LARGEST_EXPONENT: Final = 600.0
 
 @final
 class MixtureGuide:
-    """`count` steps that are mixtures of shifted Gaussians, mirrored or not, in doubles."""
+    """Equal steps, `count` of them, that are mixtures of shifted Gaussians, mirrored or not, in doubles.
+
+    At y, H1 has the density phi a and H0 the density phi b, with the normal density phi. L = ln a - ln b is the loss
+    and M(z) = E0 e^{zL} the transform of one step.
+    """
 
     def __init__(self, mixture: ExactMixture, count: int) -> None:
         self._strip, self._mirrored, self.count = strip_of(mixture), mixture.mirrored, count
@@ -54,7 +58,10 @@ class MixtureGuide:
         self._loss, self._far_loss, self._far_null = self._losses(y), self._losses(self._far), self._log_null(self._far)
 
     def _log_a(self, y: FloatArray) -> FloatArray:
-        """Return ln a(y); if shift 0 has a weight and terms are not large, from the difference to 1."""
+        """Return ln a(y) in the shape of y, where phi a is the density of H1 with the normal density phi.
+
+        If shift 0 has a weight and terms are not large, it comes from the difference a - 1.
+        """
         parts: list[FloatArray] = []
         for at in range(0, len(y), CHUNK):
             v = y[at : at + CHUNK, None] * self._distances - 0.5 * self._distances**2
@@ -66,7 +73,7 @@ class MixtureGuide:
         return np.concatenate(parts)
 
     def _losses(self, y: FloatArray) -> FloatArray:
-        """Return the losses L(y)."""
+        """Return the losses L(y) of a step at the outcomes y in nats, in the shape of y."""
         log_a = self._log_a(y)
         return log_a - self._log_a(-y) if self._mirrored else log_a
 
@@ -91,13 +98,19 @@ class MixtureGuide:
         return y, self._losses(y), self._log_null(y)
 
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
-        """Return the possible excess in nats of the integrand over the integrand on the real axis, at these heights."""
+        """Return the possible excess in nats of the integrand at these heights over that on the real axis.
+
+        The integrand is that of M(tilt) = E0 e^{tilt L}, the density of H0 tilted by the loss L.
+        """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
         return 0.5 * heights**2 + powers * least
 
     def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ln M at real tilts, and the variance of L under the tilted laws."""
+        """Return ln M(s) at the real tilts s, and the variance of the loss L under the tilted laws.
+
+        M(s) is E0 e^{sL}. Both arrays have the shape of `tilts`.
+        """
         joint = tilts[:, None] * self._loss + self._log_weight
         top = joint.max(axis=1)
         weights = np.exp(joint - top[:, None])
@@ -108,7 +121,11 @@ class MixtureGuide:
         return np.logaddexp(top + np.log(total), far), variance
 
     def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
-        """Return nodes for an error e^-need of M on a contour, and the nats that cancel in the sum."""
+        """Return nodes for M(tilt + it) on a contour with an error e^-need, and the nats that cancel in the sum.
+
+        M is the transform of one step. `fineness` scales the distance of the nodes, and `offset` shifts them by a share
+        of it.
+        """
         tops = self._tops(None)
         growth = self._growth(tilt, tops)
         step = 2 * math.pi * tops / (2 * need + growth)
@@ -128,7 +145,10 @@ class MixtureGuide:
         return self._nodes(tilt, room, float(step[best]), 0.0, 0.0, float(tops[best]))
 
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
-        """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value."""
+        """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value.
+
+        phi b is the density of H0 and L the loss. The other numbers are those of `ShiftedNodes`.
+        """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null
         kept = y[exponent > exponent.max() - depth - 3]
@@ -142,7 +162,10 @@ class MixtureGuide:
 
     @cached_property
     def _turned(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Heights eta, and ln |A|, arg A of a at the nodes, shape (eta, nodes)."""
+        """Heights eta, and ln |A| and arg A of A = a(y + i eta)/a(y) at the nodes y, shape (heights, nodes).
+
+        phi a is the density of H1 with the normal density phi.
+        """
         largest = min(0.6 * self._height, 16.0)
         eta = np.geomspace(3e-3 * largest, largest, ETAS)
         modulus, argument = np.zeros((2, ETAS, len(self._y)))
@@ -158,7 +181,11 @@ class MixtureGuide:
         return eta, modulus, argument
 
     def log_majorant(self, tilt: float, height: float) -> tuple[float, float]:
-        """Return the approximate smallest ln(B_eta(height)/M(tilt)) over a few eta, and this eta."""
+        """Return `(ln(B_eta(height)/M(tilt)), eta)`, about the smallest over a few eta.
+
+        B_eta(height) bounds |M(tilt + it)| for all t >= height, by an integral on the path Im y = eta. M is the
+        transform of one step.
+        """
         eta, modulus, argument = self._turned
         if self._mirrored:
             size = tilt * modulus + (1 - tilt) * modulus[:, ::-1]

@@ -15,9 +15,10 @@ EXTRA_BITS = 40
 
 @final
 class ExactMixture(ExactShifts):
-    """Pair N(0, 1) against sum w_i N(s_i/sigma, 1); with `mirrored` its mirror image against the mixture.
+    """Pair of H0 = N(0, 1) and H1 = sum w_i N(s_i/sigma, 1); with `mirrored`, H0 is the mirror image of H1.
 
-    Shifts without a weight of their own are omitted. The weights are those of the law given the other shifts.
+    s_i are the shifts and sigma is `noise_multiplier`. Shifts without a weight of their own are omitted. The weights
+    are those of the law given the other shifts.
     """
 
     __slots__ = ()
@@ -32,7 +33,7 @@ class ExactMixture(ExactShifts):
 
     @property
     def global_mu_squared(self) -> Fraction | None:
-        """mu^2 of the smallest Gaussian step that is at least as easy to distinguish.
+        """Square of the smallest mu for which N(0, 1) against N(mu, 1) is at least as easy to distinguish as this pair.
 
         This is the step of the largest shift: smaller shifts are harder to distinguish, and weights do not matter for
         small rates. The property is None if both hypotheses are mixtures.
@@ -40,7 +41,7 @@ class ExactMixture(ExactShifts):
         return None if self.mirrored else (self.law.largest(self.shifts) / self.noise_multiplier) ** 2
 
     def weights(self) -> list[arb]:
-        """Return the weights of the shifts at the precision in force: products of odds over their sum."""
+        """Return the weights w_i of the shifts as balls of the precision in force: products of odds over their sum."""
         with ctx.workprec(ctx.prec + EXTRA_BITS):
             relative = self._relative()
             total = sum(relative, arb(0))
@@ -53,12 +54,12 @@ class ExactMixture(ExactShifts):
         return relative
 
     def distances(self) -> list[arb]:
-        """Return s_i/sigma at the precision in force."""
+        """Return the shifts s_i/sigma in units of the noise, as balls of the precision in force."""
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property
     def moved_mass(self) -> arb:
-        """Bound of the mass of the omitted shifts.
+        """Bound of the mass of the shifts that the mixture omits, as a ball.
 
         Beyond the last and before the first kept shift, weights fall faster than geometrically. Conditioning a law on
         an event changes probabilities by at most the mass of the complement of the event.

@@ -51,7 +51,11 @@ Number = TypeVar("Number", arb, acb)
 
 
 class AnalyticStrip(ABC):
-    """Strip Im y < `height` in which a has no zero and arg A >= 0."""
+    """Strip 0 <= Im y < `height` in which the density ratio a of a mixture has no zero and arg A >= 0.
+
+    A(x, q) = a(x + iq)/a(x) at real x. m and V are the mean and the variance of the shift given x, as in the module
+    docstring of `mixture_strip.py`.
+    """
 
     height: arb
     variance: arb
@@ -61,11 +65,14 @@ class AnalyticStrip(ABC):
 
     @abstractmethod
     def least_modulus(self, q: arb) -> arb:
-        """Return a lower bound of |A(x, q)| for all x."""
+        """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x."""
 
     @abstractmethod
     def least_turn(self, q: arb) -> arb:
-        """Return a lower bound of arg A(x, q)/m(x) for all x."""
+        """Return a lower bound of arg A(x, q)/m(x) for all real x, with A(x, q) = a(x + iq)/a(x).
+
+        m is the slope of ln a.
+        """
 
     @abstractmethod
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
@@ -74,7 +81,11 @@ class AnalyticStrip(ABC):
 
 @final
 class MixtureBallStrip(AnalyticStrip):
-    """Strip up to H, away from zeros, with `variance` at least V; exact numbers. arg A rises with q everywhere."""
+    """Strip of a mixture with any shifts, from bounds of moments of the shift given x; both numbers are exact.
+
+    Its height is at most H, the height up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
+    `variance` is at least the variance of the shift at every x. The module docstring of `mixture_strip.py` proves both.
+    """
 
     def __init__(self, height: arb, variance: arb) -> None:
         self.height = self.widest = height
@@ -95,9 +106,10 @@ class MixtureBallStrip(AnalyticStrip):
 
 @final
 class PairStrip(AnalyticStrip):
-    """Strip of two shifts 0 and d.
+    """Strip of a mixture of two shifts 0 and d, in units of the noise.
 
-    A = 1 - r + r e^{iqd} with the share r of the shift d, so that m = r d. Then:
+    A = a(x + iq)/a(x) = 1 - r + r e^{iqd} with the share r of the shift d given x, so that the mean shift is m = r d.
+    Then:
 
         |A|^2 = 1 - 4 r (1 - r) sin^2(qd/2) >= cos^2(qd/2);    arg A >= sin arg A >= Im A = r sin(qd).
 
@@ -125,7 +137,7 @@ class PairStrip(AnalyticStrip):
 
 @lru_cache(maxsize=64)
 def strip_of(mixture: ExactMixture) -> AnalyticStrip:
-    """Return the strip of a mixture."""
+    """Return the strip of a mixture in which its density ratio has no zero."""
     if len(mixture.shifts) == 2 and mixture.shifts[0] == 0:
         with ctx.workprec(STRIP_BITS):
             return PairStrip(mixture.distances()[1])
@@ -147,7 +159,11 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
-    """Return the largest V and the smallest 4 m/C, from sums of d^k at the ends (even) and middles (odd) of cells."""
+    """Return the largest V and the smallest 4 m/C over all x, as bounds in balls.
+
+    m, V and C are the moments of the shift d given x in the module docstring of `mixture_strip.py`. `sums` has sum w_i
+    e^{v_i} d_i^k at the ends (even indices) and middles (odd) of cells of half-width `half`, for k = 0..3.
+    """
     zeroth, first, *_ = sums
     smallest, largest = d[0], d[-1]
     zero = smallest.is_zero()
@@ -172,14 +188,17 @@ def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]
 
 
 def in_doubles(mixture: ExactMixture) -> tuple[FloatArray, FloatArray]:
-    """Return approximate ln w_i and d_i in doubles."""
+    """Return approximations of ln w_i and d_i in doubles: weights and shifts (in units of the noise) of a mixture."""
     with ctx.workprec(GUARD_BITS):
         logs = [log_doubles(weight)[1] for weight in mixture.weights()]
         return np.array(logs), np.array([doubles(d)[1] for d in mixture.distances()])
 
 
 def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
-    """Return approximate x beyond which all shifts but the smallest, and all but the largest, are negligible."""
+    """Return approximate x beyond which all shifts but the smallest, and all but the largest, are negligible.
+
+    `logs` are ln of the weights and `distances` the shifts in units of the noise.
+    """
 
     def low(x: float) -> bool:
         gap = distances[1:] - distances[0]
@@ -198,7 +217,7 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """Return the approximate nearest x from which on the condition holds, on this side."""
+    """Return about the x nearest to 0, on the side 1 or -1, beyond which the condition holds."""
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near
@@ -210,7 +229,7 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
-    """Return V at the positions x."""
+    """Return the variance of the shift given x at each position x, in the shape of x."""
     exponent = logs + distances * x[:, None] - 0.5 * distances**2
     share = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)

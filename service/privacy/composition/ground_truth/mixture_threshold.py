@@ -1,4 +1,4 @@
-"""Tests of the loss of one step that is a mixture of shifted Gaussians, in ball arithmetic."""
+"""Tests of the loss L of one step that is a mixture of shifted Gaussians, in ball arithmetic."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _SQRT_2PI: Final = math.sqrt(2 * math.pi)
 
 @final
 class MixtureThresholds:
-    """Source of tests of a mixture step.
+    """Source of the tests S > c of one mixture step, for exact thresholds c.
 
-    L increases in y, so that S > c is y > y(c) (add) or y < y(-c) (remove, where S = -L).
+    The loss L increases in the outcome y. In the add direction S = L, and S > c is y > y(c) with the root y(c) of L(y)
+    = c. In the remove direction S = -L, and S > c is y < y(-c).
     """
 
     def __init__(self, mixture: ExactMixture, reflected: bool, bits: int) -> None:
@@ -43,9 +44,10 @@ class MixtureThresholds:
             self._terms = [(w * (-x * x / 2).exp(), x) for w, x in self._present]
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test from the normal law.
+        """Return the test S > c at the threshold c, from normal tail probabilities.
 
-        If only the mixture has a shift 0, L always exceeds ln of the weight of this shift.
+        S is the loss L, or -L for remove. If only the mixture has a shift 0, L always exceeds ln of the weight of this
+        shift.
         """
         with ctx.workprec(self.bits):
             goal = loss = -threshold if self._reflected else threshold
@@ -70,9 +72,9 @@ class MixtureThresholds:
             return found.without(self._dropped, reflected=self._reflected)
 
     def _rising(self, y: arb) -> tuple[arb, arb]:
-        """Return value and slope of the function that equals the goal at the threshold.
+        """Return value and slope at y of the increasing function that equals the goal at the threshold.
 
-        The function is L, or ln of the mixture without shift 0.
+        The function is the loss L, or ln of the mixture's density ratio without shift 0.
         """
         value, slope = self._log_sum(y)
         if not self._mirrored:
@@ -86,7 +88,10 @@ class MixtureThresholds:
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _root(self, goal: arb) -> arb:
-        """Return the y at which the function reaches the goal, proved from both sides; NaN if no y is found."""
+        """Return a ball of the y at which the function `_rising` reaches the goal, proved from both sides.
+
+        The result is NaN if no y is found.
+        """
         if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
             return (goal - term.log()) / x
@@ -110,7 +115,7 @@ class MixtureThresholds:
         return arb.nan()
 
     def _rough_place(self, goal: arb) -> arb:
-        """Return an approximate y; no result relies on it."""
+        """Return an approximate y at which the function `_rising` reaches the goal; no result relies on it."""
         low, high = -1.0, 1.0
         while not self._rising(arb(low))[0] < goal and low > -FARTHEST:
             low *= 2

@@ -1,9 +1,9 @@
 """Moments of one step in ball arithmetic; every error is a proved radius.
 
-y ~ N(0, 1) except for a factor b under H0, L is the loss, and M(z) = int phi b e^{zL}. The trapezoid rule on a strip
-has an error from each side of the strip (Trefethen, Weideman 2014, Theorem 5.1). On the line Im y = a, let the
-integrand of M(s + it), t >= 0, be at most G(a) times that of M(s) on the real axis. Consider the sum of step h on the
-line Im y = eta, with top > eta. Its distance from M(s + it) is at most:
+H0 has the density phi b at y, with the normal density phi. L is the loss, and M(z) = int phi b e^{zL} its transform.
+The trapezoid rule on a strip has an error from each side of the strip (Trefethen, Weideman 2014, Theorem 5.1). On the
+line Im y = a, let the integrand of M(s + it), t >= 0, be at most G(a) times that of M(s) on the real axis. Consider the
+sum of step h on the line Im y = eta, with top > eta. Its distance from M(s + it) is at most:
 
     M(s) [1/(e^{2 pi eta/h} - 1) + G(top)/(e^{2 pi (top - eta)/h} - 1)].
 
@@ -24,10 +24,10 @@ from service.privacy.numerics.balls import ball, within
 
 @final
 class MixtureMoments(MixtureBalls):
-    """Moments of a mixture step at the precision in force."""
+    """Transform M(z) = E0 e^{zL} of a mixture step with the loss L, in balls of the precision in force."""
 
     def on_contour(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
-        """Return M(s + i k step) for k = 0, ..., length - 1."""
+        """Return M(s + i k step) for k = 0, ..., length - 1, for the transform M(z) = E0 e^{zL} of the step."""
         weights: list[acb] = []
         turns: list[acb] = []
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
@@ -45,7 +45,7 @@ class MixtureMoments(MixtureBalls):
     def _line_error(self, s: float, nodes: ShiftedNodes, at_real_tilt: acb) -> arb:
         """Return a bound of |sum - M(s + it)|, t >= 0, from the strip and from the omitted nodes.
 
-        `at_real_tilt` is the sum at s.
+        M is the transform of the step, and the sum is that over the nodes. `at_real_tilt` is the sum at s.
         """
         tilt, shift, top = ball(s), ball(nodes.shift), ball(nodes.top)
         relative = _kernel(shift, nodes.step) + self._growth(tilt, top) * _kernel(top - shift, nodes.step)
@@ -55,7 +55,10 @@ class MixtureMoments(MixtureBalls):
         return relative * (at_real_tilt.abs_upper() + outside) / (1 - relative) + outside
 
     def moment(self, s: float, nodes: ShiftedNodes) -> arb:
-        """Return M(s) for real s by a sum on the real axis."""
+        """Return M(s) = E0 e^{sL} for a real tilt s by a sum over nodes y on the real axis.
+
+        NaN if no digit is proved.
+        """
         tilt = ball(s)
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
         total = arb(0)
@@ -68,10 +71,11 @@ class MixtureMoments(MixtureBalls):
     def majorant(self, s: float, height: float, eta: float, nodes: ShiftedNodes, moment: arb) -> arb:
         """Return an upper bound of |M(s + it)| for all t >= height; `moment` is M(s).
 
-        B_eta(t) = e^{eta^2/2} int phi |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >= 0. Its
-        integrand continues to |Im y| <= a as the square root of the product of two integrands: that of M(s + it) at y +
-        i eta, and the conjugate one at y - i eta. If `_turns_upwards`, the factors of t never grow there, and the error
-        from the strip is that of M(s) with G(a + eta).
+        M(z) = E0 e^{zL} is the transform, phi b the density of H0 at y, and L the loss. B_eta(t) = e^{eta^2/2} int phi
+        |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >= 0. Its integrand continues to |Im y|
+        <= a as the square root of the product of two integrands: that of M(s + it) at y + i eta, and the conjugate one
+        at y - i eta. If `_turns_upwards`, the factors of t never grow there, and the error from the strip is that of
+        M(s) with the growth G(a + eta) (`_growth`).
         """
         tilt, t, shift = ball(s), ball(height), ball(eta)
         total = arb(0)

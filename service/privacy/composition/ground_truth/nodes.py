@@ -12,9 +12,10 @@ from service.privacy.numerics.balls import ball
 
 @dataclass(frozen=True, slots=True)
 class ShiftedNodes:
-    """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift; `top` bounds the strip above it.
+    """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift, for the sum of one moment.
 
-    A sum on the real axis has shift 0 and a strip of half-width `top` on both sides.
+    `top` is the height of the strip above the real axis that bounds the error. A sum on the real axis has shift 0 and a
+    strip of half-width `top` on both sides.
     """
 
     step: float
@@ -28,7 +29,7 @@ class ShiftedNodes:
         return self.last - self.first + 1
 
     def y(self, j: int) -> arb:
-        """Return the real part of a node; exact sums and products round into the ball."""
+        """Return the real part of the node j as a ball."""
         return (arb(j) + ball(self.offset)) * ball(self.step)
 
 

@@ -1,7 +1,8 @@
 """Points, profiles and epsilons from balls of tests, proved from both sides.
 
-If alpha(c - m) >= alpha >= alpha(c + m) is proved, the slope of the power between alpha and alpha(c) lies in [e^{c-m},
-e^{c+m}]. So power(alpha) = power(c) + e^{[c-m, c+m]} (alpha - alpha(c)). An error of c has no effect.
+alpha(c) is the false positive rate of the test S > c of the loss S, and m a margin. If alpha(c - m) >= alpha >= alpha(c
++ m) is proved, the slope of the power between alpha and alpha(c) lies in [e^{c-m}, e^{c+m}]. So power(alpha) = power(c)
++ e^{[c-m, c+m]} (alpha - alpha(c)). An error of c has no effect.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """Return delta(eps) = power(eps) - e^eps alpha(eps)."""
+    """Return a ball of delta(eps) = power(eps) - e^eps alpha(eps), from the test whose loss exceeds eps.
+
+    alpha(eps) is its false positive rate.
+    """
     with ctx.workprec(source.bits):
         test = source.at(epsilon)
         return test.power - epsilon.exp() * test.false_positive_rate
@@ -107,15 +111,19 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
 
 
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
-    """Return distances at which the root should be proved, from the radius of the value, smallest first."""
+    """Return increasing distances from an approximate root at which the root may be proved.
+
+    They are multiples of the radius of `value` over `slope`, and empty if that is not finite.
+    """
     spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []
 
 
 def _newton(source: ThresholdSource, start: arb, residual: _Residual) -> arb:
-    """Return the root of ln value = ln goal, or the last threshold within the reach of the source.
+    """Return about the threshold at which ln value = ln goal, by Newton's method from `start`.
 
-    No result relies on this threshold.
+    `residual` gives value, goal and slope of the value at a threshold. The result is the last threshold that the source
+    can evaluate. No proof relies on it.
     """
     c, settled = start, False
     for _ in range(_NEWTON_STEPS):

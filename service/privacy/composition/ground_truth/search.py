@@ -29,7 +29,7 @@ _GOOD_WIDTH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls of one result, for use at the precision `bits`."""
+    """Balls (midpoint and radius) of one result, for use at the precision of `bits` bits."""
 
     balls: Balls
     bits: int
@@ -44,12 +44,15 @@ class GroundTruthSearch:
     """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
-        """Keep the sources and the `guide`, the same curve in doubles; no result relies on the guide."""
+        """Keep the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide."""
         self._sources, self._guide, self.digits = sources, guide, digits
         self._points: dict[Fraction, FoundBalls] = {}
 
     def point(self, rate: Fraction) -> FoundBalls:
-        """Return power and threshold at a rate in (0, 1), accurate relative to both power and type II error."""
+        """Return balls of power, threshold and type II error at a false positive rate in (0, 1).
+
+        They are accurate relative to both power and type II error.
+        """
         found = self._points.get(rate)
         if found is None:
             if len(self._points) >= _LARGEST_MEMORY:
@@ -68,7 +71,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return delta(eps) at a finite eps."""
+        """Return a ball of the profile delta(epsilon) at a finite epsilon."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -78,7 +81,7 @@ class GroundTruthSearch:
         return self._search(float(epsilon), log_value, read, False)
 
     def epsilon(self, delta: Fraction) -> FoundBalls:
-        """Return the smallest eps >= 0 with delta(eps) <= delta, for delta in (0, 1)."""
+        """Return a ball of the smallest eps >= 0 with delta(eps) <= delta, for delta in (0, 1)."""
         near = self._guide.epsilon(float(delta))
         if near.lower <= 0:
             at_zero = self.delta(Fraction(0))
@@ -100,8 +103,9 @@ class GroundTruthSearch:
     ) -> FoundBalls:
         """Evaluate every source, intersect the results, and plan again until the digits are reached.
 
-        The result is the best one if a few attempts do not reach the digits. Raises UnsupportedCombination if nothing
-        is proved.
+        `guess` is a threshold near the result, and e^log_value the size of the result. `complement` is whether power
+        and type II error need the digits. The result is the best one if a few attempts do not reach the digits. Raises
+        UnsupportedCombination if nothing is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
@@ -140,7 +144,7 @@ class GroundTruthSearch:
 
 
 def _meet(known: list[FoundBalls]) -> FoundBalls:
-    """Return the intersection of enclosures; raise NumericalFailure if it is empty."""
+    """Return the intersection of the balls of independent computations; raise NumericalFailure if it is empty."""
     bits = max(found.bits for found in known)
     with ctx.workprec(bits):
         balls = known[0].balls
@@ -153,7 +157,7 @@ def _meet(known: list[FoundBalls]) -> FoundBalls:
 
 
 def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
-    """Return the threshold and the size of the value for the next attempt, from the last result."""
+    """Return the threshold and ln of the size of the value for the next attempt, from the last result."""
     with ctx.workprec(found.bits):
         value = found.balls[0].mid()
         if complement:

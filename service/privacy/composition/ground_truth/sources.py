@@ -1,4 +1,4 @@
-"""Sources of tests for a ground truth: closed forms for one step and for Gaussian steps, contours for runs."""
+"""Sources of tests of a run's loss in balls: closed forms for one step and Gaussian steps, contours for runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST_LINES = 24
 
 
 class ThresholdSource(Protocol):
-    """Source of the test S > c for any exact threshold."""
+    """Source of the test S > c of the loss S for any exact threshold c."""
 
     @property
     def bits(self) -> int:
@@ -32,31 +32,34 @@ class ThresholdSource(Protocol):
         ...
 
     def at(self, threshold: arb) -> Threshold:
-        """Return false positive rate, power and approximate density of S under H0 at the threshold."""
+        """Return the test S > c at the threshold c: false positive rate, power, and density of S under H0.
+
+        The density is approximate.
+        """
         ...
 
 
 class Sources(Protocol):
-    """Factory of sources for tests near a threshold."""
+    """Factory of sources of tests (`ThresholdSource`) near a threshold of the loss."""
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return independent sources with errors of e^-nats relative to a value e^{log_value} near `threshold`."""
         ...
 
     def guess(self, false_positive_rate: float) -> float:
-        """Return a rough threshold for a rate in (0, 1)."""
+        """Return a rough threshold of the loss for a false positive rate in (0, 1)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianThresholds:
-    """Source of tests of S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1."""
+    """Source of tests of a Gaussian loss S ~ N(-mu^2/2, mu^2) under H0 and N(mu^2/2, mu^2) under H1."""
 
     mu_squared: Fraction
     bits: int
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test from the normal law."""
+        """Return the test S > threshold of the Gaussian loss S from normal tail probabilities."""
         with ctx.workprec(self.bits):
             mu = ball(self.mu_squared).sqrt()
             score = threshold / mu + mu / 2
@@ -66,13 +69,13 @@ class GaussianThresholds:
 
 @final
 class ClosedSources:
-    """Closed forms with the necessary precision; `thresholds` builds the source with a number of bits."""
+    """Factory of closed forms; `thresholds` builds the source of tests with a number of bits."""
 
     def __init__(self, thresholds: Callable[[int], ThresholdSource]) -> None:
         self._thresholds = thresholds
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Return one source, because a closed form has no approximation.
+        """Return one source, because a closed form has no approximation, with enough bits for e^-nats.
 
         An exponent of the size of ln(value) or of the threshold costs the digits before its decimal point. A small
         value costs no digits, because tails are computed relative to themselves. The factor 2 covers mu =
@@ -85,20 +88,26 @@ class ClosedSources:
         return (self._thresholds(math.ceil(precision)),)
 
     def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
-        """Return 0, because a search in a closed form may start anywhere."""
+        """Return the threshold 0, because a search in a closed form may start anywhere."""
         return 0.0
 
 
 @final
 class LineSources:
-    """Two contours with different tilts and inner nodes, planned for a range of thresholds and cached."""
+    """Factory of pairs of contours with different tilts and inner nodes, planned for a range of thresholds and cached.
+
+    Inner nodes are those of the moments of one step.
+    """
 
     def __init__(self, run: GroundTruthRun, guide: ContourGuide, *, reflected: bool) -> None:
         self._run, self._guide, self._reflected = run, guide, reflected
         self._kept: dict[tuple[int, int, int], tuple[ThresholdSource, ...]] = {}
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Return two contours; raise UnsupportedCombination if they would be too long."""
+        """Return two contours with errors of e^-nats relative to e^{log_value}, for tests near the threshold.
+
+        Raises UnsupportedCombination if they would be too long.
+        """
         spacing = 0.5 * self._guide.deviation
         key = (round(threshold / spacing), math.floor(log_value / 4), math.ceil(nats))
         found = self._kept.get(key)
@@ -110,7 +119,7 @@ class LineSources:
         return found
 
     def guess(self, false_positive_rate: float) -> float:
-        """Return the threshold that solves Chernoff's bound as an equation."""
+        """Return the threshold at which Chernoff's bound of the tail equals the false positive rate."""
         upper = false_positive_rate < 0.5
         log_tail = math.log(false_positive_rate) if upper else math.log1p(-false_positive_rate)
         return self._guide.chernoff_threshold(log_tail, upper=upper, reflected=self._reflected)

@@ -45,7 +45,7 @@ _LAST_RATE = math.nextafter(1.0, 0.0)
 
 
 def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of any composition of steps with trade-off curves.
+    """Build the trade-off curves of any composition of steps with trade-off curves, for both directions.
 
     Raises
     ------
@@ -73,9 +73,9 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """Trade-off curve of one direction of a composition.
+    """Trade-off curve of one direction (record added or removed) of a composition, from laws on a lattice.
 
-    The relative width is about N/(4 c^2) with c cells in a standard deviation of the loss.
+    The relative width is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of the run's loss.
     """
 
     evidence = Evidence.CERTIFIED
@@ -89,7 +89,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @staticmethod
     def of(steps: tuple[LatticeStep, ...], tolerance: float) -> DiscretisedTradeOff:
-        """Build the curve of the add direction."""
+        """Build the curve of the add direction, which aims at the relative width `tolerance`."""
         known = [(part.two_point, part.count) for part in steps if part.two_point is not None]
         # At least one step is always on nodes.
         aside = select_few(known) if len(known) < len(steps) else []
@@ -99,12 +99,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the largest log ratios of the steps."""
+        """Sum of the largest privacy losses (log-likelihood ratios) of the steps, nats."""
         return self._total([curve.largest_log_ratio for curve in self._curves])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Sum of the smallest log ratios of the steps."""
+        """Sum of the smallest privacy losses (log-likelihood ratios) of the steps, nats."""
         return self._total([curve.smallest_log_ratio for curve in self._curves])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:
@@ -118,7 +118,10 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def singular_power(self) -> Enclosure:
-        """1 - prod (1 - q)^N over the singular masses q of the steps."""
+        """Probability under H1 (with the record) that some step has an outcome that H0 excludes.
+
+        It is 1 - prod (1 - q)^N over the steps with this probability q and count N.
+        """
         masses = [curve.singular_power for curve in self._curves]
         ends: list[float] = []
         for end in ("lower", "upper"):
@@ -129,7 +132,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return Enclosure(ends[0] * (1 - slack), min(ends[1] * (1 + slack), 1.0), Evidence.CERTIFIED)
 
     def reversed(self) -> DiscretisedTradeOff:
-        """Return the curve of the other direction, with the same laws."""
+        """Return the curve of the other direction (record removed or added), from the same lattice laws."""
         return self._reversed
 
     @cached_property
@@ -180,7 +183,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
         return self._profile_within(epsilon, self._tolerance)
 
     def _profile_within(self, epsilon: FloatArray, tolerance: float) -> EnclosureArray:
-        """Return the profile to about this relative width."""
+        """Return enclosures of delta at each epsilon, in its shape, with about the relative width `tolerance`."""
         beyond = epsilon >= self.largest_log_ratio.upper
         singular = self.singular_power
         log_singular, top = log_down(np.array([singular.lower])), log_up(np.array([singular.upper]))
@@ -212,12 +215,15 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def epsilon_cap(self, delta: float, enough: float = -math.inf) -> float:  # noqa: ARG002 - none costs less
-        """Return an upper bound of epsilon by Markov's inequality, from the upper law of the coarse lattice."""
+        """Return an upper bound of epsilon(delta) by Markov's inequality, from the upper law of a coarse lattice.
+
+        `enough` is not used.
+        """
         return self._lattices.epsilon_cap(delta)
 
     @np.errstate(all="ignore")
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of the profile from the first, coarse lattice."""
+        """Return an upper bound of delta at this epsilon from the first, coarse lattice."""
         return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
 
     @np.errstate(all="ignore")
@@ -248,10 +254,11 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
 
 def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
-    """Return ln of the slope at the first third of the rates; the other thirds are their left and right neighbours.
+    """Return ln of the slope of the power at the first third of the rates; the others are left and right neighbours.
 
-    A concave curve is less steep than its chord to the left and steeper than its chord to the right. Power and type II
-    error have equal differences, and the smaller of both numbers gives the more accurate difference.
+    `read` has bounds of ln power and ln type II error at the false positive rates `alpha`. A concave curve is less
+    steep than its chord to the left and steeper than its chord to the right. Power and type II error have equal
+    differences, and the smaller of both numbers gives the more accurate difference.
     """
     here, left, right = (slice(k * len(alpha) // 3, (k + 1) * len(alpha) // 3) for k in range(3))
     lower, upper = np.exp(read.lower[:2]), np.exp(read.upper[:2])

@@ -1,17 +1,18 @@
 """Two laws on a lattice of losses that bound a step: `upper` is easier for the attacker, `lower` harder.
 
-Let X = dH1/dH0 under H0, D(x) = E(X - x)_+ (the profile), G(x) = E(x - X)_+ and H(x) = E min(X, x). The composition of
-two independent steps is a mixture with positive weights: D_12(x) = E0[X_2 D_1(x/X_2)], and likewise for G and H. Bounds
-of a step's D, G or H therefore hold for any number of steps, with their factors. Both laws are polygons of the profile
-on the nodes x_k = e^{kh}, built from its values at the nodes alone:
+Let X = dH1/dH0 be the likelihood ratio of a step under H0, and E the expectation under H0. D(x) = E(X - x)_+ is the
+profile (delta = D at epsilon = ln x), G(x) = E(x - X)_+ and H(x) = E min(X, x). The composition of two independent
+steps is a mixture with positive weights: D_12(x) = E[X_2 D_1(x/X_2)], and likewise for G and H. Bounds of a step's D, G
+or H therefore hold for any number of steps, with their factors. Both laws are polygons of the profile on the nodes x_k
+= e^{kh}, built from its values at the nodes alone (the dots):
 
 - `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
-- `lower` connects lowered dots. In a cell the profile lies above the extensions of its neighbours' chords. It is
-  therefore at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (P: masses of `upper`). Every dot is lowered by
-  the larger gap of its two cells, and the convex minorant is taken. Atoms are removed before and moved to a node. An
-  atom that should lie on a node may be off by roundings d. Then X' <= X e^d gives D'(x) <= e^d D(x e^-d), and X' >= X
-  e^-d gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold (`shift`), which add up under
-  composition.
+- `lower` connects lowered dots. In a cell between two nodes the profile lies above the extensions of its neighbours'
+chords. It is therefore at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (dx: width of the cell in x, P:
+masses of `upper`). Every dot is lowered by the larger gap of its two cells, and the convex minorant is taken. Atoms are
+removed before and moved to a node. An atom that should lie on a node may be off by roundings d. Then X' <= X e^d gives
+D'(x) <= e^d D(x e^-d), and X' >= X e^-d gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold
+(`shift`), which add up under composition.
 
 No proof depends on the computation of the masses. Sums over the finished laws are compared with the profile at every
 node, and for `lower` at the kink of the extensions in every cell. A factor (`log_slack_...`) of the law covers the
@@ -41,7 +42,9 @@ _ROUNDED = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class LatticeLaw:
-    """Law of a step on a lattice.
+    """Law of a step's loss L on a lattice of spacing h, which bounds the true law.
+
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) are its functions for X = e^L under H0.
 
     Attributes
     ----------
@@ -52,8 +55,8 @@ class LatticeLaw:
     infinite, vanishing : float
         H1-mass where H0 has none, and H0-mass where H1 has none.
     log_slack_profile, log_slack_left, log_slack_middle : float
-        s for which D e^s, G e^s and H e^-s bound the true functions for `upper`, and D e^-s, G e^-s and H e^s for
-        `lower`.
+        s for which D e^s, G e^s and H e^-s bound the true functions for an `upper` law, and D e^-s, G e^-s and H e^s
+        for a `lower` law.
     """
 
     first: int
@@ -69,16 +72,19 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are masses with finite slacks. Without finite slacks the law gives no bound."""
+        """Whether the law has masses, and finite slacks (`log_slack_...`), without which it gives no bound."""
         slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
         return bool(self.masses.any()) and any(map(math.isfinite, slacks)) and not any(map(math.isnan, slacks))
 
     def losses(self, step: float) -> FloatArray:
-        """Return the losses of the masses on a lattice with this spacing."""
+        """Return the losses of the masses in nats on a lattice with the spacing `step`, shape (masses,)."""
         return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
 
     def reflected(self, step: float) -> LatticeLaw:
-        """Return the law of -L with swapped hypotheses: the step in the other direction."""
+        """Return the law of -L under H1, where L is the loss: the step in the other direction, with swapped hypotheses.
+
+        `step` is the spacing of the lattice.
+        """
         last = self.first + len(self.masses) - 1
         losses = self.losses(step)
         rounding = 2 * FUNCTION_ERROR + 4 * UNIT_ROUNDOFF * (1 + float(np.abs(losses).max()))
@@ -98,17 +104,17 @@ class LatticeLaw:
 def bracketing_laws(
     add: AbstractTradeOff, remove: AbstractTradeOff, atoms: Atoms, lattice: Lattice
 ) -> tuple[LatticeLaw, LatticeLaw]:
-    """Build the laws (upper, lower) of a step on the nodes of a lattice.
+    """Build the laws (upper, lower) that bound a step, on the nodes of a lattice.
 
     Parameters
     ----------
     add, remove : AbstractTradeOff
         Curves of the step in both directions.
     atoms : sequence of (loss, H0-mass)
-        Atoms of the loss, each within 16 u. `lower` removes them from the profile, which does not distinguish atoms
-        from short pieces, and moves them to the next node towards 0.
+        Atoms of the loss, each within 16 units of rounding. `lower` removes them from the profile, which does not
+        distinguish atoms from short pieces, and moves them to the next node towards 0.
     lattice : Lattice
-        The lattice.
+        Losses of the nodes.
     """
     nodes = read_nodes(add, remove, lattice)
     right, left = nodes.profile.upper[nodes.zero :], nodes.left.upper[: nodes.zero + 1]
@@ -131,10 +137,11 @@ def bracketing_laws(
 
 
 def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
-    """Return the H0-masses at the nodes of the largest convex function below the dots, with the sum `total`.
+    """Return the H0-masses of the largest convex function below the dots, shape (nodes,), with the sum `total`.
 
-    The dots are G up to x = 1 and D from there on. Slopes on either side of 1 are those of the smaller function, so
-    that nothing cancels.
+    The dots are the values `left` of G(x) = E(x - X)_+ at the nodes up to x = 1 and `right` of D(x) = E(X - x)_+ from
+    there on, for the likelihood ratio X. Slopes on either side of 1 are those of the smaller function, so that nothing
+    cancels.
     """
     width, zero = nodes.width, nodes.zero
     rising = _monotone(np.diff(left) / width[:zero], width[:zero])
@@ -153,7 +160,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes of the largest convex function below a polygon."""
+    """Return the slopes of the largest convex function below a polygon with these slopes and widths (`weights`)."""
     from scipy.optimize import isotonic_regression
 
     regression: Any = isotonic_regression(slopes, weights=weights)
@@ -166,9 +173,10 @@ def _harmonic(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the dots of `lower`: G up to x = 1 and D from there on, less the gaps.
+    """Return the dots of the law `lower`: G up to x = 1 and D from there on, each less the larger gap of its two cells.
 
-    The dots are 0 from shortly before they would be negative.
+    D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X, and `gaps` has one number for each cell. The
+    dots are 0 from shortly before they would be negative.
     """
     padded = np.concatenate([[0.0], gaps, [0.0]])
     lowering = np.maximum(padded[:-1], padded[1:]) * (1 + 1e-9)
@@ -185,7 +193,7 @@ def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
-    """Return truth - lowering, and 0 from the first node where this is not positive.
+    """Return truth - lowering, and 0 from the first node where this is not positive, shape (nodes,).
 
     The result is 0 one node earlier if 0 lowers by less than the cell needs.
     """
@@ -201,7 +209,11 @@ def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
 def _sums(
     nodes: LatticeNodes, masses: FloatArray, below: float, beyond: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return D, G and H of a law at the nodes, as sums of positive terms."""
+    """Return D, G and H of a law at the nodes x, as sums of positive terms, shape (nodes,) each.
+
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `below` and `beyond` are the
+    H0-mass at X = 0 and the H1-mass at X = inf.
+    """
     width = nodes.width
     above = running_sums(masses[::-1])[::-1]  # H0-mass at this node and to its right
     up_to = below + running_sums(masses)
@@ -259,7 +271,10 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Return the relative rounding of x_k, widths, two nested sums over the masses, and the sums of all masses."""
+    """Return a bound of the relative rounding of sums over a law with this number of nodes.
+
+    It covers the nodes x_k = e^{kh}, their widths, two nested sums over the masses, and the sums of all masses.
+    """
     return 2 * running_sum_error(nodes) + 4 * FUNCTION_ERROR + 16 * UNIT_ROUNDOFF + lattice.blur
 
 
@@ -273,7 +288,7 @@ def _log_of_sum(excess: float, other: float, logarithm: float) -> float:
 
 
 def _log_excess(least: FloatArray, most: FloatArray) -> float:
-    """Return the largest ln(least/most), where least should not exceed most; infinite if only `most` is 0."""
+    """Return the largest ln(least/most) over all elements, where least should not exceed most."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(least > 0, least / np.maximum(most, 0.0), 0.0)
     return math.log(max(float(ratio.max()), 1e-300))
@@ -286,11 +301,13 @@ def _over(
     mass: float,
     kinks: FloatArray,
 ) -> tuple[float, float, float]:
-    """Return the excess of D and G of a law over those of the rest, and the deficit of H.
+    """Return the relative excess of D and G of a law over those of the rest, and the relative deficit of H.
 
-    All are relative to the whole D, G and H. The nodes are continued as follows. At x = 0, G = H = 0, and D has
-    increased by at most the whole mass times x. At infinity D and H are constant, and G has the slope of the whole
-    mass.
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `law` holds them for the
+    lattice law, `rest` for the step without its atoms, and `nodes` for the whole step, to which the results are
+    relative. `mass` is the H0-mass of the rest, and `kinks` are shares of the cells (`_relative_excess`). The nodes are
+    continued as follows. At x = 0, G = H = 0, and D has increased by at most the whole mass times x. At infinity D and
+    H are constant, and G has the slope of the whole mass.
     """
     up = 1 + 16 * UNIT_ROUNDOFF
     steepest = mass * up
@@ -307,10 +324,10 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class _Convex:
-    """Bounds of a convex function at the nodes, and its continuation.
+    """Bounds of a convex function of x at the nodes, shape (nodes,), and its continuation beyond them.
 
     `at_zero` is its largest value at x = 0, `last_slope` its largest slope beyond the last node, and `least` a lower
-    bound.
+    bound everywhere.
     """
 
     lower: FloatArray
@@ -323,10 +340,11 @@ class _Convex:
 def _relative_excess(
     law: FloatArray, truth: _Convex, nodes: LatticeNodes, whole: FloatArray, kinks: FloatArray
 ) -> float:
-    """Return the excess of a polygon over a convex function, relative to the smallest `whole` in the cell.
+    """Return the largest excess of a polygon over a convex function, relative to `whole` in the cell.
 
-    At a share `kinks` of each cell, the polygon is compared with both extensions of the neighbouring chords. The
-    function lies above each extension. Straight lines that are ordered at both endpoints of an interval are ordered
+    The smaller value of `whole` at the two ends of the cell counts. `law` holds the polygon's values at the nodes. At a
+    share `kinks` of each cell between nodes, the polygon is compared with both extensions of the neighbouring chords.
+    The function lies above each extension. Straight lines that are ordered at both endpoints of an interval are ordered
     within the interval.
     """
     width = nodes.width

@@ -31,7 +31,7 @@ _NEARLY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Losses offset + k h for first <= k <= last, with first < 0 < last.
+    """Losses offset + k h in nats for first <= k <= last, with first < 0 < last and h = `step`.
 
     |offset| <= h/2 puts node 0 next to a loss of 0.
     """
@@ -43,7 +43,7 @@ class Lattice:
 
     @property
     def losses(self) -> FloatArray:
-        """Losses of all nodes."""
+        """Losses of all nodes in nats, shape (nodes,)."""
         return self.offset + np.arange(self.first, self.last + 1, dtype=np.float64) * self.step
 
     @property
@@ -56,9 +56,10 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class LatticeNodes:
-    """Points x_k and enclosures of D, G and H, which hold at the exact nodes of the lattice.
+    """Enclosures of a step's functions D, G and H at the nodes x_k = e^{loss_k} of a lattice, shape (nodes,) each.
 
-    `zero` is the index of the node next to x = 1.
+    D(x) = E(X - x)_+ (`profile`), G(x) = E(x - X)_+ (`left`) and H(x) = E min(X, x) (`middle`) for the likelihood ratio
+    X under H0. The enclosures hold at the exact nodes. `zero` is the index of the node next to x = 1.
     """
 
     losses: FloatArray
@@ -71,7 +72,7 @@ class LatticeNodes:
 
     @property
     def width(self) -> FloatArray:
-        """Widths x_{k+1} - x_k, computed without a difference of rounded numbers."""
+        """Widths x_{k+1} - x_k of the cells, shape (nodes - 1,), computed without a difference of rounded numbers."""
         return self.x[:-1] * math.expm1(self.step)
 
 
@@ -80,7 +81,11 @@ _A_NODE = 0.2
 
 
 def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice) -> LatticeNodes:
-    """Compute D, G and H of a step from its profiles in both directions, each where it is the smaller number."""
+    """Compute enclosures of D, G and H of a step at the nodes of a lattice from its curves in both directions.
+
+    D(x) = E(X - x)_+ and G(x) = E(x - X)_+ for the likelihood ratio X. Each is evaluated where it is the smaller
+    number, and H(x) = E min(X, x) from both.
+    """
     losses = lattice.losses
     count_work(_A_NODE * len(losses))
     x, zero = np.exp(losses), -lattice.first
@@ -106,10 +111,10 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 
 
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
-    """Widen the enclosures by the changes of D, G and H when a loss moves by `blur`.
+    """Widen the enclosures of D, G and H by their changes when a loss of a node moves by `blur` nats.
 
-    Convex functions are less steep than their chords further out, and D, G and H have slopes of at most 1 in x. H is
-    concave with H(0) = 0, so it is less steep than H/x.
+    Convex functions are less steep than their chords further out, and D, G and H (`LatticeNodes`) have slopes of at
+    most 1 in x. H is concave with H(0) = 0, so it is less steep than H/x.
     """
     if blur == 0:
         return nodes
@@ -130,12 +135,14 @@ def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
 class MovedAtoms:
     """Atoms of a loss, moved towards 0 to nodes of the lattice, and the effect of the move.
 
+    D, G and H are the functions of `LatticeNodes`.
+
     Attributes
     ----------
     masses : array
         H0-masses of the atoms at the nodes.
     infinite, vanishing : float
-        Masses that only one hypothesis has.
+        H1-mass where H0 has none, and H0-mass where H1 has none.
     rest : float
         H0-mass of the rest of the law.
     shift : float
@@ -157,9 +164,9 @@ class MovedAtoms:
 
     @staticmethod
     def of(atoms: Atoms, nodes: LatticeNodes, lattice: Lattice, infinite: float, vanishing: float) -> MovedAtoms:
-        """Move the atoms that lie within the nodes.
+        """Move the atoms (loss, H0-mass) that lie within the nodes to the next node towards 0.
 
-        `infinite` and `vanishing` are the masses that only one hypothesis has.
+        `infinite` is the H1-mass where H0 has none, and `vanishing` the H0-mass where H1 has none.
         """
         masses, slack, shift = np.zeros(len(nodes.x)), [0.0, 0.0, 0.0], 0.0
         unmoved: list[tuple[float, float]] = []
@@ -189,7 +196,10 @@ class MovedAtoms:
         return MovedAtoms(tuple(unmoved), masses, infinite, vanishing, rest, shift, *slack)
 
     def taken_out(self, nodes: LatticeNodes) -> LatticeNodes:
-        """Return the nodes with D, G and H of the rest of the law."""
+        """Return the nodes with D, G and H (`LatticeNodes`) of the law without its atoms.
+
+        The masses `infinite` and `vanishing` are left out too.
+        """
         parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)
         for loss, mass in self.unmoved:

@@ -1,14 +1,14 @@
 """Steps of two losses beside steps on a lattice. Their losses stay exact, between the nodes.
 
-Moving the atoms of (eps, delta)-DP steps to nodes would cause errors of first order in the spacing. The sum of these
-steps has few values s_i with H0-masses w_i. Tilted sums over the whole run are therefore sums of tilted sums over the
-lattice. Let
+A step of two losses, an (eps, delta)-DP step, has the loss +eps or -eps. Moving these atoms to nodes would cause errors
+of first order in the spacing h. The sum of these steps has few values s_i with H0-masses w_i. Tilted sums over the
+whole run are therefore sums of tilted sums over the lattice, with its tilted masses m_k. Let theta be the tilt and
 
     s_i = n_i h + f_i with 0 < f_i <= h;    v_i = w_i e^{theta s_i}/sum w e^{theta s}.
 
-Let A(j) = sum_{k >= j} m_k e^{-rate (k - j) h}. The sum over losses above j h of m e^{-rate (loss - j h)} is then
-sum_i v_i e^{-rate f_i} A(j - n_i). Sums over losses below j h follow in the same manner. The law is symmetric under
-swapped hypotheses.
+Let A(j) = sum_{k >= j} m_k e^{-rate (k - j) h}. The sum over losses above j h of m e^{-rate (loss - j h)} is then sum_i
+v_i e^{-rate f_i} A(j - n_i). Sums over losses below j h follow in the same manner. The law is symmetric under swapped
+hypotheses.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MOST_LOSSES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class OffNodeLosses:
-    """Law of the sum of the steps of two losses.
+    """Law of the total loss s of steps with two losses +-eps each, of which each may reveal everything.
 
     Attributes
     ----------
     losses : array
-        Values s_i in nats.
+        Values s_i of the total loss in nats.
     log_masses : array
-        ln of the H0-masses, which add up to prod (1 - delta)^N.
+        ln of the H0-masses w_i, which add up to prod (1 - delta)^N.
     deltas : tuple of (delta, N)
         Probabilities of steps that reveal everything, and counts.
     loss_error, mass_error : float
@@ -53,7 +53,7 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law; None without any step."""
+        """Build the law of all steps (description, count) together; None without any step."""
         if not known:
             return None
         shifts = Shifts.of(tuple((part.epsilon, count) for part, count in known if part.epsilon > 0))
@@ -70,13 +70,16 @@ class OffNodeLosses:
         )
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Return K, K' and K'' at a real tilt."""
+        """Return K(tilt) = ln sum w_i e^{tilt s_i} and its derivatives K', K'', for losses s_i of masses w_i."""
         value, weights = self.tilted(tilt)
         mean = float(weights @ self.losses)
         return value, mean, float(weights @ (self.losses - mean) ** 2)
 
     def tilted(self, tilt: float) -> tuple[float, FloatArray]:
-        """Return K and v_i at a real tilt."""
+        """Return K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}.
+
+        The s_i are the losses, and the w_i their H0-masses.
+        """
         exponents = self.log_masses + tilt * self.losses
         top = float(exponents.max())
         weights = np.exp(exponents - top)
@@ -84,18 +87,18 @@ class OffNodeLosses:
         return top + math.log(total), weights / total
 
     def rounding(self, tilt: float) -> float:
-        """Return the relative error of e^K v_i."""
+        """Return a bound of the relative error of w_i e^{tilt s_i}, for losses s_i of masses w_i."""
         largest = float(np.abs(self.log_masses).max() + abs(tilt) * np.abs(self.losses).max())
         return self.mass_error + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (len(self.losses) + 8 * (1 + largest))
 
     @property
     def blur(self) -> float:
-        """Error bound of a loss in nats, including losses on the lattice."""
+        """Error bound in nats of the sum of a loss between nodes and a loss on the lattice."""
         return self.loss_error + 8 * UNIT_ROUNDOFF * float(np.abs(self.losses).max())
 
 
 def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
-    """Return as many kinds as have at most MOST_LOSSES losses together, those with the fewest steps first."""
+    """Return as many kinds of steps as have at most MOST_LOSSES total losses together, fewest steps first."""
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1
     for part, count in sorted(known, key=lambda one: one[1]):
@@ -108,7 +111,7 @@ def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPoint
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Number of thresholds, at every `stride` nodes of a lattice with spacing `step`."""
+    """Positions of `count` thresholds of the loss, at every `stride` nodes of a lattice with spacing `step`."""
 
     count: int
     stride: int
@@ -117,7 +120,11 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """n_i, f_i and v_i; without any losses between the nodes, a single loss of 0."""
+    """Losses s_i = n_i h + f_i between the nodes of a lattice of spacing h, with tilted masses v_i of sum 1.
+
+    `cells` has the integers n_i, `rest` the f_i in (0, h], and `weights` the v_i. Without any losses between the nodes
+    it stands for a single loss of 0.
+    """
 
     cells: tuple[int, ...]
     rest: tuple[float, ...]
@@ -125,7 +132,10 @@ class Between:
 
     @staticmethod
     def of(off_nodes: OffNodeLosses | None, tilt: float, step: float) -> Between:
-        """Return the losses at a tilt, with f_i within `blur`."""
+        """Return the losses between the nodes at a tilt, for the spacing `step`; `off_nodes` may be None for none.
+
+        The f_i of `Between` have errors of at most `OffNodeLosses.blur`.
+        """
         if off_nodes is None:
             return Between((-1,), (step,), (1.0,))
         cells = tuple(math.ceil(loss / step) - 1 for loss in off_nodes.losses)
@@ -135,16 +145,18 @@ class Between:
         return Between(cells, rest, tuple(off_nodes.tilted(tilt)[1].tolist()))
 
     def reflected(self, step: float) -> Between:
-        """Return the losses for sums from below.
+        """Return the losses for sums over losses at or below thresholds; `step` is the spacing h.
 
-        At or below j h are the indices up to j - n_i - 1, at distances h - f_i.
+        With the n_i and f_i of `Between`, at or below j h are the indices up to j - n_i - 1, at distances h - f_i.
         """
         return Between(tuple(-n - 1 for n in self.cells), tuple(step - rest for rest in self.rest), self.weights)
 
     def summed(self, sums: FloatArray, begin: int, thresholds: Thresholds, rate: float) -> FloatArray:
         """Return sum_i v_i e^{-rate f_i} A(begin - n_i + k stride) at every threshold k, with A(j) = sums[j].
 
-        Before the first index A decays, as no mass is added. After the last index A is 0.
+        n_i, f_i and v_i are those of `Between`, and A(j) is a decayed sum of masses from the node j on. Before the
+        first index A decays, as no mass is added. After the last index A is 0. The result has the shape
+        (thresholds.count,).
         """
         stride, count = thresholds.stride, thresholds.count
         total = np.zeros(count)

@@ -1,12 +1,14 @@
 """Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
-With the profile D, G(x) = E(x - X)_+ and H(x) = E min(X, x) (`law.py`):
+X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. With the profile D(c) = E(X - e^c)_+,
+G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) (`law.py`), the power and the type II error beta of the best test at the
+false positive rate alpha are:
 
     power(alpha) = min_c D(c) + e^c alpha;
     beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
 
-`upper` bounds D and G from above and H from below at every c, so any c gives a bound. `lower` does the reverse. It is
-itself the law of a test, and its vertices (alpha(c), power(c)) are attained. Between vertices curves are straight
+The law `upper` bounds D and G from above and H from below at every c, so any c gives a bound. `lower` does the reverse.
+It is itself the law of a test, and its vertices (alpha(c), power(c)) are attained. Between vertices curves are straight
 lines.
 """
 
@@ -32,7 +34,10 @@ _NUDGES = np.array([-1e3, -10.0, -0.4, 0.4, 10.0, 1e3])
 
 
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
-    """Compute bounds of ln power, ln type II error and ln slope (unknown) at rates strictly between 0 and 1."""
+    """Compute bounds of ln power, ln type II error and ln slope at false positive rates strictly between 0 and 1.
+
+    The bounds of the slope are infinite. Each row of the result has the shape of `alpha`.
+    """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
             log_alpha = np.log(alpha)
@@ -69,7 +74,10 @@ def _with_complement(lower: FloatArray, upper: FloatArray, *, power_first: bool)
 
 
 def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
-    """Return indices of three neighbouring thresholds around the one with the wanted rate; shape (3, rates)."""
+    """Return indices of three neighbouring thresholds around the one with the wanted ln rate, shape (3, rates).
+
+    `log_rates` are ln of the rates at the thresholds. `falling` is whether they decrease.
+    """
     order = -log_rates if falling else log_rates
     at = np.searchsorted(np.maximum.accumulate(np.nan_to_num(order)), -wanted if falling else wanted)
     return np.clip(at + np.arange(-1, 2)[:, None], 0, len(thresholds) - 1)
@@ -84,7 +92,11 @@ def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
 
 
 def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
-    """Return ln of H(c) - e^c alpha, or of e^c (1 - alpha) - G(c), the largest of three neighbours."""
+    """Return a lower bound of ln of the type II error at the rates, the largest over three neighbouring thresholds.
+
+    `log_rate` is ln alpha for a tilt theta > 0, and the bound H(c) - e^c alpha. Otherwise it is ln(1 - alpha), and the
+    bound e^c (1 - alpha) - G(c). The module docstring of `readings.py` defines H and G.
+    """
     if pair.theta > 0:
         side = pair.low_upper
         at = _nearest(side.c, side.alpha, log_rate, falling=True)
@@ -102,8 +114,9 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
     """Return ln of the straight line between neighbouring vertices at the wanted ln rate; NaN outside them.
 
-    `rising` tells whether the value increases with the rate. Every vertex lies on the safe side of the curve. It stays
-    there when it is moved towards worse neighbours, which makes the vertices monotone.
+    A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
+    rate. Every vertex lies on the safe side of the curve. It stays there when it is moved towards worse neighbours,
+    which makes the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -122,7 +135,10 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln delta at finite epsilons within the thresholds of both laws; unknown elsewhere."""
+    """Compute bounds of ln delta at finite epsilons within the thresholds of both laws, in the shape of `epsilon`.
+
+    Elsewhere the bounds are 0 and 1, as logarithms.
+    """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
             lower, upper = _profile_right(pair, epsilon)
@@ -137,14 +153,17 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 
 
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the safe shifts of thresholds: for rounding alone, and with the error of the losses of `lower`."""
+    """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
+
+    The first covers rounding alone, and the second also the error of the losses of the law `lower`.
+    """
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
     return rounding, rounding + pair.lower_slack.shift
 
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds from D, which decreases."""
+    """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, the part of large losses, which decreases."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = (
         _evaluate_lower(pair, low.profile, lambda: low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
@@ -155,7 +174,7 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds from H = 1 - delta, which increases."""
+    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases."""
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
     larger = _evaluate_lower(pair, high.middle, lambda: high.alpha, epsilon + shift, rising=True)
@@ -164,7 +183,7 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
 
 
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds from G, which increases: delta = 1 - e^eps + G."""
+    """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases."""
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
     upper = _interpolate(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
@@ -176,12 +195,12 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 
 
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
-    """Compute an enclosure of the smallest eps >= 0 with delta(eps) <= delta.
+    """Compute `(lower, upper)`, bounds of the smallest eps >= 0 with delta(eps) <= e^log_delta.
 
-    A bound is -inf or inf if it is not within the thresholds. The profile decreases. If its lower bound is above
-    delta, eps is larger. If its upper bound is not above delta, eps is at most that point. The search therefore
+    A bound is -inf or inf if it is not within the thresholds. The profile delta decreases. If its lower bound is above
+    the given delta, eps is larger. If its upper bound is not above it, eps is at most that point. The search therefore
     evaluates few points: first some thresholds, then those between two of them. Finally it evaluates points between two
-    neighbours, including the point where a straight line in e^c has the value delta.
+    neighbours, including the point where a straight line in e^c has the given value.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
     levels = log_delta + rounding, log_delta - rounding
@@ -208,9 +227,10 @@ def _sparse(nodes: FloatArray) -> FloatArray:
 def _next_section(
     nodes: FloatArray, grid: FloatArray, values: FloatArray, log_delta: float, known: float, side: int
 ) -> tuple[FloatArray, float]:
-    """Return the next points, and the best known bound.
+    """Return the next points of a section search for the root of delta(eps), and the best bound of the root so far.
 
-    The bound is the last point above delta (`side` -1), or the first that is not above.
+    `grid` are the points evaluated last, and `values` their bounds of ln delta. The bound is the last point above
+    `log_delta` (`side` -1), or the first that is not above (`side` 1). `known` is the bound before.
     """
     if len(grid) == 0:
         return grid, known
@@ -245,11 +265,11 @@ def _evaluate_lower(
     *,
     rising: bool,
 ) -> FloatArray:
-    """Return ln of D, H or G of `lower` between its thresholds; NaN outside them.
+    """Return ln of D, H or G of the law `lower` between its thresholds c, in the shape of `epsilon`; NaN outside them.
 
-    A law on nodes is piecewise linear. With losses between the nodes, D and G lie above, and H below, the tangent in
-    e^c at a threshold. D uses the tangent at the next threshold on the right (`rising` false), the others that on the
-    left.
+    The functions are those of the module docstring of `readings.py`. A law on nodes is piecewise linear in e^c. With
+    losses between the nodes, D and G lie above, and H below, the tangent in e^c at a threshold. D uses the tangent at
+    the next threshold on the right (`rising` false), the others that on the left.
     """
     c = pair.lower.thresholds
     if pair.lower.off_nodes is None:

@@ -1,4 +1,4 @@
-"""Lattices of a run of steps for a given accuracy, and the tilts for their evaluation."""
+"""Lattices of a run of steps for a given accuracy, and the tilts at which they are composed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ KEPT_CELLS = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class LatticeStep:
-    """One kind of step.
+    """One kind of step of a run for the lattice engine, with the number of such steps.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class LatticeStep:
     count : int
         Number of such steps.
     two_point : TwoPointPart or None
-        Description of a step with only two losses.
+        Description of a step with only two losses; None for other steps.
     """
 
     add: AbstractTradeOff
@@ -83,7 +83,7 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return the losses (> 0) to the left and right beyond which less than e^log_tail_mass of H0 and H1 remains."""
+        """Return sizes of losses, left and right, beyond which less than e^log_tail_mass of H0 and H1 remains."""
         return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
 
@@ -106,7 +106,10 @@ def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
 
 @dataclass
 class LatticeRun:
-    """Steps on one lattice, and the tilts at which they are composed."""
+    """Laws of all steps of a run on one lattice of spacing `step`, which bound the run from above and from below.
+
+    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed.
+    """
 
     step: float
     upper: tuple[CountedLaw, ...]
@@ -118,10 +121,10 @@ class LatticeRun:
     def build(
         steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_tail_mass: float
     ) -> LatticeRun | None:
-        """Build the run in the add direction with about this spacing.
+        """Build the run in the add direction with about this spacing (nats), without e^log_tail_mass of its mass.
 
         The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
-        or a step reveals everything so surely that rounding leaves no mass to the cells.
+        or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
         """
         chosen = _aligned([part.atoms for part in steps], spacing)
         steps = tuple(
@@ -146,7 +149,10 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
     def reflected(self) -> LatticeRun | None:
-        """Return the run in the other direction; None if rounding leaves no mass to the cells there."""
+        """Return the run in the other direction (swapped hypotheses).
+
+        None if rounding leaves no mass to the cells there.
+        """
         upper, lower = (
             tuple(CountedLaw(counted.law.reflected(self.step), counted.count) for counted in laws)
             for laws in (self.upper, self.lower)
@@ -156,7 +162,10 @@ class LatticeRun:
         return LatticeRun(self.step, upper, lower, self.off_nodes)
 
     def compose(self, tilt: float) -> LatticePair | None:
-        """Compose both laws at a tilt; None if the window would be too large, or the laws are out of range."""
+        """Compose the laws of all steps, tilted by e^{tilt loss}, for both bounds.
+
+        The result is None if the window of losses would be too large, or the laws are out of the range of doubles.
+        """
         if tilt not in self.composed:
             self.composed[tilt] = self._composed(tilt)
         return self.composed[tilt]
@@ -180,9 +189,10 @@ class LatticeRun:
     def epsilon_cap(self, delta: float) -> float:
         """Return an upper bound of epsilon(delta) without a composition; infinite if no bound is found.
 
-        For the upper law and any z > 1 (Markov):
+        Let X be the likelihood ratio of the upper law, D(c) = E(X - e^c)_+ its profile and K(z) = ln E X^z. For any z >
+        1 (Markov):
 
-            D(c) = E(X - e^c)_+ <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1).
+            D(c) <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1).
 
         The true profile is at most e^slack D + P1(an infinite loss).
         """
@@ -207,12 +217,12 @@ class LatticeRun:
 
     @property
     def law_cells(self) -> int:
-        """Number of cells of the laws."""
+        """Number of lattice cells of the laws of all kinds of steps."""
         return sum(len(counted.law.masses) for counted in self.upper)
 
     @property
     def cells(self) -> int:
-        """Number of cells of the laws and of the composed laws."""
+        """Number of lattice cells of the laws of all kinds of steps and of the cached composed laws."""
         return self.law_cells + sum(pair.upper.cells for pair in self.composed.values() if pair is not None)
 
 
@@ -246,16 +256,19 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 
 
 class CoarseTransform:
-    """Cumulants of a coarse lattice with the interface of `LossTransform`. They choose tilts; no proof depends on them.
+    """Log-moment function K(z) = ln E e^{z loss} of a run on a coarse lattice, with the interface of `LossTransform`.
 
-    With `reflected` they are those of the other direction, K(1 - z).
+    It chooses tilts; no proof depends on it. With `reflected` it is that of the other direction, K(1 - z).
     """
 
     def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
         self._run, self._reflected = run, reflected
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
-        """Return K, K' and K'' at real tilts. Their errors are unknown and given as 0."""
+        """Return K(s) = ln E e^{s loss} of the run, with K' and K'', at real tilts s, shape (S,).
+
+        The errors of the numbers are unknown and given as 0.
+        """
         run, sign = self._run, -1.0 if self._reflected else 1.0
         there = 1 - tilts if self._reflected else tilts
         rows = np.array([tilted_cumulants(run.upper, float(tilt), run.step, run.off_nodes) for tilt in there])
@@ -264,7 +277,10 @@ class CoarseTransform:
 
 
 class LatticeRuns:
-    """Lattices of a run in both directions. Laws are computed once and mirrored for the other direction."""
+    """Lattices of a run in both directions, cached by truncated mass and spacing.
+
+    Laws are computed once and mirrored for the other direction.
+    """
 
     def __init__(self, steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None) -> None:
         self.steps, self.off_nodes = steps, off_nodes
@@ -274,13 +290,13 @@ class LatticeRuns:
         self._work_of_a_cell = 0.0
 
     def farthest(self, digits: float) -> float:
-        """Return the largest loss of a step beyond which 10^-digits of its mass remains."""
+        """Return the largest size of a loss (nats) of a step beyond which 10^-digits of its mass remains."""
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """Return a lattice of a few thousand cells.
+        """Return the run on a lattice of a few thousand cells, or None as in `LatticeRun.build`.
 
         The lattice ends where 10^-digits of mass remains, or at the largest finite e^loss.
         """
@@ -296,9 +312,10 @@ class LatticeRuns:
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, reflected: bool) -> LatticeRun | None:
-        """Return the run on a lattice of about this spacing, or None as in `LatticeRun.build`.
+        """Return the run on a lattice of about this spacing (nats), or None as in `LatticeRun.build`.
 
-        The least recently used runs are removed if too many cells are cached.
+        The lattice ends where 10^-digits of mass remains. `reflected` selects the remove direction. The least recently
+        used runs are removed if too many cells are cached.
         """
         key = digits, spacing, reflected
         if key in self._kept:
@@ -334,7 +351,7 @@ class LatticeRuns:
         return run
 
     def _is_too_much(self, digits: float, spacing: float) -> bool:
-        """Return whether such a lattice needs more than the remaining work.
+        """Return whether a lattice of this spacing needs more work than the request has left.
 
         The estimate uses the work per cell of the last lattice.
         """
@@ -343,7 +360,10 @@ class LatticeRuns:
 
 
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
-    """Return the tilts for evaluations of a run, from a lattice of a few thousand cells."""
+    """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
+
+    The result is None if that lattice does not exist, or its loss has no finite positive variance.
+    """
     run = runs.coarse(digits)
     if run is None:
         return None

@@ -1,7 +1,7 @@
 """Choice of the lattice for a composition: as coarse as the tolerance allows, at the best tilt.
 
-The gap between the laws is proportional to the squared spacing. A first coarse evaluation therefore determines the
-spacing that the tolerance needs. Lattices are cached for further evaluations, as many as memory allows.
+The gap between the lower and the upper law is proportional to the squared spacing. A first coarse evaluation therefore
+determines the spacing that the tolerance needs. Lattices are cached for further evaluations, as many as memory allows.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _LISTED_TOLERANCE = 1e-6
 
 @final
 class LatticeSearch:
-    """Lattices of one direction of a run."""
+    """Search for the lattice and the tilt that give a narrow enclosure, in one direction of a run."""
 
     def __init__(self, runs: LatticeRuns, *, reflected: bool) -> None:
         self._lattices, self._reflected = runs, reflected
@@ -86,7 +86,7 @@ class LatticeSearch:
         self._count = math.fsum(part.count for part in runs.steps)
 
     def reversed(self) -> LatticeSearch:
-        """Return the search for the other direction, with the same laws."""
+        """Return the search for the other direction (swapped hypotheses), with the same lattice laws."""
         return LatticeSearch(self._lattices, reflected=not self._reflected)
 
     def tilt_grid(self, digits: float) -> TiltGrid | None:
@@ -102,7 +102,10 @@ class LatticeSearch:
         return math.inf if run is None else run.epsilon_cap(delta)
 
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
-        """Return the laws composed at a tilt on the lattice of a refinement; None if the lattice would be too large."""
+        """Return the run composed at a tilt on the lattice of a refinement; None if the lattice would be too large.
+
+        Each refinement has a spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains.
+        """
         tilt_grid = self.tilt_grid(digits)
         if tilt_grid is None or is_spent():
             return None
@@ -130,20 +133,20 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Update `known` at the positions by evaluating each at its tilt, and at better tilts if that fails.
+        """Update `known` at the given indices by evaluating each at its tilt, and at better tilts if that fails.
 
         Parameters
         ----------
         digits : float
-            Truncation of the lattices.
+            The lattices end where 10^-digits of mass remains.
         tilts : list of Tilt
-            Tilt of each position.
-        places : array
-            Positions in `known`.
+            Tilt of each index.
+        indices : array
+            Indices of the numbers in `known`.
         known : Readings
             Bounds to tighten.
         read : callable
-            Evaluates composed laws at positions.
+            Evaluates composed laws at indices.
         tolerance : float
             Relative width to reach.
         linear : bool
@@ -182,10 +185,10 @@ class LatticeSearch:
         *,
         uninformed_refinement: int,
     ) -> None:
-        """Evaluate each position at its tilt, on lattices as fine as the tolerance needs and the limits allow.
+        """Evaluate each index at its tilt, on lattices as fine as the tolerance needs and the limits allow.
 
-        The search stops at the refinement `uninformed_refinement` if the results are still too wide to determine a
-        refinement.
+        Refinements count the factors between spacings. The search stops at the refinement `uninformed_refinement` if
+        the results are still too wide to determine a refinement.
         """
         for tilt in dict.fromkeys(tilts):
             at = indices[[chosen == tilt for chosen in tilts]]
@@ -212,11 +215,10 @@ class LatticeSearch:
                 refinement = min(refinement + max(finer, 1), _FINEST)
 
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
-        """Return, for each position, the tilt at which a coarse lattice gives the narrowest result.
+        """Return, for each index, the tilt at which a coarse lattice gives the narrowest result.
 
-        Positions of which no coarse lattice tells anything keep their tilt.
-
-        Saddle points do not find this tilt if few rare jumps dominate, because the tilted law then has two modes.
+        Indices without a finite result on any coarse lattice keep their tilt. Saddle points do not find this tilt if
+        few rare jumps (large losses) dominate, because the tilted law then has two modes.
         """
         tilt_grid = self.tilt_grid(digits)
         if tilt_grid is None:
@@ -235,14 +237,17 @@ class LatticeSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Known bounds at some positions, and the evaluation that tightens them."""
+    """Known bounds of some numbers, by index, and the evaluation of composed laws that tightens them.
+
+    `linear` is whether the bounds are numbers instead of logarithms.
+    """
 
     known: Readings
     read: Callable[[LatticePair, IndexArray], Readings]
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Evaluate the positions, tighten the known bounds, and return the widths of this evaluation alone."""
+        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone."""
         count_work(_A_READING + _A_THRESHOLD * pair.upper.threshold_count)
         found = self.read(pair, indices)
         self.known.tighten(indices, found)
@@ -260,6 +265,6 @@ class _Reading:
 
 
 def digits_for(value: float) -> float:
-    """Return the number of digits of mass that a result of the size of `value` needs."""
+    """Return the digits d of truncation (10^-d of the mass) that a result of the size of `value` needs."""
     wanted = 12 - math.log10(value)
     return next((digits for digits in LATTICE_DIGITS if digits >= wanted), LATTICE_DIGITS[-1])

@@ -1,7 +1,7 @@
 """Sums of two lattice laws composed at one tilt, near its threshold, with rounding included in the bounds.
 
-`_Side` has the sums of one law as logarithms, `LatticePair` those of both laws, and `Slack` the factors that hold for
-all thresholds of a run.
+A lattice law bounds the loss of a step from above (upper) or below (lower). `_Side` has the sums of one law as
+logarithms, `LatticePair` those of both laws, and `Slack` the factors that hold for all thresholds of a run.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ _BYTES_OF_A_THRESHOLD: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Factors e^{+-s} of the laws of a whole run, and its masses outside the lattice.
+    """Logarithms s of the factors e^{+-s} by which a run's lattice law bounds the true law, and its outer masses.
 
-    `shift` is the error bound (nats) of the losses.
+    `profile`, `left` and `middle` belong to the functions D, G and H of `_Side`. `log_infinite` is ln of the H1-mass
+    where H0 has none, and `log_vanishing` ln of the H0-mass where H1 has none. `shift` is the error bound (nats) of the
+    losses.
     """
 
     profile: float
@@ -53,7 +55,12 @@ def _log(values: FloatArray) -> FloatArray:
 
 
 class _Side:
-    """Logarithms of the sums of one law at its thresholds, as lower (sign -1) or upper (sign 1) bounds."""
+    """Logarithms of the sums of one composed law at its thresholds c, as lower (sign -1) or upper (sign 1) bounds.
+
+    S is the loss of the run, X = e^S its likelihood ratio, and theta the tilt of the composition. D(c) = E(X - e^c)_+
+    is the profile, G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c), with the expectation under H0. All arrays have the
+    shape (thresholds,). Each sum is available for the tilts theta that its docstring states.
+    """
 
     def __init__(self, lattice: ComposedLattice, sign: int) -> None:
         self.lattice, self.sign = lattice, sign
@@ -69,16 +76,20 @@ class _Side:
 
     @cached_property
     def c(self) -> FloatArray:
-        """Thresholds of the sums."""
+        """Thresholds c of the loss at which the sums are evaluated, nats."""
         return self.lattice.thresholds
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Rounding of the exponents."""
+        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c."""
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """Return ln(first sum +- second +- errors) + K - slope c, with its rounding; `sums`: (values, rate) pairs."""
+        """Return a bound of ln(e^{K - slope c} sum) at each threshold c, with errors and rounding of the safe sign.
+
+        K is the log-moment function of the run at the tilt. `sums` has one or two pairs (values, decay rate), and the
+        sum is the first plus `sign` times the second.
+        """
         values = sums[0][0] if len(sums) == 1 else sums[0][0] + sign * sums[1][0]
         # The rounding of a difference is relative to its two terms.
         errors = [self.lattice.error(rate) + self.lattice.sum_rounding(rate) * np.abs(part) for part, rate in sums]
@@ -87,37 +98,37 @@ class _Side:
 
     @cached_property
     def alpha(self) -> FloatArray:
-        """ln P0(S > c), theta > 0."""
+        """ln P0(S > c) at the thresholds c of the loss S, for a tilt theta > 0."""
         return self._scaled([self._above(0)], self.lattice.theta)
 
     @cached_property
     def rest(self) -> FloatArray:
-        """ln P0(S <= c), theta < 0."""
+        """ln P0(S <= c) at the thresholds c of the loss S, for a tilt theta < 0."""
         return self._scaled([self._below(0)], self.lattice.theta)
 
     @cached_property
     def power(self) -> FloatArray:
-        """ln P1(S > c), theta > 1."""
+        """ln P1(S > c) at the thresholds c of the loss S, for a tilt theta > 1."""
         return self._scaled([self._above(1)], self.lattice.theta - 1)
 
     @cached_property
     def beta(self) -> FloatArray:
-        """ln P1(S <= c), theta < 1."""
+        """ln P1(S <= c) at the thresholds c of the loss S, for a tilt theta < 1."""
         return self._scaled([self._below(1)], self.lattice.theta - 1)
 
     @cached_property
     def profile(self) -> FloatArray:
-        """ln D(c) of the finite losses, theta > 1."""
+        """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1."""
         return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
-        """ln H(c), 0 < theta < 1."""
+        """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1."""
         return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
-        """ln G(c) of the positive X, theta < 0."""
+        """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0."""
         return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
@@ -133,7 +144,7 @@ class _Side:
 
 @final
 class _RecentlyUsed:
-    """Recently used sides. The oldest release their sums if the total size is too large."""
+    """Sides (`_Side`) in the order of their last use. The oldest release their sums if the total size is too large."""
 
     def __init__(self) -> None:
         self._sides: dict[int, tuple[weakref.ref[_Side], int]] = {}
@@ -165,7 +176,7 @@ RECENTLY_USED: Final = _RecentlyUsed()
 
 @dataclass(frozen=True)
 class LatticePair:
-    """Both composed laws at one tilt, with their slack."""
+    """Upper and lower law of a run, composed at one tilt, with the slacks by which they bound the true law."""
 
     upper: ComposedLattice
     lower: ComposedLattice
@@ -175,27 +186,27 @@ class LatticePair:
 
     @property
     def theta(self) -> float:
-        """Tilt of both laws."""
+        """Tilt theta of both laws: masses are multiplied by e^{theta loss}."""
         return self.upper.theta
 
     @property
     def high_upper(self) -> _Side:
-        """Upper bounds of the upper law's sums."""
+        """Upper bounds of the sums over the upper law, at its thresholds."""
         return self._side(self.upper, 1)
 
     @property
     def low_upper(self) -> _Side:
-        """Lower bounds of the upper law's sums."""
+        """Lower bounds of the sums over the upper law, at its thresholds."""
         return self._side(self.upper, -1)
 
     @property
     def high_lower(self) -> _Side:
-        """Upper bounds of the lower law's sums."""
+        """Upper bounds of the sums over the lower law, at its thresholds."""
         return self._side(self.lower, 1)
 
     @property
     def low_lower(self) -> _Side:
-        """Lower bounds of the lower law's sums."""
+        """Lower bounds of the sums over the lower law, at its thresholds."""
         return self._side(self.lower, -1)
 
     def _side(self, lattice: ComposedLattice, sign: int) -> _Side:
@@ -206,7 +217,10 @@ class LatticePair:
 
 
 def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
-    """Return the slack of all steps; masses outside the lattice are rounded up (`sign` 1) or down (-1)."""
+    """Return the slack of all steps of a run, on and off the lattice nodes.
+
+    Masses that only one hypothesis has are rounded up (`sign` 1) or down (-1).
+    """
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
         return math.fsum(counted.count * value(counted.law) for counted in laws) * (1 + 1e-12)
@@ -225,7 +239,10 @@ def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sig
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """Return ln of the probability that some step has such a mass, 1 - prod (1 - q)^N, with the slack."""
+    """Return ln of 1 - prod (1 - q)^N, plus `slack`: the probability that some step has such a mass.
+
+    `masses` has pairs (q, N). The result is -inf if all q are 0.
+    """
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)
     return math.log(some) + slack + math.copysign(1e-13, slack) if some > 0 else -math.inf

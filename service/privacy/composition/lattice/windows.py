@@ -1,11 +1,12 @@
 """Composition of lattice laws at one tilt by the discrete Fourier transform, with all errors bounded.
 
-The tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1. Those of the composition are the inverse transform
-of the product of the steps' transforms, each to the power of its count. The errors are absolute, relative to that sum
-of 1:
+A step has the masses P_k at the losses k h, and K(theta) = ln E0 e^{theta S} is the log-moment function of the run's
+loss S. The tilted masses m_k = P_k e^{theta k h - K} of a run add up to 1. Those of the composition are the inverse
+transform of the product of the steps' transforms, each to the power of its count. The errors are absolute, relative to
+that sum of 1 (u is the unit of rounding):
 
 - A transform of n non-negative numbers has an error of at most 8 u log2(n) times their sum at every frequency, because
-  each term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
+each term passes log2 n products and sums. The N-th power has N times this error where the transform has not decayed.
 - Mass outside the window of n cells wraps around. Chernoff's bound limits it on both sides (`overflow`).
 
 Sums over the composed law are computed relative to e^{K - theta c} near the threshold c, where they are of order one.
@@ -72,7 +73,10 @@ class CountedLaw:
     count: int
 
     def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
-        """Return K, K' and K'' of all these steps at a real tilt, without `infinite`."""
+        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, with K' and K'', one number each.
+
+        The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice.
+        """
         losses, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
         mean = float(weights @ losses) / total
@@ -80,7 +84,10 @@ class CountedLaw:
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
     def log_moment_in_range(self, tilt: float, step: float) -> float:
-        """Return K; infinite if the weights are out of range."""
+        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps.
+
+        Infinite if the weights are out of range.
+        """
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
         return self.count * (top + math.log(total)) if total >= _LEAST_WEIGHT else math.inf
@@ -100,14 +107,14 @@ class CountedLaw:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Cells start <= k < start + size of the composed loss less its offset.
+    """Range of the composed loss that is kept: cells start <= k < start + size of the loss less its offset.
 
     Attributes
     ----------
     overflow : float
         Bound of the tilted mass outside the window.
     cumulants : (float, float, float)
-        K, K' and K'' of the laws at the tilt.
+        K = ln E0 e^{tilt S} of the run's loss S at the tilt, K' and K''.
     """
 
     start: int
@@ -119,7 +126,10 @@ class Window:
 def tilted_cumulants(
     laws: tuple[CountedLaw, ...], tilt: float, step: float, off_nodes: OffNodeLosses | None = None
 ) -> tuple[float, float, float]:
-    """Return K, K' and K'' of the run at a real tilt."""
+    """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, with K' and K'', one number each.
+
+    `laws` are on the lattice of spacing `step`, and `off_nodes` has steps beside the lattice, or None.
+    """
     rows = [law.log_moment(tilt, step) for law in laws]
     if off_nodes is not None:
         rows.append(off_nodes.cumulants(tilt))
@@ -128,17 +138,19 @@ def tilted_cumulants(
 
 
 def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """Return K of the run at a real tilt, within `weight_rounding`; infinite if its weights are out of range."""
+    """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, within `weight_rounding`; infinite if out of range."""
     return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
 def total_offset(laws: tuple[CountedLaw, ...]) -> float:
-    """Return the offset of the lattice of the composition."""
+    """Return the offset (nats) of the composition's lattice, the sum of the offsets of all steps."""
     return math.fsum(counted.count * counted.law.offset for counted in laws)
 
 
 def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | None:
     """Return the smallest window with a tilted mass of about e^-goal outside, and the proved bound of this mass.
+
+    The goal is the constant `_OVERFLOW_GOAL`.
 
     Parameters
     ----------
@@ -170,7 +182,11 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | N
 
 @dataclass(frozen=True, slots=True)
 class _Tails:
-    """One side of a tilted law, whose mass Chernoff's bound limits by moments at distances in units of `unit`."""
+    """One side of a tilted law, whose mass Chernoff's bound limits by moments at other tilts.
+
+    `value` is the log-moment function K at the tilt theta. The other tilts are at distances in units of `unit`, whose
+    sign is that of the side.
+    """
 
     laws: tuple[CountedLaw, ...]
     tilt: float
@@ -179,10 +195,11 @@ class _Tails:
     unit: float
 
     def nearest(self) -> tuple[float, float]:
-        """Return the nearest endpoint, counted outwards, and its distance.
+        """Return the nearest endpoint of the window on this side, and the distance of its tilt in units.
 
-        The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal, and is infinite if K(s) is out of range. As
-        a function of the distance, endpoints first decrease and then increase.
+        The endpoint is counted outwards. The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal for the other
+        tilt s, and is infinite if K(s) is out of range. As a function of the distance, endpoints first decrease and
+        then increase.
         """
         best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
@@ -203,7 +220,7 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    The rounding is a factor of the law, like its slack.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack.
     """
     rounding = 0.0
     for counted in laws:
@@ -215,11 +232,12 @@ def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> f
 
 
 class ComposedLattice:
-    """Run of lattice laws composed at one tilt, with sums over the law near its tilted mean.
+    """Run of lattice laws composed at one tilt theta, with sums over the law near its tilted mean.
 
-    `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds.
-    Sums are relative to e^{K - theta c} (alpha and 1 - alpha) or e^{K - (theta - 1) c} (power, beta, profile, ...) at
-    the threshold c. Each kind of sum has one absolute error.
+    `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds
+    c. The m are the tilted masses, of sum 1, and K is the log-moment function of the run at theta. Sums are relative to
+    e^{K - theta c} (for probabilities under H0) or e^{K - (theta - 1) c} (under H1, and the profile) at the threshold
+    c. Each kind of sum has one absolute error.
     """
 
     def __init__(
@@ -256,16 +274,17 @@ class ComposedLattice:
             self.log_rounding += off_nodes.rounding(theta) + self.blur * (2 + abs(theta))
 
     def _reaches(self, default: int) -> tuple[int, int]:
-        """Return the numbers of cells left and right of the center.
+        """Return the numbers of cells left and right of the center at which sums are evaluated.
 
-        These are the default number, or more if rare jumps lead further, until only a negligible mass is beyond.
+        These are the default number, or more if rare jumps (large losses) lead further, until only a negligible mass is
+        beyond.
         """
         at = min(max(self.center - self._start, 0), self.cells - 1)
         return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
     @property
     def thresholds(self) -> FloatArray:
-        """Losses at which sums are evaluated."""
+        """Losses c in nats at which sums are evaluated, shape (threshold_count,)."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
 
     @property
@@ -274,7 +293,10 @@ class ComposedLattice:
         return (self.high - self.low) // self._grid.stride + 1
 
     def above(self, rate: float) -> FloatArray:
-        """Return the sums over losses above the thresholds of m e^{-rate (loss - c)}, for rate > 0."""
+        """Return sum m e^{-rate (loss - c)} over losses above each threshold c, for rate > 0, shape (threshold_count,).
+
+        m are the tilted masses of the run, of sum 1.
+        """
         cells = self._between.cells
         first = max(self.low - max(cells), self._start)
         masses = self._masses[first - self._start :]
@@ -282,7 +304,10 @@ class ComposedLattice:
         return self._between.summed(sums, self.low - first, self._grid, rate)
 
     def below(self, rate: float) -> FloatArray:
-        """Return the sums over losses at or below the thresholds of m e^{-rate (c - loss)}, for rate > 0."""
+        """Return sum m e^{-rate (c - loss)} over losses at or below each threshold c, for rate > 0.
+
+        m are the tilted masses of the run, of sum 1. The shape is (threshold_count,).
+        """
         between = self._between.reflected(self.step)
         last = min(self.high + max(between.cells), self._start + self.cells - 1)
         masses = self._masses[last - self._start :: -1]
@@ -290,20 +315,26 @@ class ComposedLattice:
         return between.summed(sums, last - self.high, self._grid, rate)[::-1]
 
     def error(self, rate: float) -> float:
-        """Return the absolute error of the sums with this rate: noise in every cell, wrapped mass, and far cells."""
+        """Return the absolute error of the sums `above` and `below` with this rate.
+
+        It has parts from noise of the transform in every cell, wrapped mass, and far cells.
+        """
         cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
         squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
         noise = min(self._noise * cells, self._root_noise * math.sqrt(squares))
         return 1.001 * (self._overflow + noise) + _FAR_CELLS
 
     def sum_rounding(self, rate: float) -> float:
-        """Return the relative error of the sums with this rate, without noise and rounding of the masses."""
+        """Return the relative error of the sums `above` and `below` with this rate, without noise of the transform."""
         exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
 def _reach(masses: FloatArray, default: int) -> int:
-    """Return the number of cells to evaluate outwards."""
+    """Return the number of cells to evaluate outwards, from the tilted masses in this order.
+
+    It is `default`, or more if a noticeable mass lies beyond.
+    """
     beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
         return default
@@ -348,7 +379,7 @@ def _composed(
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
     The bounds are that of the error of each mass, and that of the Euclidean norm of all errors. By Parseval's identity
-    the norm is that of the transform, divided by sqrt(n).
+    the norm is that of the transform, divided by sqrt(n), for n cells.
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))
@@ -375,7 +406,10 @@ def _composed(
 
 
 def _power(values: ComplexArray, count: int) -> ComplexArray:
-    """Return values^count by repeated squaring; all roundings together equal those of count - 1 products, 3 u each."""
+    """Return values^count by repeated squaring, elementwise.
+
+    All roundings together equal those of count - 1 products, 3 units of rounding each.
+    """
     found: ComplexArray | None = None
     while True:
         if count & 1:
@@ -387,7 +421,7 @@ def _power(values: ComplexArray, count: int) -> ComplexArray:
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
-    """Return tilted masses with sum 1 at their indices modulo n."""
+    """Return the masses of a law tilted by e^{theta loss}, with sum 1, added up at their indices modulo n."""
     exponents = theta * law.losses(step)
     top = float(exponents[law.masses > 0].max())
     weights = law.masses * np.exp(np.minimum(exponents - top, 0.0))

@@ -1,4 +1,4 @@
-"""The `clt` engine: central limit of a run, a single Gaussian curve."""
+"""The `clt` engine: central limit approximation of a run's loss, a single Gaussian trade-off curve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SOURCE = "Dong, Roth, Su 2022 (Gaussian differential privacy), Corollary 5.4; Bu
 
 
 def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curve g_mu with mu^2 = sum over steps of N chi^2(P1, P0).
+    """Build the Gaussian curve g_mu with mu^2 = sum over steps of N chi^2(P1, P0).
+
+    g_mu is the trade-off curve of N(0, 1) against N(mu, 1), N the number of equal steps, and P0, P1 the laws of a step
+    without and with the record.
 
     Parameters
     ----------
@@ -38,8 +41,9 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     Notes
     -----
     Gaussian and gdp steps contribute their own mu^2 instead. A step sampled at rate p has p^2 times the chi^2 of its
-    base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled Gaussian. The limit holds for many steps of small loss. The
-    error has either sign. mu is limited to 1e6, because larger values do not change the curve.
+    base: mu = p sqrt(N (e^{1/sigma^2} - 1)) for a sampled Gaussian with noise multiplier sigma. The limit holds for
+    many steps of small loss. The error has either sign. mu is limited to 1e6, because larger values do not change the
+    curve.
     """
     del options
     loss = composed_loss(steps, "clt")
@@ -54,7 +58,7 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class CentralLimitTradeOff(DelegatingCurve):
-    """g_mu as an approximation: both bounds of every number are the upper bound of the closed form."""
+    """Gaussian trade-off curve as an approximation: both bounds of every number are the closed form's upper bound."""
 
     def __init__(self, mu: float) -> None:
         super().__init__(GaussianTradeOff(Enclosure.point(mu)))

@@ -30,7 +30,7 @@ SOURCE = "Kaissis et al. 2023 (ReRo), section 4; Petrov 1975, chapter VI (Edgewo
 
 
 def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of the Edgeworth series of `options.order`.
+    """Build the curves of the Edgeworth series of `options.order` for the loss S of a run.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         The run.
     options : EngineOptions
         `order` 0 means normal laws with the exact moments of H0 and H1. Each order adds the terms of the next power of
-        N^-1/2. Order 4 uses the sixth cumulant.
+        N^-1/2, for N steps. Order 4 uses the sixth cumulant.
 
     Raises
     ------
@@ -49,10 +49,11 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
     Notes
     -----
-    Let x be the standardised loss and l_k its standardised cumulants. Then P(S > c) = Phi(-x) + phi(x) sum_j c_j
-    He_j(x). The series is exact for Gaussian steps. The error at fixed x is of the order N^{-(order + 1)/2} and has
-    either sign. The series is useless if few steps carry the loss (sampled steps with N p below about 10) and in far
-    tails. A note then says so.
+    Let x be the standardised threshold (c - E S)/sd(S), l_k the standardised cumulants of S, and He_j the Hermite
+    polynomials. Then P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x), with c_j from the l_k (`tail_series`). The series
+    is exact for Gaussian steps. The error at fixed x is of the order N^{-(order + 1)/2} and has either sign. The series
+    is useless if few steps carry the loss (sampled steps of rate p with N p below about 10) and in far tails. A note
+    then says so.
     """
     if options.order not in range(LARGEST_ORDER + 1):
         raise OutOfDomain("order", options.order, f"an integer in [0, {LARGEST_ORDER}]")
@@ -68,7 +69,10 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class EdgeworthTails(ApproximateTails):
-    """Tails of the Edgeworth series. The parameter is the threshold itself."""
+    """Tail probabilities of the loss by the Edgeworth series.
+
+    The parameter of `ApproximateTails` is the threshold itself.
+    """
 
     def __init__(self, loss: ComposedLoss, order: int) -> None:
         cumulants = loss.cumulants(0), loss.cumulants(1)
@@ -97,9 +101,10 @@ class EdgeworthTails(ApproximateTails):
 
 
 def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
-    """Return the coefficients c_j of He_j(x), j = 0 to 11, in [P(S > c) - Phi(-x)]/phi(x), from six cumulants.
+    """Return the coefficients c_j of He_j(x), j = 0 to 11, in the Edgeworth series of a tail, shape (12,).
 
-    Source: Petrov 1975.
+    The series is P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x), with the standardised threshold x and the Hermite
+    polynomials He_j. `cumulants` has the first six cumulants of S. Source: Petrov 1975.
     """
     deviation = math.sqrt(cumulants[1])
     # Two divisions: the square of the variance is a double, but its third power may be out of range.

@@ -35,7 +35,7 @@ With distant jumps of the loss, thresholds grow faster than tilts.
 
 
 def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w).
+    """Build the curves of the Lugannani-Rice tails P(S > c) = Phi(-w) + phi(w) (1/u - 1/w) of the loss S.
 
     Parameters
     ----------
@@ -51,10 +51,11 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
     Notes
     -----
-    The tilt s solves K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1
-    replace s and P0. w and u have the sign of s (s - 1). At the mean, the limit -l3/6 replaces the difference. The
-    tails are exact for Gaussian steps. The relative error is about 1/N in the bulk and in the tails, with either sign.
-    The tails are meaningless if the loss has few values.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss, and P_s the law tilted by e^{sS}. The tilt s solves
+    K'(s) = c. For H0, w^2/2 = s K' - K = KL(P_s, P0) and u = s sqrt(K''). For H1, s - 1 and P1 replace s and P0. w and
+    u have the sign of s (s - 1 for H1). At the mean, the limit -l3/6 of the standardised third cumulant l3 replaces the
+    difference 1/u - 1/w. The tails are exact for Gaussian steps. The relative error is about 1/N for N steps in the
+    bulk and in the tails, with either sign. The tails are meaningless if the loss has few values.
     """
     del options
     loss = composed_loss(steps, "saddlepoint")
@@ -69,7 +70,10 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class SaddlepointTails(ApproximateTails):
-    """Lugannani-Rice tails. The parameter is the tilt s, and its threshold is K'(s)."""
+    """Lugannani-Rice tails of a loss S; the parameter of `ApproximateTails` is the tilt s of the threshold K'(s).
+
+    K(s) = ln E0 e^{sS} is the log-moment function of S.
+    """
 
     def __init__(self, loss: ComposedLoss) -> None:
         self._loss = loss
@@ -87,7 +91,10 @@ class SaddlepointTails(ApproximateTails):
 
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts that cover both hypotheses from far left to far right, and their thresholds."""
+        """Increasing tilts s that cover both hypotheses from far left to far right, and their thresholds K'(s).
+
+        K is the log-moment function of the loss.
+        """
         tilts = np.unique(np.concatenate((self.grid(0), self.grid(1))))
         return tilts, np.maximum.accumulate(self.thresholds(tilts))
 

@@ -1,8 +1,8 @@
 """Common parts of the asymptotic engines: checks of a run, and the trade-off curve of two approximate tails.
 
-An approximate tail has the normal form P(S > c) = phi(x) [R(x) + e] and P(S <= c) = phi(x) [R(-x) - e]. Here
-R = Phi(-.)/phi is the Mills ratio, x(c) a normal argument and e(c) a correction. The approximation may leave [0, 1] and
-may be non-monotone.
+S is the loss of the run and c a threshold. An approximate tail has the normal form P(S > c) = phi(x) [R(x) + e] and P(S
+<= c) = phi(x) [R(-x) - e]. Here R = Phi(-.)/phi is the Mills ratio, x(c) a normal argument and e(c) a correction. The
+approximation may leave [0, 1] and may be non-monotone.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ LEAST_VARIANCE = 1e-150
 
 
 def composed_loss(steps: Steps, method: str) -> ComposedLoss:
-    """Return the loss of the run, or raise UnsupportedCombination (`method`).
+    """Return the loss of the run, or raise UnsupportedCombination (field `method`) if it has no asymptotic expansion.
 
-    The loss must not have singular mass, and its variance must be positive under both hypotheses. Its modes must not be
-    so far apart that no quadrature covers them.
+    The loss must not have singular mass (outcomes that one hypothesis excludes), and its variance must be positive
+    under both hypotheses. Its modes must not be so far apart that no quadrature covers them.
     """
     parts = tuple((step.loss_law(), count) for step, count in steps)
     singular = sorted({step.type for (step, _), (law, _) in zip(steps, parts, strict=True) if law.singular_mass > 0})
@@ -66,19 +66,25 @@ def composed_loss(steps: Steps, method: str) -> ComposedLoss:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateLogTails:
-    """Approximate ln P(S > c) and ln P(S <= c) at the same thresholds; minus infinity for a negative approximation."""
+    """Approximate ln P(S > c) (`upper`) and ln P(S <= c) (`lower`) of a loss S at the same thresholds c.
+
+    The value is -inf for a negative approximation. Both arrays have the shape of the thresholds.
+    """
 
     upper: FloatArray
     lower: FloatArray
 
     def exchanged(self) -> ApproximateLogTails:
-        """Return the tails of -S."""
+        """Return the tails of -S: the upper and the lower tail of S swapped."""
         return ApproximateLogTails(self.lower, self.upper)
 
     @staticmethod
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def of_normal_form(x: FloatArray, correction: FloatArray) -> ApproximateLogTails:
-        """Build both tails: the smaller one from the Mills ratio, the other as its complement."""
+        """Build both tails from P(S > c) = phi(x) [R(x) + correction], with the Mills ratio R = Phi(-.)/phi.
+
+        The smaller tail is evaluated from the Mills ratio, the other as its complement. x is the normal argument of c.
+        """
         # Large finite numbers replace infinite arguments and corrections (laws that hardly vary).
         size, correction = np.minimum(np.abs(x), 1e150), np.clip(correction, -1e300, 1e300)
         right = x >= 0
@@ -90,7 +96,10 @@ class ApproximateLogTails:
 
 
 class ApproximateTails(ABC):
-    """Approximate law of S under both hypotheses, as a function of a parameter that increases with the threshold."""
+    """Approximate law of the loss S of a run under both hypotheses, as a function of a parameter.
+
+    The parameter increases with the threshold of S; each engine chooses it.
+    """
 
     means: tuple[float, float]
     """Means of S under H0 and H1, nats."""
@@ -99,26 +108,31 @@ class ApproximateTails(ABC):
 
     @abstractmethod
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
-        """Return increasing parameters from far left to far right of the hypothesis' mean, which is in the middle."""
+        """Return increasing parameters whose thresholds run from far left to far right of the mean of the loss.
+
+        The mean is that under the given hypothesis. The mean is in the middle. The parameter is that of
+        `ApproximateTails`.
+        """
 
     @abstractmethod
     def thresholds(self, parameters: FloatArray) -> FloatArray:
-        """Return the thresholds c of the parameters."""
+        """Return the thresholds c of the loss (nats) for these parameters, in their shape."""
 
     @abstractmethod
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        """Return the parameters of thresholds."""
+        """Return the parameters of thresholds of the loss, the inverse of `thresholds`."""
 
     @abstractmethod
     def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
-        """Return the approximate tails without any correction for monotonicity."""
+        """Return the approximate tails of the loss at these parameters, without any correction for monotonicity."""
 
 
 @final
 class MonotoneTails:
-    """Tails of one hypothesis, made monotone: a tail that decreases from the mean outwards does not increase again.
+    """Tails of the loss under one hypothesis, made monotone.
 
-    The threshold of a given probability is therefore unique: the first from the mean outwards.
+    A tail that decreases from the mean outwards does not increase again. The threshold of a given probability is
+    therefore unique: the first from the mean outwards. Parameters are those of `ApproximateTails`.
     """
 
     def __init__(self, tails: ApproximateTails, hypothesis: Hypothesis) -> None:
@@ -131,11 +145,11 @@ class MonotoneTails:
 
     @property
     def least(self) -> ApproximateLogTails:
-        """Smallest tails within the range of the grid."""
+        """Smallest upper and lower tail of the loss within the range of the grid of thresholds."""
         return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
     def at(self, parameters: FloatArray) -> ApproximateLogTails:
-        """Return the tails at any parameters."""
+        """Return the monotone tails at any parameters (`ApproximateTails`), which increase with the threshold."""
         raw = self._tails.log_tails(self._hypothesis, parameters)
         last = len(self._grid) - 1
         right = np.searchsorted(self._grid, parameters)
@@ -147,9 +161,10 @@ class MonotoneTails:
         )
 
     def parameters(self, upper: FloatArray, lower: FloatArray) -> FloatArray:
-        """Return the parameters with P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`, from the smaller number.
+        """Return the parameters whose threshold c has P(S > c) = `upper` and P(S <= c) = `lower` = 1 - `upper`.
 
-        The result is the end of the grid if the tail is larger there.
+        S is the loss, and the smaller of both numbers decides. The result is the end of the grid if the tail is larger
+        there.
         """
         low = upper <= lower
         targets = np.log(np.where(low, upper, lower))
@@ -171,9 +186,10 @@ class MonotoneTails:
 class ApproximateTradeOff(AbstractTradeOff):
     """Curve of two approximate tails: power P1(S > c) and type II error P1(S <= c) at P0(S > c) = alpha.
 
-    delta(eps) = P1(S > eps) - e^eps P0(S > eps). All numbers are limited to the range of a valid curve. Both bounds of
-    every number are the approximation. `reflected` selects the remove direction: S -> -S with swapped hypotheses. The
-    extreme losses are those of the run itself.
+    S is the loss of the run, c its threshold, alpha the false positive rate, and delta(eps) = P1(S > eps) - e^eps P0(S
+    > eps). All numbers are limited to the range of a valid curve. Both bounds of every number are the approximation.
+    `reflected` selects the remove direction: S -> -S with swapped hypotheses. The extreme losses are those of the run
+    itself.
     """
 
     evidence = Evidence.ASYMPTOTIC
@@ -256,7 +272,10 @@ class ApproximateTradeOff(AbstractTradeOff):
         return Enclosure(root, root, self.evidence)
 
     def _last_epsilon(self, delta: FloatArray) -> float:
-        """Return the epsilon at which P(S > eps) under H1, an upper bound of delta(eps), decreases to delta."""
+        """Return the epsilon at which P(S > epsilon) under H1, an upper bound of delta(epsilon), decreases to delta.
+
+        S is the loss in this direction. The result is at least 0.
+        """
         absent, present = self._hypotheses
         if self._reflected:
             return max(-float(self._tails.thresholds(absent.parameters(1 - delta, delta))[0]), 0.0)
@@ -288,7 +307,10 @@ def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...
 
 
 def _outward(log_tail: FloatArray) -> FloatArray:
-    """Return a decreasing tail: the running minimum to the right of the middle, the running maximum to the left."""
+    """Return ln of a decreasing tail on a grid with the mean in the middle, in the shape of `log_tail`.
+
+    It is the running minimum to the right of the middle, and the running maximum to the left.
+    """
     middle = len(log_tail) // 2
     left = np.maximum.accumulate(log_tail[middle::-1])[::-1]
     right = np.minimum.accumulate(log_tail[middle:])

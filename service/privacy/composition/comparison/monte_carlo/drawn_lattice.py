@@ -36,7 +36,9 @@ TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
 @final
 @dataclass(frozen=True, slots=True)
 class DrawnLaw:
-    """Law of D on a lattice.
+    """Law of the rounded sum D of the losses of equal steps on a lattice, under both hypotheses.
+
+    S is the sum without rounding.
 
     Attributes
     ----------
@@ -63,7 +65,7 @@ class DrawnLaw:
 
     @staticmethod
     def of_step(law: LossLaw, cut: float) -> DrawnLaw:
-        """Build the law of a single step.
+        """Build the law of the loss of a single step, rounded to a lattice.
 
         The far tail of an unbounded law, of mass at most `cut`, goes into the last cell. Finite endpoints of the losses
         are lattice points, so that atoms there are not rounded.
@@ -80,7 +82,10 @@ class DrawnLaw:
         return DrawnLaw(low, step, masses, means - masses @ points, proxy, outside)
 
     def plus(self, other: DrawnLaw, trim: float) -> DrawnLaw:
-        """Return the law of the sum, on the coarser of both lattices or a still coarser one."""
+        """Return the law of the sum of two independent losses, on the coarser of both lattices or a still coarser one.
+
+        Tails of mass at most `trim` on either side are removed.
+        """
         from scipy import fft
 
         first, second = self, other
@@ -110,7 +115,10 @@ class DrawnLaw:
         return total
 
     def coarser(self) -> DrawnLaw:
-        """Return the law on every other point; mass between them moves up or down at random, which keeps the means."""
+        """Return the law on every other lattice point.
+
+        Mass between the kept points moves up or down at random, which keeps the means.
+        """
         padded = np.pad(self.masses, ((0, 0), (0, 1 - self.masses.shape[1] % 2)))
         kept, halves = padded[:, ::2].copy(), 0.5 * padded[:, 1::2]
         kept[:, :-1] += halves
@@ -118,7 +126,7 @@ class DrawnLaw:
         return DrawnLaw(self.start, 2 * self.step, kept, self.shifts, self.proxy + self.step**2, self.lost)
 
     def trimmed(self, trim: float) -> DrawnLaw:
-        """Remove the ends that have at most `trim` of the mass on either side, under both hypotheses."""
+        """Return the law without the tails of at most `trim` of the mass on either side, under both hypotheses."""
         before = np.cumsum(self.masses, axis=1).max(axis=0)
         after = np.cumsum(self.masses[:, ::-1], axis=1).max(axis=0)[::-1]
         keep = np.flatnonzero((before > trim) & (after > trim))
@@ -130,7 +138,7 @@ class DrawnLaw:
 
 
 def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
-    """Return the sum of `count` steps by binary powering.
+    """Return the law of the rounded sum of the losses of `count` steps, by binary powering.
 
     Truncations change probabilities by at most `tolerance`.
     """
@@ -147,12 +155,13 @@ def repeated_law(law: LossLaw, count: int, tolerance: float) -> DrawnLaw:
 
 
 def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
-    """Bound the sum of the errors of all cells of a convolution by transforms of this size, shape (2,).
+    """Bound the sum of the errors of all cells of a convolution by transforms of length `size`, shape (2,).
 
-    The Euclidean norm of the errors of all cells is known. It bounds the sum with a factor sqrt(size). The transform of
-    each law has an error of TRANSFORM_ERROR per level, relative to the law's norm, and is multiplied by a transform
-    that is at most 1. The inverse transform has this error relative to the norm of the product, which is at most the
-    smaller norm. The factor 2 covers the division of the masses by their sum.
+    `first` and `second` are the masses of both laws, shape (2, cells), with a row for each hypothesis. The Euclidean
+    norm of the errors of all cells is known. It bounds the sum with a factor sqrt(size). The transform of each law has
+    an error of TRANSFORM_ERROR per level, relative to the law's norm, and is multiplied by a transform that is at most
+    1. The inverse transform has this error relative to the norm of the product, which is at most the smaller norm. The
+    factor 2 covers the division of the masses by their sum.
     """
     one, other = (np.sqrt(np.einsum("ij,ij->i", masses, masses)) for masses in (first, second))
     levels = math.log2(size) + 2  # includes a level for the products of transforms

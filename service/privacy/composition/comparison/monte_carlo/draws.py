@@ -27,7 +27,11 @@ MEAN_ERROR = 2 * sum_error(FIRST_CELLS + 1)
 @final
 @dataclass(frozen=True)
 class Draws:
-    """Draws of the total loss of a run, computed on first use."""
+    """Draws of the total loss of a run, computed on first use.
+
+    S is the total loss, and D the drawn number, a sum rounded to a lattice (`drawn_lattice.py`). P0 and P1 are the laws
+    of H0 and H1.
+    """
 
     loss: ComposedLoss
     samples: int
@@ -35,21 +39,24 @@ class Draws:
 
     @cached_property
     def singular_mass(self) -> float:
-        """P1(S = inf) = P0(S = -inf)."""
+        """Probability P1(S = inf) = P0(S = -inf) of outcomes that one hypothesis excludes, for the total loss S."""
         if any(law.singular_mass == 1 for law, _ in self.loss.parts):
             return 1.0
         return -math.expm1(math.fsum(count * math.log1p(-law.singular_mass) for law, count in self.loss.parts))
 
     @cached_property
     def sums(self) -> tuple[DrawnLaw, ...]:
-        """Laws of the sums of equal steps that are not Gaussian."""
+        """Laws of the rounded sums of the losses of equal steps, for each kind of step that is not Gaussian."""
         others = [(law, count) for law, count in self.loss.parts if law.gaussian_mu_squared is None]
         tolerance = ROUNDING_SHARE / (self.samples * max(len(others), 1))
         return tuple(repeated_law(law, count, tolerance) for law, count in others)
 
     @cached_property
     def band(self) -> float:
-        """Distance in nats of S - D from its mean, exceeded with probability of at most ROUNDING_SHARE/samples."""
+        """Distance of S - D from its mean (nats) that is exceeded with probability of at most ROUNDING_SHARE/samples.
+
+        S is the total loss and D its rounded sum, which is drawn.
+        """
         # Every draw is spread over its cell to avoid ties. This adds a variable within an interval of one step.
         proxy = math.fsum(law.proxy + law.step**2 / 4 for law in self.sums)
         beyond = math.fsum(float(law.lost.max()) * law.step * law.masses.shape[1] for law in self.sums)
@@ -57,7 +64,7 @@ class Draws:
 
     @cached_property
     def _mean_error(self) -> float:
-        """Error of `shifts` in nats, from means of steps as sums over quadrature nodes and over cells."""
+        """Error bound of `shifts` in nats, from means of losses as sums over quadrature nodes and over cells."""
         sizes = (
             count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
             for law, count in self.loss.parts
@@ -67,18 +74,18 @@ class Draws:
 
     @cached_property
     def shifts(self) -> tuple[float, float]:
-        """Means of S - D under H0 and H1, in nats."""
+        """Means of S - D under H0 and H1 in nats, for the total loss S and its rounded sum D, which is drawn."""
         return math.fsum(law.shifts[0] for law in self.sums), math.fsum(law.shifts[1] for law in self.sums)
 
     @cached_property
     def slack(self) -> tuple[float, float]:
-        """Changes of a probability by rounding under H0 and H1."""
+        """Bounds of the changes of any threshold's probability by rounding of the loss, under H0 and under H1."""
         own = ROUNDING_SHARE / self.samples if self.sums else 0.0
         return own + math.fsum(law.lost[0] for law in self.sums), own + math.fsum(law.lost[1] for law in self.sums)
 
     @cached_property
     def ascending(self) -> tuple[FloatArray, FloatArray]:
-        """Sorted draws of D under H0 and H1."""
+        """Draws of the rounded total loss D in increasing order under H0 and under H1, shape (samples,) each."""
         return self._drawn(0), self._drawn(1)
 
     def _drawn(self, hypothesis: Hypothesis) -> FloatArray:

@@ -90,7 +90,10 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 class _Intervals(Protocol):
-    """Bounds of the mass beyond a threshold from the number of draws beyond it, and ranks of draws with known mass."""
+    """Confidence bounds of the probability beyond a threshold from the number of draws beyond it.
+
+    They also give the ranks of draws beyond which a known probability lies.
+    """
 
     def share_below(self, counts: IntArray, /) -> FloatArray: ...
     def share_above(self, counts: IntArray, /) -> FloatArray: ...
@@ -101,7 +104,7 @@ class _Intervals(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class _SeparateIntervals:
-    """Intervals that each fail with probability `failure`."""
+    """Confidence intervals for `samples` draws, each of which fails with probability `failure`."""
 
     samples: int
     failure: float
@@ -121,13 +124,15 @@ class _SeparateIntervals:
 
 @final
 class MonteCarloTradeOff(AbstractTradeOff):
-    """Curve from intervals of the draws. `reflected` selects the remove direction: S -> -S with swapped hypotheses.
+    """Curve from confidence intervals of draws of the loss S. `reflected` selects the remove direction.
 
-    The upper bound of the power is the smallest of three numbers. The first is the upper bound of the share of H1 draws
-    above a threshold whose rate surely reaches alpha. The second is the tangent delta(c) + e^c alpha, which is valid
-    for every c; the H0 draws alone choose c. The third is e^L alpha with the largest loss L. The lower bound is the
-    lower bound of the share above a threshold whose rate is surely at most alpha, and at least alpha. For an alpha that
-    is too small for the number of samples, only alpha itself is known.
+    That direction has S -> -S with swapped hypotheses. alpha is the false positive rate, delta(c) the profile at a
+    threshold c, and D the drawn number, a rounded S. The upper bound of the power is the smallest of three numbers. The
+    first is the upper bound of the share of H1 draws above a threshold whose rate is at least alpha, within the
+    confidence. The second is the tangent delta(c) + e^c alpha, which is valid for every c; the H0 draws alone choose c.
+    The third is e^L alpha with the largest loss L. The lower bound is the lower bound of the share above a threshold
+    whose rate is at most alpha within the confidence, and at least alpha. For an alpha that is too small for the number
+    of samples, only alpha itself is known.
 
     `power_at`, `profile_at` and `epsilon` use separate intervals. All other results use the simultaneous bands.
     """
@@ -186,7 +191,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _band(self) -> DistributionBand:
-        """Band of the draws under one hypothesis. The band of -S is its reflection."""
+        """Simultaneous confidence band of the distribution function of the draws under one hypothesis.
+
+        The band of minus the draws is its reflection.
+        """
         return DistributionBand.of(self._draws.samples, self._failure / BAND_DIVISOR)
 
     @override
@@ -227,7 +235,11 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return CurvePoints(with_logs(least_error, most_error), with_logs(least, most), slopes)
 
     def _tangent(self, alpha: FloatArray, most_profile: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return the largest power: the smaller of delta(c) + e^c alpha, with c from the H0 draws, and e^L alpha."""
+        """Return an upper bound of the power at each false positive rate alpha, in its shape.
+
+        It is the smaller of delta(c) + e^c alpha, with a threshold c from the H0 draws, and e^L alpha with the largest
+        loss L. `most_profile` gives upper bounds of delta(c).
+        """
         samples = self._draws.samples
         rank = np.clip(np.rint(alpha * samples).astype(np.int64), 1, samples)
         thresholds = np.clip(self._ascending[0][samples - rank] + self._shifts[0], -700.0, 700.0)
@@ -247,7 +259,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return self._profile(at, self._delta_below(at, failure), self._delta_above(at, failure)).at(0, self.evidence)
 
     def _profile(self, epsilon: FloatArray, least: FloatArray, most: FloatArray) -> EnclosureArray:
-        """Combine the bounds with general bounds of every curve."""
+        """Return enclosures of delta(epsilon) from the bounds `least` and `most`, intersected with general bounds.
+
+        Every profile is at least 1 - e^epsilon and the singular mass, and equals that mass beyond the largest loss.
+        """
         floor = np.abs(np.expm1(np.minimum(epsilon, 0.0)))
         singular = self.singular_power
         least = np.maximum(least, np.maximum(floor * (1 - 1e-15), singular.lower))
@@ -256,18 +271,24 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
     def _delta_above(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+, which decreases with eps."""
+        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+ of the loss S, which decreases with eps.
+
+        E1 is the expectation under H1. The bound fails with probability of at most `failure`.
+        """
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
     def _delta_below(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return a lower bound of delta(eps), which decreases with eps."""
+        """Return a lower bound of the profile delta(eps), which decreases with eps.
+
+        The bound fails with probability of at most `failure`.
+        """
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
 
     @cached_property
     def _log_sums(self) -> FloatArray:
-        """Logarithm of the sum of e^-D over each H1 draw and all larger draws; minus infinity after the last."""
+        """ln of the sum of e^-D over each H1 draw D and all larger draws, and a final -inf; shape (samples + 1,)."""
         sums = np.empty(self._draws.samples + 1)
         sums[0] = -np.inf
         np.negative(self._ascending[1][::-1], out=sums[1:])
@@ -275,7 +296,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return sums[::-1]
 
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
-        """Return the sample mean of (1 - e^{threshold - D})_+ under H1."""
+        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold."""
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))
@@ -283,10 +304,11 @@ class MonteCarloTradeOff(AbstractTradeOff):
 
     @cached_property
     def _profile_by_band(self) -> tuple[Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray]]:
-        """Bounds of delta(eps) for all eps simultaneously, each a decreasing function of eps.
+        """Bounds (lower, upper) of delta(eps) for all eps simultaneously, each a decreasing function of eps.
 
-        delta(eps) is the integral of e^{eps - s} P1(S > s) over s > eps and increases with the tail. The lower bound of
-        the band therefore gives the lower bound of delta, and the upper bound gives the upper bound.
+        delta(eps) is the integral of e^{eps - s} P1(S > s) over s > eps for the loss S, and increases with the tail
+        P1(S > s). The lower bound of the band therefore gives the lower bound of delta, and the upper bound gives the
+        upper bound.
         """
         band, present = self._band, self._ascending[1]
         draws = present[self._draws.samples - band.ranks]
@@ -314,9 +336,9 @@ class MonteCarloTradeOff(AbstractTradeOff):
 @final
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """Expectation E (1 - e^{t - X})_+ of X with P(X >= x_i) = tails[i], x_1 >= x_2 >= ...
+    """Expectation E (1 - e^{t - X})_+ as a function of t, for a discrete X with given tails.
 
-    The mass 1 - tails[-1] is ignored.
+    P(X >= x_i) = tails[i] at the points x_1 >= x_2 >= ... The mass 1 - tails[-1] is ignored.
 
     Attributes
     ----------
@@ -334,14 +356,14 @@ class TailProfile:
 
     @staticmethod
     def of(descending: FloatArray, tails: FloatArray) -> TailProfile:
-        """Build the profile from decreasing points and their tails; equal tails mean no mass."""
+        """Build the profile from decreasing points x_i and their tails P(X >= x_i); equal tails mean no mass."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.diff(tails, prepend=0.0)) - descending
         sums = np.logaddexp.accumulate(np.append(-np.inf, logs))
         return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
-        """Return the expectation at each threshold, which decreases with the threshold."""
+        """Return E (1 - e^{t - X})_+ at each threshold t, in their shape; it decreases with t."""
         first = np.searchsorted(self.ascending, thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
         return np.clip(self.masses[first] - missing, 0.0, 1.0)
@@ -350,9 +372,9 @@ class TailProfile:
 def _first(
     falling: Callable[[FloatArray], FloatArray], target: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, or `beyond` twice if no x has that.
+    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, for a decreasing function.
 
-    Both bounds are at most `beyond`.
+    If there is none, both numbers are `beyond`. Both are always at most `beyond`.
     """
     if falling(np.array([last]))[0] > target:
         return beyond, beyond
