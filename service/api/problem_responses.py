@@ -128,7 +128,8 @@ def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
 def _range(route: object, place: str, name: str) -> str:
     """Return a sentence with the values that a parameter may have, from the annotations of its route."""
     fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
-    rules: list[Any] = next((field.field_info.metadata for field in fields if field.alias == name), [])
+    found: list[list[Any]] = [field.field_info.metadata for field in fields if field.alias == name]
+    rules = found[0] if found else []
     least, most, longest = (
         next((getattr(rule, limit) for rule in rules if hasattr(rule, limit)), None)
         for limit in ("ge", "le", "max_length")
