@@ -6,9 +6,9 @@
 >>> epsilon.lower <= epsilon.upper == epsilon.value
 True
 
-A run may also be a tuple `(noise multiplier, sampling rate, steps)`, an accountant of Opacus (`engine.accountant`) or
-of dp_accounting, the `state_dict()` or the `history` of an accountant, or an event of dp_accounting. `AsyncClient` has
-the same methods as coroutines.
+A run may also be a tuple `(noise multiplier, sampling rate, steps)`, or an accountant of Opacus (`engine.accountant`)
+or of dp_accounting. It may be the `state_dict()` or the `history` of an accountant, or an event of dp_accounting.
+`AsyncClient` has the same methods as coroutines.
 """
 
 from importlib import import_module

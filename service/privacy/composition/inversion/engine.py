@@ -82,8 +82,8 @@ class ContourTradeOff(AbstractTradeOff):
 
     Notes
     -----
-    The relative width of an enclosure is 1e-13 to 1e-11 for runs whose number of sampled steps and noise keep the
-    privacy loss unimodal (tested on the reference cases and on random runs). It is 1e-10 to 1e-6 on deformed contours,
+    The relative width of an enclosure is 1e-13 to 1e-11 for runs whose privacy loss is unimodal. It was tested on the
+    reference cases and on random runs. It is 1e-10 to 1e-6 on deformed contours,
     where one rare step dominates (tiny rates, small noise, small alpha). It is wider, and so labelled, where deformed
     contours fail or a run mixes several kinds of steps.
     """

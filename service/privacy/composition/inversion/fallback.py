@@ -3,8 +3,8 @@
 A run is a list of independent steps. N_i steps of the kind i sample the record with probability p_i each. Let q = prod
 (1 - p_i)^{N_i} be the probability that no step samples the record. Let g be the trade-off curve of the run's Gaussian
 steps without sampling alone (g = identity without any), with the power power_g and the profile delta_g. H1 = q G1 + (1
-- q) R, where G1 is the law under H1 of the Gaussian steps and of sampled steps that never sample the record, and R is
-some law. Forgetting the sampled steps is data processing. So, with the false positive rate alpha:
+- q) R with some law R. G1 is the law under H1 of the Gaussian steps and of sampled steps that never sample the record.
+Forgetting the sampled steps is data processing. So, with the false positive rate alpha:
 
     power_g(alpha) <= power_add(alpha)    <= q power_g(alpha) + 1 - q;
     power_g(alpha) <= power_remove(alpha) <= power_g(alpha / q);

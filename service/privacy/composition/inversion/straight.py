@@ -78,8 +78,8 @@ class StraightContour:
     """Nodes of R contours Re z = theta and bounds of their truncation errors; `integrals` evaluates any thresholds.
 
     The integrals are I0(c), I1(c) and ID(c): both tails of the loss S at the threshold c under H0 and H1, and the
-    profile, as in `straight.py`. Each is computed relative to its scale e^{K(theta) - (theta - p) c}, with p = 0 for I0
-    and p = 1 for I1 and ID, and with the log-moment function K of S. A *majorant* is an upper bound of |e^{K(z) -
+    profile, as in `straight.py`. Each is computed relative to its scale e^{K(theta) - (theta - p) c}. p is 0 for I0 and
+    1 for I1 and ID, and K is the log-moment function of S. A *majorant* is an upper bound of |e^{K(z) -
     K(theta)}|. *Alias terms* are the errors of the trapezoid sum. Thresholds of one contour are any array. Thresholds
     of R contours are an array (..., R), with one column for each.
     """

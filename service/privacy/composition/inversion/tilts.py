@@ -458,7 +458,7 @@ class TiltGrid:
     def for_rates(self, false_positive_rates: FloatArray, slack: float = 0.0) -> list[Tilt]:
         """Return the best tilt for each of n false positive rates; `slack` is that of `for_thresholds`.
 
-        The threshold c with P0(S > c) equal to the rate is estimated from the tilt at whose saddle point the tail of
+        The threshold c has P0(S > c) equal to the rate. It is estimated from the tilt at whose saddle point the tail of
         the loss S under H0 is nearest, and from the standard deviation there. Tilts are real numbers at which contours
         may cross the axis (`TiltGrid`).
         """

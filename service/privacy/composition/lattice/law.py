@@ -139,8 +139,8 @@ def bracketing_laws(
 def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: float) -> FloatArray:
     """Return the H0-masses of the largest convex function below the dots, shape (nodes,), with the sum `total`.
 
-    The dots are the values `left` of G(x) = E(x - X)_+ at the nodes up to x = 1 and `right` of D(x) = E(X - x)_+ from
-    there on, for the likelihood ratio X. Slopes on either side of 1 are those of the smaller function, so that nothing
+    The dots are values at the nodes for the likelihood ratio X: `left` of G(x) = E(x - X)_+ up to x = 1, and `right` of
+    D(x) = E(X - x)_+ from there on. Slopes on either side of 1 are those of the smaller function, so that nothing
     cancels.
     """
     width, zero = nodes.width, nodes.zero

@@ -411,7 +411,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def log_least(self) -> FloatArray:
         """Lower bounds ln(1 - q^2 spread/2) of ln |a(x + iq)/a(x)| on the three strips, shape (3, parts, nodes).
 
-        a is the density of H1 over the normal density, q the half-width of the strip, and `spread` an upper bound of
+        a is the density of H1 over the normal density, and q the half-width of the strip. `spread` is an upper bound of
         the variance of s mu given x over the cell of a node (`GaussianMixtureNodes`).
         """
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread

@@ -286,8 +286,8 @@ def _less_log(x: Fraction) -> float:
 def _losses(rate: float, exponent: FloatArray, exponent_error: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return `(L, r, error)` at the exponents v, in the shape of `exponent`.
 
-    L = ln(1 - p + p e^v) is the loss in nats for the sampling rate p, r = p e^v/(1 - p + p e^v) the responsibility, and
-    `error` a bound of the absolute error of L. `exponent_error` bounds the error of v.
+    L = ln(1 - p + p e^v) is the loss in nats for the sampling rate p. r = p e^v/(1 - p + p e^v) is the responsibility.
+    `error` bounds the absolute error of L. `exponent_error` bounds the error of v.
     """
     loss = np.log1p(rate * np.expm1(np.minimum(exponent, 600.0)))
     split = (exponent < -1) & (rate > 0.5)

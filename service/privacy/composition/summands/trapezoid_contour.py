@@ -148,8 +148,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Terms of `log_variations`: ln dL/dx, a bound of its slope, and the variation left of the first node.
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
-        shape (parts, nodes), and the total variation of psi left of the first node over its value there, shape
-        (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0.
+        both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
+        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0.
         """
 
     @abstractmethod

@@ -48,7 +48,7 @@ def log_density(
     -------
     value, error, ratio : arrays, shape (n,)
         ln f_d(x), its error bound, and f_{d+2}(x)/f_d(x) to a few digits. With the saddle point w of x and u = 2^-53,
-        the error is about 30 u |ln f| + 40 u |w - 1| max(1, |x - d - nc|), and up to 70 times that for fewer than 66
+        the error is about 30 u |ln f| + 40 u |w - 1| max(1, |x - d - nc|). It is up to 70 times that for fewer than 66
         degrees.
     """
     lift = max(math.ceil(LEAST_ORDER + 1 - 0.5 * degrees), 0)

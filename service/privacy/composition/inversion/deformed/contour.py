@@ -68,7 +68,7 @@ class DeformedContour:
 
     F(z) = prod_k M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c}, relative to its size at theta, the point at which
     the contour crosses the real axis. M_k is the moment-generating function of the loss of one of N_k steps of the kind
-    k, mu^2 is that of Gaussian steps without sampling, and c is a threshold of the loss in nats. p is a sampling rate.
+    k. mu^2 is that of Gaussian steps without sampling. c is a threshold of the loss in nats. p is a sampling rate.
     The integrals I0(c), I1(c) and ID(c) are both tails of the loss at c, under H0 and H1, and the profile delta(c).
     """
 

@@ -1,11 +1,11 @@
 """Moments of one sampled Gaussian step at the nodes of deformed panels, with every error bounded.
 
-M(z) = E0 e^{zL} is the moment-generating function of the loss L of the step, z a complex node of an inversion contour,
-v the outcome, g its normal density, and p the sampling rate. M(z) - 1 = int_G g b (e^{zL} - 1) dv is a trapezoid sum
-over a path G, with b = 1 unless steps are mirrored. The sums use the platform's long doubles where they are longer than
-doubles, because the plateau of the integrand |F| of the inversion near the real axis cancels down to the evaluated
-tail. Where thresholds are near the least loss ln(1 - p), M has a factor (1 - p)^z. There ln(1 - p) is subtracted from
-L, and M stands for the moment of the difference.
+M(z) = E0 e^{zL} is the moment-generating function of the loss L of the step at a complex node z of an inversion
+contour. v is the outcome, g its normal density, and p the sampling rate. M(z) - 1 = int_G g b (e^{zL} - 1) dv is a
+trapezoid sum over a path G, with b = 1 unless steps are mirrored. The sums use the platform's long doubles where they
+are longer than doubles, because the plateau of the integrand |F| of the inversion near the real axis cancels down to
+the evaluated tail. Where thresholds are near the least loss ln(1 - p), M has a factor (1 - p)^z. There ln(1 - p) is
+subtracted from L, and M stands for the moment of the difference.
 """
 
 from __future__ import annotations

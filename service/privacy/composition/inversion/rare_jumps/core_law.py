@@ -6,8 +6,8 @@ outcome v = mean + y/sigma has a normal score y and, under the normal law, the d
     a(v) = 1 - p + q e^v,    b(v) = 1 - p + q e^-v (mirrored) or 1,    L = ln a - ln b.
 
 L is the loss. Under H1 the density of v is g a. The *core* is the event -y1 <= y <= y0. Its moments are integrals over
-the core of the functions g a e^{k (L - l)} (L - l)^j, with a real tilt k, a center l, and j = 0, 1, 2... They are sums
-of Gauss-Legendre rules on panels. For |Im v| <= pi/2
+the core of the functions g a e^{k (L - l)} (L - l)^j. The tilt k is real, l is a center, and j = 0, 1, 2... They are
+sums of Gauss-Legendre rules on panels. For |Im v| <= pi/2
 
     |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p),
 
@@ -215,7 +215,7 @@ class CoreLaw:
 
         In the notation of `CoreLaw` let f = g a^{1+k} b^-k as a function of v, r = dL/dv and G = f/r. Integration by
         parts gives V = G(ends) + int |G'|. The logarithm of G has a slope of at most sigma^2 |v - mean| + (1 + k) (ln
-        a)' - k (ln b)' + 1, with the noise multiplier sigma, and is bounded on short cells.
+        a)' - k (ln b)' + 1. sigma is the noise multiplier. ln G is bounded on short cells.
         """
         step, sigma = self.step, self.step.sigma
         ends = np.linspace(-self._lowest, self.highest, math.ceil((self._lowest + self.highest) / _CELL) + 1)
