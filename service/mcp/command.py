@@ -41,7 +41,7 @@ def run_mcp(address: tuple[str, int] | None) -> int:
     if address is None:
         asyncio.run(serve_stdio(settings, *streams))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which the server raises again when it has ended
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the event loop handles it
     try:
         with suppress(KeyboardInterrupt), listen(address) as listening:
             port = listening.getsockname()[1]

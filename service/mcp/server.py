@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version as distribution_version
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import anyio
 import uvicorn
@@ -29,6 +30,7 @@ from mcp_types import (
 )
 from prometheus_client import CollectorRegistry
 from starlette.requests import ClientDisconnect
+from typing_extensions import override
 
 from service.api.connections import Connections
 from service.api.dependencies import AppServices
@@ -143,9 +145,7 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the protocol on two file descriptors until the input ends, the output is closed, or a signal arrives."""
-    loop, stop = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task()).cancel
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(each, stop)
+    loop, stop = asyncio.get_running_loop(), cancel_at_signals()
     lines = read_lines(stdin, LONGEST_LINE * settings.max_body_bytes)
     streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", LineWriter(stdout))
     with suppress(asyncio.CancelledError):
@@ -168,22 +168,47 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{each}" for each in hosts])
     logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    async with run_protocol_server(settings, metrics) as server:
-        app = server.streamable_http_app(
-            streamable_http_path=PATH,
-            max_request_body_size=LONGEST_MESSAGE * settings.max_body_bytes,
-            max_sessions=MOST_SESSIONS,
-            transport_security=security,
-        )
-        configuration = uvicorn.Config(
-            app,
-            http=cast("Any", Connections(settings, metrics).protocol),
-            ws="none",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
-        )
-        await uvicorn.Server(configuration).serve([listening])
+    cancel_at_signals()  # until the server handles them
+    with suppress(asyncio.CancelledError):
+        async with run_protocol_server(settings, metrics) as server:
+            await _EndingServer(_http_configuration(server, settings, metrics, security)).serve([listening])
+
+
+def cancel_at_signals() -> Callable[[], bool]:
+    """Cancel the current task at a signal that ends the process. Return the function that cancels it."""
+    stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(each, stop)
+    return stop
+
+
+def _http_configuration(
+    server: ProtocolServer, settings: Settings, metrics: Metrics, security: TransportSecuritySettings
+) -> uvicorn.Config:
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=LONGEST_MESSAGE * settings.max_body_bytes,
+        max_sessions=MOST_SESSIONS,
+        transport_security=security,
+    )
+    return uvicorn.Config(
+        app,
+        http=cast("Any", Connections(settings, metrics).protocol),
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
+    )
+
+
+@final
+class _EndingServer(uvicorn.Server):
+    """Server that ends after a signal, and does not raise the signal again."""
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

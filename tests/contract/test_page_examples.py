@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import sys
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -101,6 +103,7 @@ def test_examples_of_page_run_and_match_output(
 ) -> None:
     """Run the examples in order. A printed output is compared with the answer to the last request before it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     last: Call | None = None
     held: dict[str, Any] = {}
     for block in blocks(name):

@@ -186,6 +186,7 @@ async def test_scheduler_survives_any_exception(tmp_path: Path, broken: str, mon
 
     monkeypatch.setattr(SqliteStore, broken, fails)
     async with running(tmp_path, "1") as (made, worker_context):
+        await until(lambda: not failures)
         await until(lambda: store.get(job.id).state == "succeeded")
         await until(lambda: made.condition().works)
         found = [row for row in worker_context.logged("jobs") if row["state"] == "not computed"]
