@@ -73,6 +73,6 @@ def _number(ruling: Ruling) -> tuple[float, float] | None:
 def _rest(decided: Decision) -> str:
     others = max(0, len(_failed(decided)) - 1)
     limits = f"{others} more {'limit is' if others == 1 else 'limits are'} not met. " if others else ""
-    if decided.missing:
-        return f"{limits}Attest {', '.join(decided.missing)} in the context. --json has all rulings."
+    if decided.missing and not _failed(decided):
+        return f"Attest {', '.join(decided.missing)} in the context. --json has all rulings."
     return f"{limits}Change the run: `privacy-bounds calibrate` finds the noise for a limit. --json has all rulings."

@@ -69,3 +69,10 @@ def test_met_policy_says_nothing(
 ) -> None:
     assert gate(rules, tmp_path) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_violated_limit_matters_more_than_missing_attestations(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert gate([{"question": EPSILON, "at_most": 1.0}], tmp_path, requires="all") == 1
+    assert "calibrate" in capfd.readouterr().err.splitlines()[2]
