@@ -26,7 +26,7 @@ path() {
 
 privacy_bounds() {
   if [ -n "$image" ]; then
-    docker run --rm --network none --volume "$PWD:/work:ro" --workdir /work -- "$image" privacy-bounds "$@"
+    docker run --rm --network none --user "$(id -u):$(id -g)" --volume "$PWD:/work:ro" --workdir /work -- "$image" privacy-bounds "$@"
   else
     $command "$@"
   fi

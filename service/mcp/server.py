@@ -6,10 +6,9 @@ import asyncio
 import json
 import logging
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.metadata import version as distribution_version
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import anyio
@@ -51,6 +50,8 @@ if TYPE_CHECKING:
 
 DISTRIBUTION: Final = "privacy-bounds"
 PATH: Final = "/mcp"
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the server."""
 LONGEST_MESSAGE: Final = 2
 """Size of a message over that of a body. JSON escapes and the envelope of the protocol take space."""
 LONGEST_LINE: Final = 16
@@ -177,7 +178,7 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
 def cancel_at_signals() -> Callable[[], bool]:
     """Cancel the current task at a signal that ends the process. Return the function that cancels it."""
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)
     return stop
 
@@ -209,6 +210,8 @@ class _EndingServer(uvicorn.Server):
     """Server that ends after a signal, and does not raise the signal again."""
 
     @override
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        for each in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(each, self.handle_exit, each, None)
+        yield

@@ -22,6 +22,7 @@ import pytest
 from service.mcp.server import MOST_SESSIONS
 from service.mcp.streams import READ_BYTES, LineWriter, read_lines
 from tests.mcp.test_protocol import BOUNDS, COMMAND, http_server
+from tests.slow_marker import crossed
 from tests.slow_requests import LONG, MORE_THAN_ITS_PRICE
 from tests.timeouts import TEST_TIMEOUT
 
@@ -78,8 +79,7 @@ def wait_for_work(process: psutil.Process) -> list[psutil.Process]:
     raise AssertionError("no worker computes")
 
 
-@pytest.mark.parametrize("busy", [False, True])
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("sent", "busy"), crossed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [False, True]))
 def test_signal_ends_a_server_whose_client_sends_nothing(sent: signal.Signals, *, busy: bool) -> None:
     with started() as process:
         if busy:
