@@ -152,7 +152,8 @@ def test_image_is_one_argument_behind_all_options(image: str, tmp_path: Path) ->
     ended = shell(f"sh {SCRIPT} run.json policy.json", folder, PRIVACY_BOUNDS_IMAGE=image, PATH=path)
     assert ended.returncode == 125
     sent = (tmp_path / "docker.log").read_text().splitlines()
-    options = ["run", "--rm", "--network", "none", "--volume", f"{folder}:/work:ro", "--workdir", "/work", "--"]
+    limits = ["--network", "none", "--user", f"{os.getuid()}:{os.getgid()}"]
+    options = ["run", "--rm", *limits, "--volume", f"{folder}:/work:ro", "--workdir", "/work", "--"]
     assert sent == [*options, image, "privacy-bounds", "assess", "run.json", "--policy", "policy.json", "--json"]
 
 
