@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import math
+from typing import Any
 
 from pydantic import BaseModel
 
 from api_schemas.assessments import AssessmentsResponse
 from api_schemas.policies import Decision, Ruling
 from service.rendering.numbers import percent_up, rounded_down, rounded_up
-
-SEVEREST: Final = ("violated", "undecided", "unsupported")
-"""Verdicts of rules that stop a run, in the order in which they are reported; all others follow."""
 
 
 def explain_failure(response: BaseModel) -> tuple[str, ...]:
@@ -27,38 +25,35 @@ def explain_failure(response: BaseModel) -> tuple[str, ...]:
 
 
 def _first_failure(decided: Decision) -> str:
-    failed = _failed(decided)
-    if failed:
+    if failed := _failed(decided):
         return f"{failed[0].meaning} {_amount(failed[0])}"
     if decided.missing:
-        return f"Nobody attests: {', '.join(decided.missing)}."
-    return "No single limit decides the verdict; the JSON has all rulings."
+        return f"Not attested: {', '.join(decided.missing)}."
+    return "No limit failed. An attestation in the context refutes an assumption of the numbers."
 
 
 def _failed(decided: Decision) -> list[Ruling]:
-    """Return the rules that stop the run, the severest first."""
+    """Return the rules that stop the run: violated ones first, each time the one farthest beyond its limit."""
     stopping = [each for each in decided.rulings if each.rule.severity == "error" and each.verdict != "met"]
-    order = {verdict: place for place, verdict in enumerate(SEVEREST)}
-    return sorted(stopping, key=lambda each: (order.get(each.verdict, len(order)), each.margin or 0.0))
+    return sorted(stopping, key=lambda each: (each.verdict == "undecided", _margin(each)))
+
+
+def _margin(ruling: Ruling) -> float:
+    """Return the distance to the limit, negative beyond it."""
+    return -math.inf if ruling.margin is None else ruling.margin
 
 
 def _amount(ruling: Ruling) -> str:
     """Return by how much a limit is exceeded, or why it is undecided."""
     number = _number(ruling)
-    if ruling.verdict == "violated" and ruling.margin is not None and number is not None:
-        lower, upper = number
-        return (
-            f"Violated: the run has {rounded_down(lower)} to {rounded_up(upper)}, beyond the limit by "
-            f"{percent_up(-ruling.margin)} of it."
-        )
-    if ruling.reason is not None:
-        return f"{ruling.verdict.capitalize()}: {ruling.reason}"
-    if number is None:
-        return f"{ruling.verdict.capitalize()}: no bounds are proved."
-    lower, upper = number
-    return (
-        f"{ruling.verdict.capitalize()}: the limit lies within the bounds {rounded_down(lower)} to {rounded_up(upper)}."
-    )
+    if number is None or ruling.reason is not None:
+        return f"{ruling.verdict.capitalize()}: {ruling.reason or 'no bounds are proved.'}"
+    lower, upper = rounded_down(number[0]), rounded_up(number[1])
+    if ruling.verdict == "undecided":
+        return f"Undecided: the limit lies within the bounds {lower} to {upper}."
+    if ruling.margin is None or ruling.rule.limit == 0:
+        return f"Violated: the run has {lower} to {upper}."
+    return f"Violated: the run has {lower} to {upper}, beyond the limit by {percent_up(-ruling.margin)} of it."
 
 
 def _number(ruling: Ruling) -> tuple[float, float] | None:
@@ -71,8 +66,11 @@ def _number(ruling: Ruling) -> tuple[float, float] | None:
 
 
 def _rest(decided: Decision) -> str:
-    others = max(0, len(_failed(decided)) - 1)
-    limits = f"{others} more {'limit is' if others == 1 else 'limits are'} not met. " if others else ""
-    if decided.missing and not _failed(decided):
+    failed = _failed(decided)
+    if failed:
+        others = len(failed) - 1
+        more = f"{others} more {'limit is' if others == 1 else 'limits are'} not met. " if others else ""
+        return f"{more}Change the run: `privacy-bounds calibrate` finds the noise for a limit. --json has all rulings."
+    if decided.missing:
         return f"Attest {', '.join(decided.missing)} in the context. --json has all rulings."
-    return f"{limits}Change the run: `privacy-bounds calibrate` finds the noise for a limit. --json has all rulings."
+    return "Correct the attestation, or describe the run as it was. --json has all assumptions."

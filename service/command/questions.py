@@ -16,7 +16,6 @@ from service.command.request_file import as_mechanism, decode_json
 
 VALUE: Final = "value"
 """Form of an answer: the safe value alone."""
-READ_AS: Final = "read as DP-SGD with Poisson sampling: noise multiplier {noise}, sampling rate {rate}, {steps} steps."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +115,7 @@ def _mechanism(chosen: argparse.Namespace) -> Any:
     missing = [f"--{name}" for name, value in given.items() if value is None]
     if missing:
         return print_error(f"{', '.join(missing)} missing: give --noise, --rate and --steps, or --run FILE.")
-    print_error(READ_AS.format(**given))
-    return {"type": "dpsgd", "noise_multiplier": given["noise"], "sample_rate": given["rate"], "steps": given["steps"]}
+    return as_mechanism({"noise_multiplier": given["noise"], "sample_rate": given["rate"], "steps": given["steps"]})
 
 
 def safe_values(body: bytes) -> bytes:

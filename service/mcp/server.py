@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from http import HTTPStatus
 from importlib.metadata import version as distribution_version
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     import socket
 
 DISTRIBUTION: Final = "privacy-bounds"
+LOGGER: Final = logging.getLogger(__name__)
 PATH: Final = "/mcp"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the server."""
@@ -107,8 +110,11 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
         if len(body) > services.settings.max_body_bytes:
             raise BodyTooLarge
         computed = await services.runner.answer(computation_of(params.name), body, _client(context))
-    except Exception as error:  # noqa: BLE001 - as over HTTP, each becomes a problem, and unknown ones a fixed text
-        return problem_result(problem_of(error, f"mcp {params.name}", str(context.request_id or "")))
+    except Exception as error:
+        problem = problem_of(error, f"mcp {params.name}", secrets.token_hex(16))
+        if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            LOGGER.error("request %s: %s", problem.request_id, problem.type, exc_info=error)
+        return problem_result(problem)
     return await asyncio.to_thread(answer_result, computed.body)
 
 

@@ -15,11 +15,11 @@ EPSILON = {"type": "epsilon", "delta": 1e-6}
 POWER = {"type": "trade_off", "false_positive_rates": [0.001]}
 
 
-def gate(rules: list[dict[str, Any]], folder: Path, mechanism: Any = DPSGD, **policy: Any) -> int:
+def gate(rules: list[dict[str, Any]], folder: Path, mechanism: Any = DPSGD, attested: Any = (), **policy: Any) -> int:
     """Return the exit code of an assessment with a policy."""
     request = {
         "mechanism": mechanism,
-        "context": {"delta": 1e-6, "dataset_size": 60000},
+        "context": {"delta": 1e-6, "dataset_size": 60000, "attested": list(attested)},
         "policy": {"name": "Release gate", "rules": rules, **policy},
     }
     file = folder / "request.json"
@@ -76,3 +76,35 @@ def test_violated_limit_matters_more_than_missing_attestations(
 ) -> None:
     assert gate([{"question": EPSILON, "at_most": 1.0}], tmp_path, requires="all") == 1
     assert "calibrate" in capfd.readouterr().err.splitlines()[2]
+
+
+def test_infinite_number_is_named_without_an_excess(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rules = [{"question": EPSILON, "at_most": 4.0}, {"question": {"type": "advantage"}, "at_most": 0.01}]
+    assert gate(rules, tmp_path, {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}) == 1
+    _, second, third = capfd.readouterr().err.splitlines()
+    assert second.endswith("Violated: the run has Infinity to Infinity.")
+    assert "1 more limit" in third
+
+
+def test_excess_over_a_limit_of_zero_is_no_share(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert gate([{"question": {"type": "advantage"}, "at_most": 0.0}], tmp_path, {"type": "gdp", "mu": 1.0}) == 1
+    assert "of it" not in capfd.readouterr().err.splitlines()[1]
+
+
+def test_limit_within_the_bounds_is_undecided(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shuffled = DPSGD | {"sampling": "shuffled"}
+    assert gate([{"question": EPSILON, "at_most": 12.0}], tmp_path, shuffled) == 1
+    found = capfd.readouterr()
+    (ruling,) = json.loads(found.out)["decision"]["rulings"]
+    assert ruling["answer"]["lower"] < 12 < ruling["answer"]["upper"]
+    assert "Undecided: the limit lies within the bounds" in found.err.splitlines()[1]
+
+
+def test_refuted_assumption_of_all_numbers_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    attested = [{"code": "sensitivity_bounded", "holds": "no", "by": "A reviewer"}]
+    assert gate([{"question": EPSILON, "at_most": 4.0}], tmp_path, attested=attested) == 1
+    found = capfd.readouterr()
+    assert json.loads(found.out)["decision"]["verdict"] == "void"
+    first, _, third = found.err.splitlines()
+    assert "void" in first
+    assert "calibrate" not in third

@@ -49,7 +49,7 @@ def test_command_answers_as_the_file_does(command: str, tmp_path: Path, capfdbin
     assert cli.main([command, *RUN, *options, "--json"]) == 0
     found = capfdbinary.readouterr()
     assert found.out == expected
-    assert b"read as DP-SGD with Poisson sampling" in found.err
+    assert b"read as dpsgd (Poisson sampling)" in found.err
 
 
 @pytest.mark.parametrize("command", OPTIONS)

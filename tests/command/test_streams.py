@@ -13,7 +13,7 @@ from tests.timeouts import TEST_TIMEOUT
 
 EPSILON: Final = "epsilon --noise 1.1 --rate 0.004 --steps 3000 --delta 1e-5"
 COMMAND: Final = f"{sys.executable} -m service.cli"
-READ_AS: Final = "privacy-bounds: read as DP-SGD"
+READ_AS: Final = "privacy-bounds: The run was read as dpsgd"
 FULL: Final = "privacy-bounds: cannot write the output: No space left on device\n"
 NO_JSON: Final = "privacy-bounds: standard input is not JSON.\n"
 

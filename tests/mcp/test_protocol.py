@@ -32,7 +32,7 @@ COMMAND: Final = (sys.executable, "-m", "service.cli", "mcp")
 DPSGD: Final[dict[str, Any]] = {"type": "dpsgd", "noise_multiplier": 1.1, "sample_rate": 0.004, "steps": 3000}
 EPSILON: Final[dict[str, Any]] = {"type": "epsilon", "delta": 1e-5}
 BOUNDS: Final[dict[str, Any]] = {"mechanism": DPSGD, "questions": [EPSILON]}
-SMALLEST_SCHEMA: Final = 20_000
+LARGEST_SCHEMA: Final = 20_000
 """Characters of the largest schema that a tool may have: an assistant reads all of them before a conversation."""
 
 
@@ -100,7 +100,7 @@ def test_tools_have_compact_schemas(address: str) -> None:
     assert [tool.name for tool in tools] == list(TOOLS)
     for tool in tools:
         schema = tool.input_schema
-        assert len(json.dumps(schema)) <= SMALLEST_SCHEMA
+        assert len(json.dumps(schema)) <= LARGEST_SCHEMA
         whole = computation_of(tool.name).request_type.model_json_schema()
         assert schema["properties"].keys() == whole["properties"].keys()
         assert set(schema.get("required", ())) == set(whole.get("required", ()))
