@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from service.api import problem_responses
 from service.api.connections import Connections
@@ -91,17 +92,23 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
-    app.add_middleware(HeadAsGet)
-    by_address = partial(telemetry, requester_of=requester_from_scope)
-    app.add_middleware(by_address)
-    app.enable_fast_path(by_address)
-    if DEPRECATED:
-        app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
-    if settings.cors_origins:
-        app.wrap(cross_origin_access(settings.cors_origins))
+    add_layers(app, partial(telemetry, requester_of=requester_from_scope), settings.cors_origins)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
+
+
+def add_layers(
+    app: FastPathApplication, telemetry: Callable[[ASGIApp], HttpTelemetry], cors_origins: tuple[str, ...]
+) -> None:
+    """Put the middleware around an application that has all its routes, from the inside out."""
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(telemetry)
+    app.enable_fast_path(telemetry)
+    if DEPRECATED:
+        app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
+    if cors_origins:
+        app.wrap(cross_origin_access(cors_origins))
 
 
 def build_framework(
