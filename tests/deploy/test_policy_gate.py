@@ -75,7 +75,7 @@ def test_script_publishes_the_report_and_exits_as_the_command(name: str, tmp_pat
     assert len(ended.stderr.splitlines()) == {0: 0, 1: 3, 2: 1, 3: 3}[code]
 
 
-@pytest.mark.parametrize("name", ["violated", "not attested"])
+@pytest.mark.parametrize("name", ["violated", thorough("not attested")])
 def test_gitlab_script_publishes_the_report_and_exits_as_the_command(name: str, tmp_path: Path) -> None:
     folder, code = tmp_path, write_case(name, tmp_path)
     specification, jobs = yaml.safe_load_all(TEMPLATE.read_text())
@@ -95,7 +95,9 @@ def test_gitlab_script_publishes_the_report_and_exits_as_the_command(name: str, 
     assert job["artifacts"]["when"] == "always"
 
 
-@pytest.mark.parametrize(("name", "missing"), [("met", "fail"), ("not attested", "fail"), ("not attested", "warn")])
+@pytest.mark.parametrize(
+    ("name", "missing"), [thorough("met", "fail"), thorough("not attested", "fail"), ("not attested", "warn")]
+)
 def test_github_action_publishes_the_report_and_exits_as_the_command(name: str, missing: str, tmp_path: Path) -> None:
     folder, code = tmp_path, write_case(name, tmp_path)
     action = yaml.safe_load(ACTION.read_text())

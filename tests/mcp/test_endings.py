@@ -22,7 +22,7 @@ import pytest
 from service.mcp.server import MOST_SESSIONS
 from service.mcp.streams import READ_BYTES, LineWriter, read_lines
 from tests.mcp.test_protocol import BOUNDS, COMMAND, http_server
-from tests.slow_marker import crossed
+from tests.slow_marker import thorough
 from tests.slow_requests import LONG, MORE_THAN_ITS_PRICE
 from tests.timeouts import TEST_TIMEOUT
 
@@ -79,7 +79,15 @@ def wait_for_work(process: psutil.Process) -> list[psutil.Process]:
     raise AssertionError("no worker computes")
 
 
-@pytest.mark.parametrize(("sent", "busy"), crossed([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [False, True]))
+@pytest.mark.parametrize(
+    ("sent", "busy"),
+    [
+        (signal.SIGINT, False),
+        (signal.SIGTERM, True),
+        *(thorough(*row) for row in ((signal.SIGINT, True), (signal.SIGTERM, False))),
+        *(thorough(signal.SIGHUP, busy) for busy in (False, True)),
+    ],
+)
 def test_signal_ends_a_server_whose_client_sends_nothing(sent: signal.Signals, *, busy: bool) -> None:
     with started() as process:
         if busy:
@@ -103,7 +111,7 @@ def test_end_of_input_ends_a_server_whose_client_reads_nothing() -> None:
         assert_ends(process, process.stdin.close)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, thorough(signal.SIGTERM)])
 def test_signal_ends_a_server_over_http(sent: signal.Signals) -> None:
     with http_server() as (_, process):
         assert_ends(process, lambda: process.send_signal(sent))
@@ -136,6 +144,7 @@ def test_worker_of_a_client_that_disconnects_is_freed() -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_number_of_sessions_is_bounded() -> None:
     with http_server() as (address, _), httpx2.Client(headers=HEADERS, timeout=TEST_TIMEOUT) as client:
         statuses = [client.post(address, json=INITIALIZE).status_code for _ in range(MOST_SESSIONS + 1)]
