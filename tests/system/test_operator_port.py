@@ -41,6 +41,8 @@ def test_operator_socket_has_details_that_public_port_omits(tmp_path: Path) -> N
         assert client.post("/v1/bounds", json=QUICK).status_code == 200
         assert client.get("/metrics").status_code == 404
         assert client.get("/operate/jobs").status_code == 404
+        # The scheduler of jobs starts beside the server: until its first report, the service is degraded.
+        wait_for(lambda: client.get("/readyz").json()["status"] == "ready")
         assert client.get("/readyz?verbose").json() == {"status": "ready", "checks": []}
         with operator(path) as theirs:
             assert 'http_requests_total{method="POST",route="/v1/bounds"' in theirs.get("/metrics").text
