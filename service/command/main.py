@@ -33,12 +33,12 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
+EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "keys": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
-NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
+NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "keys", "cite", "figure", "--version")
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -99,6 +99,10 @@ def _run(sent: list[str]) -> int:
             return run_mcp(chosen.http)
         case "jobs":
             return _run_jobs(parser, chosen)
+        case "keys":
+            from service.command.keys import run_keys
+
+            return run_keys(chosen)
         case "operate":
             return _run_operate(parser, chosen)
         case "completion":
