@@ -113,7 +113,7 @@ class FixedShifts(AbstractTradeOff):
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
-        """Return the curve for steps with the loss t or t - epsilon each, where t is `share`/SHARES of its epsilon."""
+        """Return the curve for steps with the loss t or t - epsilon, where t is `share`/SHARES times epsilon."""
         if share not in self._curves:
             part = share / SHARES
             chosen = SHARES - share if self._reflected else share

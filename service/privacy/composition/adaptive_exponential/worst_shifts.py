@@ -215,8 +215,8 @@ def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, 
 def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Return whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and its height above s1.
 
-    The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and `most` = c
-    (1 - e^-width)^2 bounds the height above the value at s1.
+    The height is the maximum less the value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is
+    the increase to the other edge, and `most` = c (1 - e^-width)^2 bounds the height.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall
