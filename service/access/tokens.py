@@ -61,9 +61,7 @@ class TokenVerifier:
         if len(token) > LONGEST_TOKEN_BYTES:
             raise Unauthenticated(is_wrong=True)
         digest = hashlib.sha256(token).digest()
-        if self._generation != self._source.generation:
-            self._verified.clear()
-            self._generation = self._source.generation
+        self._forget_earlier_keys()
         known = self._verified.get(digest)
         now = self._wall_clock()
         if known is not None and now < known[0] and self._source.keys is not None:
@@ -72,10 +70,16 @@ class TokenVerifier:
             caller, expires = await self._verify(token.decode("ascii"))
         except UNREADABLE:
             raise Unauthenticated(is_wrong=True) from None
+        self._forget_earlier_keys()
         self._verified[digest] = (min(expires, now + VERIFIED_SECONDS), caller)
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
         return caller
+
+    def _forget_earlier_keys(self) -> None:
+        if self._generation != self._source.generation:
+            self._verified.clear()
+            self._generation = self._source.generation
 
     async def _verify(self, token: str) -> tuple[Caller, float]:
         header = jwt.get_unverified_header(token)
