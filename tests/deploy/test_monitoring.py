@@ -20,6 +20,7 @@ from service.telemetry.metrics import Metrics
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy/prometheus"
 RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text("utf-8"))
+TESTS = "rules_test.yml", "rules_days_test.yml"
 DASHBOARDS = sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
 GUIDE = (ROOT / "docs/guide/operating.md").read_text("utf-8")
 COLUMNS = 24
@@ -95,8 +96,8 @@ def test_every_alert_is_explained_and_tested() -> None:
         assert rule["annotations"]["summary"].endswith((".", "list"))
     rows = set(re.findall(r"(?m)^\| `([A-Z][a-z]\w+)` \|", GUIDE))
     assert alerts == rows, "every alert has a row in the section Alerts of docs/guide/operating.md"
-    tested = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text("utf-8"))
-    firing = {each["alertname"] for test in tested["tests"] for each in test["alert_rule_test"] if each["exp_alerts"]}
+    tests = [test for name in TESTS for test in yaml.safe_load((PROMETHEUS / name).read_text("utf-8"))["tests"]]
+    firing = {each["alertname"] for test in tests for each in test["alert_rule_test"] if each["exp_alerts"]}
     assert firing == alerts, "every alert has a case in deploy/prometheus/rules_test.yml in which it fires"
 
 
@@ -108,7 +109,7 @@ def test_recorded_ratios_differ_in_their_window_alone() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on PATH")
-@pytest.mark.parametrize("check", [("check", "config", "prometheus.yml"), ("test", "rules", "rules_test.yml")])
+@pytest.mark.parametrize("check", [("check", "config", "prometheus.yml"), ("test", "rules", *TESTS)])
 def test_rules_pass_promtool(check: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *check], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
