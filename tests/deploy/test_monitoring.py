@@ -109,7 +109,13 @@ def test_recorded_ratios_differ_in_their_window_alone() -> None:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on PATH")
-@pytest.mark.parametrize("check", [("check", "config", "prometheus.yml"), ("test", "rules", *TESTS)])
+@pytest.mark.parametrize(
+    "check",
+    [
+        ("check", "config", "prometheus.yml"),
+        pytest.param(("test", "rules", *TESTS), marks=pytest.mark.thorough),
+    ],
+)
 def test_rules_pass_promtool(check: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *check], cwd=PROMETHEUS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
