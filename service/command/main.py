@@ -101,16 +101,10 @@ def _run(sent: list[str]) -> int:
             return run_mcp(chosen.http)
         case "jobs":
             return _run_jobs(parser, chosen)
-        case "keys":
-            from service.command.keys import run_keys
-
-            return run_keys(chosen)
         case "operate":
             return _run_operate(parser, chosen)
-        case "doctor":
-            from service.command.doctor import run_doctor
-
-            return run_doctor(chosen.url, as_json=chosen.json)
+        case "keys" | "doctor":
+            return _run_for_deployment(chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
         case "cite":
@@ -163,6 +157,17 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
             as_json=chosen.json,
         )
     )
+
+
+def _run_for_deployment(chosen: argparse.Namespace) -> int:
+    """Run a command that manages or checks a deployment."""
+    if chosen.command == "keys":
+        from service.command.keys import run_keys
+
+        return run_keys(chosen)
+    from service.command.doctor import run_doctor
+
+    return run_doctor(chosen.url, as_json=chosen.json)
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
