@@ -34,6 +34,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_jobs(commands)
     _add_operate(commands)
     _add_doctor(commands)
+    _add_backup(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
@@ -120,6 +121,16 @@ def _add_doctor(commands: Commands) -> None:
     )
     doctor.add_argument("--url", help="check the running service at this address too")
     doctor.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_backup(commands: Commands) -> None:
+    backup = commands.add_parser(
+        "backup", help="write jobs and API keys of the data folder into a file, also while the service runs"
+    )
+    backup.add_argument("file", help="new file, for example backup.zip")
+    restoring = commands.add_parser("restore", help="write a backup into the data folder while the service is stopped")
+    restoring.add_argument("file", help="file of the command backup")
+    restoring.add_argument("--replace", action="store_true", help="put files of the data folder aside first")
 
 
 def _add_plot(commands: Commands) -> None:
