@@ -78,7 +78,7 @@ class RequestThread:
             del self._queues[requester]
 
     def _grant_next(self) -> None:
-        """Let the next requester (client address) use the thread, and move that requester to the end of the round."""
+        """Grant the thread to the next requester (client address), and move that requester to the end of the round."""
         self._is_busy = False
         while self._queues and not self._is_busy:
             requester, queue = self._queues.popitem(last=False)

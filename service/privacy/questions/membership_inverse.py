@@ -40,6 +40,8 @@ LARGEST_EXACT_POWER: Final = 64
 def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading | None:
     """Return the largest eps for which no positive predictive value P(member | attacker says member) exceeds a.
 
+    u = 2^-53 is the unit of rounding.
+
     Parameters
     ----------
     positive_predictive_value : float
@@ -116,6 +118,8 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
     """Return the largest eps with a deletion capacity of at least m at confidence B.
 
+    u = 2^-53 is the unit of rounding.
+
     Parameters
     ----------
     prior : float
@@ -157,6 +161,8 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
     """Return the largest prior with a deletion capacity of at least m at confidence B.
+
+    u = 2^-53 is the unit of rounding.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ PREFIX: Final = "privacy-bounds:"
 
 
 def cyclonedx(response: AssessmentsResponse) -> str:
-    """Return the document.
+    """Return the assessment as a CycloneDX document in JSON.
 
     The document contains no time and no random number, so that equal assessments give equal documents.
     """

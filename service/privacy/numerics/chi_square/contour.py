@@ -179,7 +179,7 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
     """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour.
 
     The integrand of the inversion is e^{E(u)} at the height u, `degrees` are the degrees of freedom, and `curve` is
-    nc/(2 w) for the noncentrality nc and the saddle point w.
+    nc/(2 w) for the noncentrality nc and the saddle point w. u = 2^-53 is the unit of rounding.
     """
     square = u * u
     share = square / (1 + square)
