@@ -1,7 +1,13 @@
 # The first stage installs what requirements/runtime.lock names into /opt/venv; the second holds the interpreter and that folder.
-FROM python:3.11-slim AS build
+# The base image has an exact tag. To fix its digest, too: --build-arg BASE_IMAGE=python:3.11.14-slim-bookworm@sha256:...
+ARG BASE_IMAGE=base
+FROM python:3.11.14-slim-bookworm AS base
+
+FROM ${BASE_IMAGE} AS build
 # A mirror of the package index can be named: docker build --build-arg PIP_INDEX_URL=...
 ARG PIP_INDEX_URL
+# The time of files that the build writes, in seconds since 1970: equal sources give equal files.
+ARG SOURCE_DATE_EPOCH
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
@@ -25,7 +31,7 @@ RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -
  && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip \
  && /opt/venv/bin/python -m compileall -q /opt/venv/lib
 
-FROM python:3.11-slim
+FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="privacy-bounds" \
       org.opencontainers.image.description="Certified bounds on what an attacker can learn from a private release" \
       org.opencontainers.image.licenses="Apache-2.0"
