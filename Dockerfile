@@ -26,9 +26,10 @@ COPY docs docs
 RUN python -m venv /opt/guide \
  && /opt/guide/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/guide.lock \
  && /opt/guide/bin/python -m properdocs build --strict --config-file docs/guide.yml
-# What only installing needs does not go into the image: neither setuptools nor pip.
+# What only installing needs does not go into the image: neither setuptools nor pip, nor the tests of other packages.
 RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \
  && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip \
+ && find /opt/venv/lib -type d -name tests -prune -exec rm -r {} + \
  && /opt/venv/bin/python -m compileall -q /opt/venv/lib
 
 FROM ${BASE_IMAGE}

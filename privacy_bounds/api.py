@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final
 
 from pydantic import BaseModel
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack, deprecated
 
 from privacy_bounds.calls import JSON, Call, asks, encode, read_response
 from privacy_bounds.errors import InvalidAnswer, InvalidArgument
@@ -258,7 +258,7 @@ class Asking(ABC):
         """
         return Call(path, request, lambda body, _: read_response(response_type, body))
 
-    ask = post
+    ask = deprecated("Use `post`: `ask` is its former name.")(post)
     """Former name of `post`."""
 
 
