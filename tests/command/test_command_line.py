@@ -18,6 +18,7 @@ import pytest
 from api_schemas.examples import response_examples
 from service.command import main as cli
 from service.rendering.tables import shell
+from tests.slow_marker import thorough
 from tests.timeouts import TEST_TIMEOUT
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
@@ -125,7 +126,7 @@ def test_output_on_terminal_is_table_or_sentence(request_file: Path) -> None:
     assert "/questions: " in problem
 
 
-@pytest.mark.parametrize("columns", [80, 160])
+@pytest.mark.parametrize("columns", [80, thorough(160)])
 def test_assessment_fits_the_terminal(columns: int, tmp_path: Path) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     asked = tmp_path / "run.json"
