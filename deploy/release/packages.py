@@ -15,7 +15,8 @@ from typing import Final
 
 from deploy.release.locked import ROOT
 
-BUILD: Final = "import wheel_backend as b, sys; b.build_sdist(sys.argv[1]); b.build_wheel(sys.argv[1])"
+# setuptools changes sys.argv.
+BUILD: Final = "import wheel_backend as b, sys; to = sys.argv[1]; b.build_sdist(to); b.build_wheel(to)"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,6 @@ def build(source: Path, commit: Commit, target: Path) -> list[Path]:
     # An own PYTHONPATH: the backend must see no module of the checkout.
     environment["PYTHONPATH"] = str(source / "deploy/packaging")
     packing = [sys.executable, "-W", "ignore", "-c", BUILD, str(target.resolve())]
-    subprocess.run(packing, cwd=source, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(packing, cwd=source, env=environment, check=True, capture_output=True)
     version = version_of(source)
     return [target / f"privacy_bounds-{version}-py3-none-any.whl", target / f"privacy_bounds-{version}.tar.gz"]
