@@ -20,7 +20,7 @@ from deploy.release.provenance import sha256_of
 RUN: Final = {"type": "dpsgd", "noise_multiplier": 1.1, "sample_rate": 0.004, "steps": 3000}
 BODY: Final = {"mechanism": RUN, "questions": [{"type": "epsilon", "delta": 1e-5}]}
 LOCAL: Final = f"from privacy_bounds import Local; print(Local().epsilon({RUN}, delta=1e-5).value)"
-START_SECONDS: Final = 60
+START_SECONDS: Final = 240
 
 
 class TrialFailed(Exception):
