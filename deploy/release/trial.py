@@ -39,11 +39,14 @@ def install(wheel: Path, folder: Path) -> Path:
     return interpreter
 
 
+def surroundings() -> dict[str, str]:
+    """Return the variables of this process without those that make a checkout or its settings visible."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PRIVACY_"))}
+
+
 def output_of(command: list[str], folder: str) -> str:
     """Return what a command prints. Raise TrialFailed if it fails."""
-    # Nothing of a checkout is visible: neither by the working folder nor by PYTHONPATH.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PRIVACY_"))}
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=folder, env=surroundings(), capture_output=True, text=True, check=False)
     if ended.returncode:
         raise TrialFailed(f"{' '.join(command[1:])}: {ended.stderr.strip() or ended.returncode}")
     return ended.stdout.strip()
@@ -88,7 +91,7 @@ def try_wheel(interpreter: Path, version: str) -> float:
         local = float(output_of([str(interpreter), "-c", LOCAL], folder))
         port = free_port()
         words = [command, "serve", "--port", str(port)]
-        with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(words, cwd=folder, env=surroundings(), stderr=subprocess.DEVNULL) as process:
             try:
                 versions, answer = served_answers(f"http://127.0.0.1:{port}", lambda: process.poll() is not None)
             finally:
