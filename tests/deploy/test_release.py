@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from deploy.release.audit import CLEAN, FOUND, KNOWN, NOT_AUDITED, main, read_report
 from deploy.release.bill_of_materials import ROOT_REFERENCE, image_bill, runtime_bill, wheel_bill
 from deploy.release.image import base_image
 from deploy.release.licences import FILE, LISTED, defects, document, is_permissive, package_licences
 from deploy.release.locked import BUILD_TOOLS, read_lock
+from deploy.release.packages import version_of
 from deploy.release.provenance import INPUTS, sha256_of, statement
 from tests.contract.test_packaging import LOCK_FILES, ROOT
 from tests.rendering.test_standards import validator_of_cyclonedx
@@ -171,3 +173,12 @@ def test_images_have_exact_tags() -> None:
     foreign = named - {"privacy-bounds"}
     assert len({each.partition(":")[0] for each in foreign}) == len(foreign) > 1
     assert [each for each in foreign if not re.search(r":v?\d+\.\d+\.\d+", each)] == []
+
+
+def test_every_file_names_the_same_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    document = json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8"))
+    page = re.findall(r"\| package, for example `([\d.]+)` \|", (ROOT / "docs/guide/versions.md").read_text("utf-8"))
+    example = document["components"]["schemas"]["VersionResponse"]["properties"]["version"]["examples"]
+    version = version_of(ROOT)
+    assert [citation["version"], document["info"]["version"], *page, *example] == [version] * 4
