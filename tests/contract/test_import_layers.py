@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering": {"api_schemas", "service.resources"},
     "service.parsing": set(),
     "service.telemetry": set(),
+    "service.access": set(),
     "service.execution": {
         "api_schemas",
         "service.telemetry",
@@ -58,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.api": {
         "api_schemas",
         "service.bibliography",
+        "service.access",
         "service.jobs",
         "service.resources",
         "service.engine_version",
@@ -80,7 +82,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
     },
     "service.self_test": {"api_schemas", "service.resources.catalogue", "service.engine_version"},
-    "service.settings": set(),
+    "service.settings": {"service.secret_files"},
+    "service.secret_files": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "privacy_bounds.runs", "service"},
@@ -121,6 +124,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "math",
     "numbers",
     "operator",
+    "pkgutil",
     "sys",
     "types",
     "typing",
