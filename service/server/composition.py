@@ -59,7 +59,13 @@ async def run_services(
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
         siblings = build_sibling_processes(memory)
-        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        workers = Workers(
+            pool,
+            admission,
+            reserve,
+            on_change=lambda: metrics.queue_depth.set(admission.admitted),
+            on_wait=metrics.observe_queue_wait,
+        )
         runner = build_runner(settings, memory, shared, siblings, workers, metrics)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
