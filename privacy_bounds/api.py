@@ -153,9 +153,9 @@ class Asking(ABC):
     ) -> Call[Calibration]:
         """Find the least private value of one number of the run at which every target is met.
 
-        The response also has the `witness`, a neighbouring value at which a target fails. A target is a question with
-        `at_most` or `at_least`. `free` is a JSON pointer to a number of the request. If the run is a state of another
-        library, the pointer refers to the imported mechanism.
+        The response also has the `witness`, a neighbouring value at which a target fails. A target is an object
+        `{"question": ..., "at_most": ...}` or one with `at_least`. `free` is a JSON pointer to a number of the request.
+        If the run is a state of another library, the pointer refers to the imported mechanism.
         """
         from privacy_bounds.reports import Calibration
 
@@ -234,7 +234,10 @@ class Asking(ABC):
     @final
     @asks
     def check(self, run: Run, claims: Object | Iterable[Object], **more: Any) -> Call[CheckedClaims]:
-        """Check claimed numbers, and return a verdict on each. A claim is a question with a `value`."""
+        """Check claimed numbers, and return a verdict on each.
+
+        A claim is an object `{"question": ..., "value": ...}`.
+        """
         from privacy_bounds.reports import CheckedClaims
 
         path, request, notes = _about(run, "/v1/claims", {"claims": _listed(claims), **more})

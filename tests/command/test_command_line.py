@@ -158,11 +158,12 @@ def test_bare_state_is_assessed_with_given_delta(tmp_path: Path, capfdbinary: py
     assert json.loads(capfdbinary.readouterr().out)["digest"] == json.loads(answered)["digest"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
 def test_completion_script_is_valid(shell: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0
     script = capfd.readouterr().out
     assert "calibrate" in script
+    assert "glrt-figure-3" in script
     assert (
         "--policy" in script or shell == "tcsh"
     )  # shtab supports positional arguments and few options for this shell.

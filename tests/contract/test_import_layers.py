@@ -135,6 +135,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "math",
     "numbers",
     "operator",
+    "pkgutil",
     "sys",
     "types",
     "typing",
