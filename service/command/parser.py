@@ -15,6 +15,7 @@ from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
 from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
+from service.command.short_errors import ShortErrorParser
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
@@ -27,7 +28,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
     added. If `described` is empty, only the commands that compute nothing are added.
     """
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser = ShortErrorParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
@@ -40,12 +41,13 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
-    add_figure_command(commands)
+    add_figure_command(commands, complete=bool(described))
     add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
         _add_computation(commands, command, names[command])
+    parser.commands = commands.choices
     return parser
 
 

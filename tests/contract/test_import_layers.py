@@ -136,6 +136,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "math",
     "numbers",
     "operator",
+    "pkgutil",
     "sys",
     "types",
     "typing",
