@@ -39,10 +39,12 @@ from service.execution.client import requester_from_scope
 from service.resources.catalogue import resources
 from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
+from service.server.tracing import facts_of_request, make_tracing
 from service.settings import Settings
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import RequestTracing
 
 if TYPE_CHECKING:
     import socket
@@ -64,6 +66,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     logger = make_logger(settings.log_level)
     draining = Event()
+    traced = RequestTracing(facts_of_request)
     telemetry = partial(
         HttpTelemetry,
         metrics=metrics,
@@ -74,12 +77,13 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
-        async with run_services(settings, metrics, logger, version) as services:
-            services.readiness.is_draining = draining.is_set
-            by_operator = partial(telemetry, requester_of=lambda _: "operator")
-            async with serve_on_socket(operator_application(services, by_operator), operators):
-                logger.info("started", version=version, engine_version=ENGINE_VERSION)
-                yield {"services": services}
+        with make_tracing(settings, "api") as traced.tracing:
+            async with run_services(settings, metrics, logger, version, traced.tracing) as services:
+                services.readiness.is_draining = draining.is_set
+                by_operator = partial(telemetry, requester_of=lambda _: "operator")
+                async with serve_on_socket(operator_application(services, by_operator), operators):
+                    logger.info("started", version=version, engine_version=ENGINE_VERSION)
+                    yield {"services": services}
         logger.info("stopped")
 
     app = build_framework(version, lifespan)
@@ -93,6 +97,8 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     add_layers(app, partial(telemetry, requester_of=requester_from_scope), settings.cors_origins)
+    if settings.traces_endpoint is not None:
+        app.wrap(traced.around)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
