@@ -25,7 +25,7 @@ PARTS: Final = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.trace": "opentelemetry-api",
 }
-"""Distributions of parts of a package that several distributions share. `from opentelemetry import trace` is the API."""
+"""Distributions of parts of a package that several distributions share."""
 
 
 EXTRAS: Final = tuple(PROJECT["optional-dependencies"])
