@@ -128,7 +128,7 @@ def build_runner(
     metrics: Metrics,
     tracing: Tracing | None = None,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -143,7 +143,10 @@ def build_runner(
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor."""
+    """Return the lookup of results in the other processes of one supervisor.
+
+    The result is None for a process without a supervisor.
+    """
     folder = supervised_folder()
     return None if folder is None else SiblingProcesses(folder, memory.lookup)
 
@@ -161,7 +164,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
 
 
 def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer. Its process starts with the first chart."""
+    """Return the chart renderer, whose process starts with the first chart."""
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),

@@ -51,6 +51,6 @@ def trace_of(database: sqlite3.Connection, name: str) -> str | None:
 
 
 def probe(database: sqlite3.Connection) -> None:
-    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
+    """Test the disk by writing the unchanged version of the schema, which appends a page to the write-ahead log."""
     [version] = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {int(version)}")
