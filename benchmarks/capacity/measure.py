@@ -51,6 +51,7 @@ def sampled(number: int) -> dict[str, Any]:
 
 
 EPSILON: Final = {"type": "epsilon", "delta": 1e-5}
+RATES: Final = {"type": "trade_off", "false_positive_rates": [10 ** (-6 + 5 * n / 63) for n in range(64)]}
 KINDS: Final = (
     Kind("a stored answer (memory)", lambda _: bounds(sampled(0), EPSILON)),
     Kind(
@@ -58,7 +59,7 @@ KINDS: Final = (
         lambda number: bounds({"type": "gaussian", "noise_multiplier": 1.0 + number * 1e-6}, {"type": "advantage"}),
     ),
     Kind("DP-SGD, one epsilon", lambda number: bounds(sampled(number), EPSILON)),
-    Kind("DP-SGD, discretised", lambda number: bounds(sampled(number), EPSILON, method="discretised")),
+    Kind("DP-SGD, power at 64 rates", lambda number: bounds(sampled(number), RATES)),
 )
 
 
@@ -109,14 +110,19 @@ def _call(connection: http.client.HTTPConnection, method: str, path: str, body: 
     return answer.status, answer.read()
 
 
-def cpu_seconds(process: psutil.Process) -> float:
-    """Return the CPU seconds of a process and of its descendants."""
-    total = 0.0
-    for each in (process, *process.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            times = each.cpu_times()
-            total += times.user + times.system
-    return total
+class CpuTime:
+    """CPU seconds of a process and of its descendants. A process that ends keeps what was last seen of it."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._seen: dict[int, float] = {}
+
+    def read(self) -> float:
+        for each in (self._process, *self._process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                self._seen[each.pid] = times.user + times.system
+        return sum(self._seen.values())
 
 
 def load(process: psutil.Process, port: int, kind: Kind, seconds: float, numbers: Iterator[int]) -> Seen:
@@ -134,7 +140,8 @@ def load(process: psutil.Process, port: int, kind: Kind, seconds: float, numbers
             taken.append(time.perf_counter() - began)
 
     clients = [threading.Thread(target=ask) for _ in range(CLIENTS)]
-    cpu, began = cpu_seconds(process), time.perf_counter()
+    used = CpuTime(process)
+    cpu, began = used.read(), time.perf_counter()
     for each in clients:
         each.start()
     time.sleep(seconds)
@@ -142,7 +149,7 @@ def load(process: psutil.Process, port: int, kind: Kind, seconds: float, numbers
     for each in clients:
         each.join()
     wall = time.perf_counter() - began
-    return Seen(len(taken) / wall, taken, (cpu_seconds(process) - cpu) / len(taken))
+    return Seen(len(taken) / wall, taken, (used.read() - cpu) / len(taken))
 
 
 def jobs(port: int) -> tuple[float, float]:

@@ -63,7 +63,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Write nothing."""
+        """Write no line for each request."""
 
 
 @contextmanager
