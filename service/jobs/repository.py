@@ -78,6 +78,14 @@ class DispatchedChunk:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Number of jobs that have not ended, and the time at which the oldest of them was accepted. None: no job."""
+
+    jobs: int
+    oldest: float | None
+
+
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
@@ -188,6 +196,10 @@ class JobRepository(Protocol):
         """
         ...
 
+    def backlog(self) -> Backlog:
+        """Return how many jobs have not ended, and when the oldest of them was accepted."""
+        ...
+
     def active(self) -> Sequence[StoredJob]:
         """Return the jobs of all requesters that have not ended, oldest first."""
         ...
@@ -198,6 +210,14 @@ class JobRepository(Protocol):
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
         """Return the chunks of a job that workers compute at present, in the order of their points."""
+        ...
+
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job, before or after the job itself is stored."""
+        ...
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
         ...
 
     def probe(self) -> None:

@@ -23,6 +23,7 @@ from service.jobs.service import Condition, JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PROMISES: Final = (
     "Redis stores accepted jobs in its append-only file. A job continues after a failure of a worker, of the "
@@ -50,11 +51,12 @@ async def celery_jobs(
     validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
-    watch = ClusterMonitor(store, logger)
+    watch = ClusterMonitor(store, metrics, logger)
     waking: set[asyncio.Task[Any]] = set()
 
     def look(job: StoredJob) -> None:
@@ -75,6 +77,7 @@ async def celery_jobs(
         on_change=look,
         metrics=metrics,
         condition=watch.condition,
+        tracing=tracing,
     )
     watching = asyncio.create_task(watch.run())
     try:
@@ -91,8 +94,9 @@ async def celery_jobs(
 class ClusterMonitor:
     """Monitor of a cluster: checks every two seconds which workers are alive and whether Redis lost its jobs."""
 
-    def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
+    def __init__(self, store: RedisStore, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._store = store
+        self._metrics = metrics
         self._logger = logger
         self._workers: int | None = None
         self._epoch: str | None = None
@@ -147,3 +151,5 @@ class ClusterMonitor:
             self._lost_at = time.monotonic()
             self._logger.error("jobs", state="lost", cause=LOST)
         self._epoch = epoch
+        backlog = self._store.backlog()
+        self._metrics.set_backlog(backlog.jobs, backlog.oldest)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from service.jobs.celery.scripts import REMOVAL
 from service.jobs.errors import JobNotFound
 from service.jobs.job import Chunk, StoredJob
-from service.jobs.repository import DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, Worker
 
 PAGE: Final = 50
 MOST_DIGITS: Final = 16
@@ -25,6 +25,11 @@ for _, name in ipairs(call('ZRANGE', P .. 'active', ARGV[1], ARGV[2])) do
   table.insert(found, {name, ok and fields or {}})
 end
 return found
+"""
+
+_BACKLOG: Final = """
+local oldest = call('ZRANGE', P .. 'active', 0, 0, 'WITHSCORES')
+return {call('ZCARD', P .. 'active'), oldest[2] or false}
 """
 
 _HELD: Final = """
@@ -53,6 +58,11 @@ _ANNOUNCED: Final = "return call('ZREVRANGE', P .. 'workers', 0, -1, 'WITHSCORES
 
 _PROBE: Final = "return call('SET', P .. 'probe', 1, 'PX', 1)"
 
+TRACE_SECONDS: Final = 7 * 86_400
+"""Seconds for which Redis keeps the traceparent of a job."""
+_KEEP_TRACE: Final = "return call('SET', P .. 'trace:' .. ARGV[1], ARGV[2], 'EX', ARGV[3])"
+_TRACE: Final = "return call('GET', P .. 'trace:' .. ARGV[1])"
+
 _REMOVE: Final = (
     REMOVAL
     + """
@@ -76,6 +86,11 @@ class RedisOverview(ABC):
 
     @abstractmethod
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
+
+    def backlog(self) -> Backlog:
+        """Return the number of active jobs, and when the oldest of them was accepted."""
+        jobs, oldest = self._run(_BACKLOG)
+        return Backlog(int(jobs), None if oldest is None else float(oldest))
 
     def active(self) -> Sequence[StoredJob]:
         """Return all active jobs, oldest first."""
@@ -104,6 +119,15 @@ class RedisOverview(ABC):
             worker = SOMEBODY if until else ""
             chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
         return sorted(chunks, key=lambda each: each.chunk.start)
+
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job."""
+        self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        found = self._run(_TRACE, name)
+        return None if found is None else found.decode(errors="replace")
 
     def probe(self) -> None:
         """Write a key to Redis that expires immediately. Raise JobsUnavailable if Redis rejects the write."""

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from service.jobs.job import Chunk, StoredJob
 from service.jobs.local.schema import ACTIVE, NAMES, job_from_row, read_job
-from service.jobs.repository import DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, Worker
+
+
+def backlog(database: sqlite3.Connection) -> Backlog:
+    """Return the number of active jobs, and when the oldest of them was accepted."""
+    return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 
 def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
@@ -28,6 +33,21 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
         "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
     )
     return [DispatchedChunk(Chunk(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
+
+
+def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
+    """Store the traceparent of a job. The table is no part of the schema: files without traces have none."""
+    database.execute("CREATE TABLE IF NOT EXISTS traces (job TEXT PRIMARY KEY, parent TEXT NOT NULL) STRICT")
+    database.execute("DELETE FROM traces WHERE job NOT IN (SELECT id FROM jobs)")
+    database.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (name, traceparent))
+
+
+def trace_of(database: sqlite3.Connection, name: str) -> str | None:
+    """Return the stored traceparent of a job, or None."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone() is None:
+        return None
+    row = database.execute("SELECT parent FROM traces WHERE job = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def probe(database: sqlite3.Connection) -> None:

@@ -25,7 +25,16 @@ from service.jobs.local import overview
 from service.jobs.local.jobs_file import JobsFile
 from service.jobs.local.quota import largest_active, make_room, remove, remove_oldest_ended, stored_bytes
 from service.jobs.local.schema import ACTIVE, COLUMNS, NAMES, job_from_row, read_job
-from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, ClaimedChunk, DispatchedChunk, Page, Quota, Worker
+from service.jobs.repository import (
+    OLDEST_EVERY,
+    OVERHEAD_BYTES,
+    Backlog,
+    ClaimedChunk,
+    DispatchedChunk,
+    Page,
+    Quota,
+    Worker,
+)
 from service.jobs.results_codec import failure_count
 
 FORGOTTEN_SECONDS: Final = 3_600.0
@@ -311,6 +320,16 @@ class SqliteStore:
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
 
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job."""
+        with self._file.write_transaction() as database:
+            overview.keep_trace(database, name, traceparent)
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        with self._file.read_connection() as database:
+            return overview.trace_of(database, name)
+
     def probe(self) -> None:
         """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
         with self._file.write_transaction() as database:
@@ -334,10 +353,10 @@ class SqliteStore:
                 (worker, engine_version),
             )
 
-    def active_count(self) -> int:
-        """Return the number of active jobs."""
+    def backlog(self) -> Backlog:
+        """Return the number of active jobs, and when the oldest of them was accepted."""
         with self._file.read_connection() as database:
-            return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
+            return overview.backlog(database)
 
     def _update_active(
         self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
