@@ -37,6 +37,7 @@ EXTRAS: Final = {
     "serve": "server",
     "worker": "cluster",
     "operate": "server",
+    "keys": "server",
     "doctor": "server",
     "backup": "server",
     "restore": "server",
@@ -52,6 +53,7 @@ NOT_DESCRIBED: Final = (
     "mcp",
     "jobs",
     "operate",
+    "keys",
     "doctor",
     "backup",
     "restore",
@@ -121,7 +123,7 @@ def _run(sent: list[str]) -> int:
             return _run_jobs(parser, chosen)
         case "operate":
             return _run_operate(parser, chosen)
-        case "doctor" | "backup" | "restore":
+        case "keys" | "doctor" | "backup" | "restore":
             return _maintain(chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
@@ -148,6 +150,10 @@ def _serve(chosen: argparse.Namespace) -> int:
 
 
 def _maintain(chosen: argparse.Namespace) -> int:
+    if chosen.command == "keys":
+        from service.command.keys import run_keys
+
+        return run_keys(chosen)
     if chosen.command == "doctor":
         from service.command.doctor import run_doctor
 

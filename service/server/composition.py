@@ -36,6 +36,7 @@ from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
@@ -43,7 +44,11 @@ LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 @asynccontextmanager
 async def run_services(
-    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+    settings: Settings,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+    version: str,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[AppServices]:
     """Start the services of an application, yield them, and stop them."""
     make_pool = pool_factory(settings, metrics)
@@ -66,7 +71,7 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics)
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics, tracing)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -75,7 +80,7 @@ async def run_services(
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
-                run_jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
                 yield AppServices(
@@ -121,6 +126,7 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    tracing: Tracing | None = None,
 ) -> ComputationRunner:
     """Return the runner that answers requests, with its caches and workers."""
     return ComputationRunner(
@@ -132,6 +138,7 @@ def build_runner(
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
+        tracing=tracing,
     )
 
 
