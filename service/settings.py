@@ -251,6 +251,13 @@ class Settings(BaseSettings):
         "administration of jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
+    signing_keys: Path | None = Field(
+        default=None,
+        description="PEM file with Ed25519 keys, which only the user of the service may read. The first key "
+        "signs statements, and all public keys are published at `/.well-known/privacy-bounds-keys`. Absent: nothing is "
+        "signed.",
+    )
+
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="Log level. `info` writes one event for each request, and `warning` only failures."
     )

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from service.command.output import print_error, progress_indicator, render_outpu
 from service.command.parser import build_parser
 from service.command.questions import QUESTIONS, VALUE, request_of, safe_values
 from service.command.request_file import infer_plot_resource, load_request
+from service.command.signatures import create_key, print_public_keys, replay, verify
 from service.resources.abstract import Computation, command_of, exit_ok
 from service.resources.catalogue import RESOURCES, resource
 from service.server.serve import (
@@ -33,12 +34,20 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
+EXTRAS: Final = {
+    "serve": "server",
+    "worker": "cluster",
+    "operate": "server",
+    "mcp": "mcp",
+    **dict.fromkeys(("signing-key", "verify"), "verify"),
+}
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
-NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
+NOT_DESCRIBED: Final = (
+    *("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "signing-key", "verify", "replay", "--version"),
+)
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -97,10 +106,8 @@ def _run(sent: list[str]) -> int:
             from service.mcp.command import run_mcp
 
             return run_mcp(chosen.http)
-        case "jobs":
-            return _run_jobs(parser, chosen)
-        case "operate":
-            return _run_operate(parser, chosen)
+        case command if command in CHECKED:
+            return CHECKED[command](parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
         case "cite":
@@ -135,6 +142,12 @@ def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> in
     return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
 
 
+def _run_signing_key(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    if (chosen.file is None) != (chosen.action == "create"):
+        parser.error("create takes no file; use --output" if chosen.file else "public needs a file with signing keys")
+    return create_key(chosen.output) if chosen.action == "create" else print_public_keys(chosen.file)
+
+
 def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
     from service.command.operate import OperateArguments, run_operate
 
@@ -153,6 +166,16 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
             as_json=chosen.json,
         )
     )
+
+
+CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespace], int]]] = {
+    "jobs": _run_jobs,
+    "operate": _run_operate,
+    "replay": lambda _, chosen: replay(chosen.file, chosen.keys),
+    "signing-key": _run_signing_key,
+    "verify": lambda _, chosen: verify(chosen.file, chosen.keys),
+}
+"""Commands by name. Some check which arguments belong together, and report errors by the parser."""
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:

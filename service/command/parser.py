@@ -14,6 +14,7 @@ from service.command.arguments import Commands, add_forms, address, count, finit
 from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
 from service.command.questions import add_question_commands
+from service.command.signatures import add_signature_commands
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
@@ -37,6 +38,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
     add_figure_command(commands)
+    add_signature_commands(commands)
     add_question_commands(commands)
     if described:
         _add_plot(commands)

@@ -32,6 +32,7 @@ from service.api.routes import (
     explorer_page,
     operations,
     problem_pages,
+    public_keys,
     results,
 )
 from service.engine_version import ENGINE_VERSION
@@ -86,9 +87,16 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
-    stored = (results.router(offered), decisions.router)
+    stored = (results.router(offered), decisions.router, public_keys.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
-    for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
+    for router in (
+        job_routes.router,
+        *stored,
+        discovery.router(offered, signs=settings.signing_keys is not None),
+        operations.router,
+        ready,
+        *people,
+    ):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
@@ -37,6 +39,9 @@ from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
+
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
@@ -60,7 +65,8 @@ async def run_services(
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
         siblings = build_sibling_processes(memory)
         workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics)
+        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics, keeps_requests=signer is not None)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -83,6 +89,7 @@ async def run_services(
                     validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
+                    signer=signer,
                 )
         finally:
             watching.cancel()
@@ -115,8 +122,10 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    *,
+    keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers."""
+    """Return the runner of computations with its caches and workers. It keeps requests for signed statements."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -126,7 +135,16 @@ def build_runner(
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
+        keeps_requests=keeps_requests,
     )
+
+
+def read_signer(path: Path) -> Signer:
+    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    from service.signing.keys import read_signing_keys  # loads what only services with a key need
+    from service.signing.verification import Signer
+
+    return Signer(read_signing_keys(path))
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:

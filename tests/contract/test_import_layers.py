@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.parsing",
     },
     "service.bibliography": {"service.engine_version"},
+    "service.signing": {"api_schemas.signatures", "service.resources.digest"},
     "service.api": {
         "api_schemas",
         "service.bibliography",
@@ -68,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.settings",
         "service.rendering",
         "service.self_test",
+        "service.signing",
         "service.telemetry",
     },
     "service.engine_version": set(),
@@ -97,6 +99,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.resources": {"numpy", "pydantic", "rfc8785"},
     "service.importers": {"pydantic", "pydantic_core"},
+    "service.signing": {"cryptography", "pydantic_core"},
     "service.rendering.numbers": set(),
     "service.rendering.sentences": {"pydantic"},
     "service.rendering.documents": {"pydantic", "yaml"},
