@@ -19,7 +19,7 @@ from service.problems import problem_of
 from service.resources.abstract import Computation
 from service.resources.assessments.stored_decision import decision_in
 from service.resources.catalogue import RESOURCES, resource
-from service.resources.digest import digest
+from service.resources.digest import canonical_text, digest
 from service.signing.statement import Statement
 
 
@@ -28,7 +28,10 @@ class CannotReplay(Exception):
 
 
 def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
-    """Return the SHA-256 of the answer that this version computes, and the answer. Raise CannotReplay."""
+    """Return the SHA-256 of the answer that this version computes, and the answer as a statement would contain it.
+
+    Raise CannotReplay.
+    """
     if _numbers(statement.engine_version) > _numbers(ENGINE_VERSION):
         raise CannotReplay(
             f"the statement is of engine {statement.engine_version}, which is newer than this one, {ENGINE_VERSION}; "
@@ -50,7 +53,7 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
         if decided is None:
             raise CannotReplay("the request has no policy, and therefore no decision.")
         body = decided
-    return hashlib.sha256(body).hexdigest(), from_json(body)
+    return hashlib.sha256(body).hexdigest(), from_json(canonical_text(from_json(body)))
 
 
 def restore_request(computation: Computation[Any, Any], statement: Statement) -> BaseModel:

@@ -1,4 +1,4 @@
-"""Comparison of an archived answer with the same request computed again: numbers, enclosures and texts."""
+"""AnswerComparison of an archived answer with the same request computed again: numbers, enclosures and texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair: TypeAlias = tuple[float, float]
 
 @final
 @dataclass(slots=True)
-class Comparison:
+class AnswerComparison:
     """Differences between two answers to one request. Names are JSON pointers.
 
     `moved` has the relative change of every number that differs. `apart` has both enclosures of every number whose
@@ -69,9 +69,9 @@ def count(number: int, name: str, plural: str = "") -> str:
     return f"{number} {name}" if number == 1 else f"{number} {plural or name + 's'}"
 
 
-def compare_answers(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
+def compare_answers(before: dict[str, Any], now: dict[str, Any]) -> AnswerComparison:
     """Compare two answers in JSON. Digests and engine versions are left out, because they name the versions."""
-    found = Comparison()
+    found = AnswerComparison()
     old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     for at in dict.fromkeys((*old, *new)):
         if at not in old or at not in new:
@@ -87,7 +87,7 @@ def compare_answers(before: dict[str, Any], now: dict[str, Any]) -> Comparison:
     return found
 
 
-def _compare_leaves(found: Comparison, at: str, before: Leaf, now: Leaf) -> None:
+def _compare_leaves(found: AnswerComparison, at: str, before: Leaf, now: Leaf) -> None:
     is_number = isinstance(before, float) and isinstance(now, float)
     found.numbers += is_number
     if before == now:
@@ -126,14 +126,21 @@ def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
         for end in ENDS:
             lower: Any = members.get(f"lower{end}")
             upper: Any = members.get(f"upper{end}")
-            is_column = isinstance(lower, list) and isinstance(upper, list)
-            columns: list[tuple[Any, Any]] = list(zip(lower, upper, strict=False)) if is_column else [(lower, upper)]
-            for index, pair in enumerate(columns):
-                low, high = _number(pair[0]), _number(pair[1])
-                if low is not None and high is not None:
-                    yield f"{at}/lower{end}" + (f"/{index}" if is_column else ""), (low, high)
+            for place, low, high in _columns(lower, upper):
+                yield f"{at}/lower{end}{place}", (low, high)
         for key, inner in members.items():
             yield from _enclosures(inner, f"{at}/{key}")
+
+
+def _columns(lower: Any, upper: Any) -> Iterator[tuple[str, float, float]]:
+    """Yield both bounds of one enclosure, or of a column of enclosures with their places in it."""
+    is_column = isinstance(lower, list) and isinstance(upper, list)
+    lows: list[Any] = cast("list[Any]", lower) if is_column else [cast("Any", lower)]
+    highs: list[Any] = cast("list[Any]", upper) if is_column else [cast("Any", upper)]
+    for index, pair in enumerate(zip(lows, highs, strict=False)):
+        low, high = map(_number, pair)
+        if low is not None and high is not None:
+            yield f"/{index}" if is_column else "", low, high
 
 
 def _number(value: Any) -> float | None:

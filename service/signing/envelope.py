@@ -27,7 +27,7 @@ KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class SignedPayload:
     """Payload with its signature and the identifier of the key, none of which is verified."""
 
     payload: bytes
@@ -51,13 +51,13 @@ class Envelope:
 
 def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
     """Return the envelope of a payload, signed by the first key. Raise NotSignable for a payload that is too long."""
-    envelope = Envelope(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
+    envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:
         raise NotSignable("The signed statement would be too long. Send a smaller request, or fewer points.")
     return envelope
 
 
-def parse_envelope(text: bytes) -> Envelope:
+def parse_envelope(text: bytes) -> SignedPayload:
     """Return the envelope in bytes. Raise Unreadable unless they are its canonical form."""
     members = parse_object(text)
     if set(members) != {"payload", "payloadType", "signatures"}:
@@ -65,7 +65,7 @@ def parse_envelope(text: bytes) -> Envelope:
     if members["payloadType"] != PAYLOAD_TYPE:
         raise Unreadable(f"the envelope has another payload than {PAYLOAD_TYPE}")
     key_id, signature = _single_signature(members["signatures"])
-    envelope = Envelope(decode_base64(members["payload"]), key_id, signature)
+    envelope = SignedPayload(decode_base64(members["payload"]), key_id, signature)
     if envelope.encode() != text:
         raise Unreadable("the envelope is not in canonical form (RFC 8785)")
     return envelope

@@ -128,21 +128,30 @@ def _read_private_file(path: Path) -> bytes:
     """Return the content of a file that others may not read. Raise UnusableKeys."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer does not block
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise UnusableKeys("the file of signing keys is not a regular file")
-            # As PostgreSQL has it: a file of root may be readable by the group that was given to the service.
-            allowed = 0o640 if found.st_uid == ROOT_USER else 0o600
-            if stat.S_IMODE(found.st_mode) & 0o777 & ~allowed & ~0o100:
-                raise UnusableKeys("others may read the file of signing keys; restrict it with: chmod 600")
-            text = file.read(LARGEST_PEM_FILE + 1)
+        try:
+            _check_access(os.fstat(descriptor))
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                text = file.read(LARGEST_PEM_FILE + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise UnusableKeys(f"the file of signing keys cannot be read: {reason}") from None
     if len(text) > LARGEST_PEM_FILE:
         raise UnusableKeys(f"the file of signing keys has more than {LARGEST_PEM_FILE} bytes")
     return text
+
+
+def _check_access(found: os.stat_result) -> None:
+    """Raise UnusableKeys unless a file is regular, and only its owner may read it.
+
+    As PostgreSQL has it, a file of root may be readable by its group, which was given to the service.
+    """
+    if not stat.S_ISREG(found.st_mode):
+        raise UnusableKeys("the file of signing keys is not a regular file")
+    allowed = 0o740 if found.st_uid == ROOT_USER else 0o700
+    if stat.S_IMODE(found.st_mode) & 0o777 & ~allowed:
+        raise UnusableKeys("others may read the file of signing keys; restrict it with: chmod 600")
 
 
 def _read_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519PublicKey:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from api_schemas.signatures import SignedKind
-from service.signing.envelope import Envelope, parse_envelope, sign_payload
+from service.signing.envelope import SignedPayload, parse_envelope, sign_payload
 from service.signing.errors import NotSignable, NotVerified, Unreadable
 from service.signing.keys import SigningKeys, VerificationKey
 from service.signing.reports import insert_block, is_report, report_sha256, split_report
@@ -55,14 +55,14 @@ def read_file(text: bytes) -> Statement:
     return _statement(envelope, report)
 
 
-def _parts(text: bytes) -> tuple[bytes | None, Envelope]:
+def _parts(text: bytes) -> tuple[bytes | None, SignedPayload]:
     if not is_report(text):
         return None, parse_envelope(text)
     found = split_report(text)
     return found.report, parse_envelope(found.envelope)
 
 
-def _statement(envelope: Envelope, report: bytes | None) -> Statement:
+def _statement(envelope: SignedPayload, report: bytes | None) -> Statement:
     statement = parse_statement(envelope.payload)
     if statement.key_id != envelope.key_id:
         raise NotVerified("the statement names another key than its signature")

@@ -99,7 +99,7 @@ FOREIGN: dict[str, set[str]] = {
     "api_schemas": {"annotated_types", "pydantic", "pydantic_core", "typing_extensions"},
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
-    "service.resources": {"numpy", "pydantic", "rfc8785"},
+    "service.resources": {"numpy", "pydantic", "pydantic_core", "rfc8785"},
     "service.importers": {"pydantic", "pydantic_core"},
     "service.signing": {"cryptography", "pydantic_core"},
     "service.rendering.numbers": set(),

@@ -12,6 +12,7 @@ import pytest
 from api_schemas.fields import shape_of_field
 from api_schemas.problems import Problem
 from service import problems
+from service.command.replaying import CannotReplay
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
@@ -24,12 +25,14 @@ from service.problems import (
     definition_of,
 )
 from service.settings import ConfigurationError
+from service.signing.errors import NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys
 from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
-NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable}
-"""Printed on standard error before the service starts (two); an unknown error of a library; caught in its package."""
+OF_SIGNATURES = {CannotReplay, NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys}
+NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable, *OF_SIGNATURES}
+"""Printed on standard error before the service starts, or by a command; an unknown error of a library; caught."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
 """The client has disconnected, so that nobody receives a response."""
 

@@ -15,7 +15,7 @@ from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
-from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, Envelope, KeySet
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, Envelope
 from service.api.deprecation import DEPRECATED
 from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
@@ -152,7 +152,7 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
             for status, answer in problems(*SERVER_STATUSES).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
-        [(model, "validation") for model in (*request_models, JobRequest, Problem, Envelope, KeySet)],
+        [(model, "validation") for model in (*request_models, JobRequest, Problem, Envelope)],
         ref_template=SCHEMA_REFERENCE,
     )
     add_requests(document, requests["$defs"])

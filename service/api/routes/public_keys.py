@@ -10,10 +10,9 @@ from fastapi import APIRouter, Request, Response
 
 from api_schemas.signatures import KEY_SET_PATH, KeySet
 from service.api.dependencies import InjectedServices
-from service.api.openapi.document import NOT_MODIFIED, SCHEMA_REFERENCE, problems
+from service.api.openapi.document import NOT_MODIFIED, problems
 from service.api.responses import result_response
 
-JWK_SET: Final = "application/jwk-set+json"
 ONE_HOUR: Final = "public, max-age=3600"
 """Caching header. A new key signs after a restart, so that it should be published that long before it signs."""
 NO_KEYS: Final[dict[str, list[Any]]] = {"keys": []}
@@ -23,15 +22,8 @@ router = APIRouter(tags=["signatures"])
 
 @router.get(
     KEY_SET_PATH,
-    response_class=Response,
-    responses={
-        200: {
-            "description": "JSON Web Key Set (RFC 7517).",
-            "content": {JWK_SET: {"schema": {"$ref": SCHEMA_REFERENCE.format(model=KeySet.__name__)}}},
-        }
-    }
-    | NOT_MODIFIED
-    | problems(500),
+    response_model=KeySet,
+    responses=NOT_MODIFIED | problems(500),
     name="public_keys",
 )
 async def public_keys(request: Request, services: InjectedServices) -> Response:
@@ -42,4 +34,4 @@ async def public_keys(request: Request, services: InjectedServices) -> Response:
     keys = NO_KEYS if services.signer is None else services.signer.keys.key_set
     body = json.dumps(keys).encode()
     tag = hashlib.sha256(body).hexdigest()[:32]
-    return result_response(request, tag, body, {"ETag": f'"{tag}"', "Cache-Control": ONE_HOUR}, JWK_SET)
+    return result_response(request, tag, body, {"ETag": f'"{tag}"', "Cache-Control": ONE_HOUR})
