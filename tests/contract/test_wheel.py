@@ -218,6 +218,7 @@ def test_version_needs_no_extra(project: Path) -> None:
         (["bounds", "request.json"], ["local", "server", "cluster", "mcp"], "privacy-bounds[local]"),
         (["serve", "--port", "1"], ["server", "cluster", "mcp"], "privacy-bounds[server]"),
         (["mcp"], ["mcp"], "privacy-bounds[mcp]"),
+        (["verify", "a", "--keys", "b"], ["verify", "local", "server", "cluster", "mcp"], "privacy-bounds[verify]"),
         (["worker", "--check"], ["cluster"], "privacy-bounds[cluster]"),
     ],
 )
