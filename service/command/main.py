@@ -35,10 +35,7 @@ from service.server.serve import (
 )
 
 EXTRAS: Final = {
-    "serve": "server",
-    "worker": "cluster",
-    "operate": "server",
-    "mcp": "mcp",
+    **{"serve": "server", "worker": "cluster", "operate": "server", "doctor": "server", "mcp": "mcp"},
     **dict.fromkeys(("signing-key", "verify"), "verify"),
 }
 """Extras of the distribution that commands need; all others need `local`."""
@@ -46,7 +43,8 @@ INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
 NOT_DESCRIBED: Final = (
-    *("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "signing-key", "verify", "replay", "--version"),
+    *("serve", "worker", "mcp", "jobs", "operate", "doctor", "cite", "figure", "signing-key", "verify", "replay"),
+    "--version",
 )
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
@@ -106,6 +104,10 @@ def _run(sent: list[str]) -> int:
             from service.mcp.command import run_mcp
 
             return run_mcp(chosen.http)
+        case "doctor":
+            from service.command.doctor import run_doctor
+
+            return run_doctor(chosen.url, as_json=chosen.json)
         case command if command in CHECKED:
             return CHECKED[command](parser, chosen)
         case "completion":

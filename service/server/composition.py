@@ -64,7 +64,13 @@ async def run_services(
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
         siblings = build_sibling_processes(memory)
-        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        workers = Workers(
+            pool,
+            admission,
+            reserve,
+            on_change=lambda: metrics.queue_depth.set(admission.admitted),
+            on_wait=metrics.observe_queue_wait,
+        )
         signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
         runner = build_runner(settings, memory, shared, siblings, workers, metrics, keeps_requests=signer is not None)
         board = build_chart_renderer(settings, metrics)
