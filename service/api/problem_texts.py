@@ -115,7 +115,7 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         (
             "Accept one of the media types in `supported`.",
             "Send no `Accept` header, or `Accept: application/json`: every resource answers in JSON.",
-            "For signed statements, ask the operator whether the service has a signing key.",
+            "Signed statements need a service with a signing key.",
         ),
     ),
     "/problems/not-found": ProblemText(

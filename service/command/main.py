@@ -35,7 +35,11 @@ from service.server.serve import (
 )
 
 EXTRAS: Final = {
-    **{"serve": "server", "worker": "cluster", "operate": "server", "doctor": "server", "mcp": "mcp"},
+    "serve": "server",
+    "worker": "cluster",
+    "operate": "server",
+    "doctor": "server",
+    "mcp": "mcp",
     **dict.fromkeys(("signing-key", "verify"), "verify"),
 }
 """Extras of the distribution that commands need; all others need `local`."""
