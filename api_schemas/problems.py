@@ -121,7 +121,7 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
-    """Remove duplicate errors of a list that may also be a word, for which pydantic reports both alternatives."""
+    """Remove duplicate errors of fields that may be a list or a word, for which pydantic reports both alternatives."""
     pointers = [error.pointer for error in errors]
     return [
         error
@@ -179,7 +179,7 @@ def _how_written(shape: FieldShape, sent: object) -> str:
 
 
 def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
-    """Return the spelling of a field in the request, or its name if the field is absent."""
+    """Return the spelling of a field that the request uses, or the name of the field if it is absent."""
     fields = models[0].model_fields if len(models) == 1 else {}
     known = spellings(name, fields[name]) if name in fields else ()
     return next((each for each in known if isinstance(sent, dict) and each in sent), name)

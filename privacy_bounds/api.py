@@ -269,7 +269,7 @@ def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[s
 
 
 def _listed(objects: Object | Iterable[Object]) -> list[Object]:
-    """Return questions, targets or claims as a list. A single object is a list of one."""
+    """Return questions, targets or claims as a list. A single object becomes a list of one."""
     if isinstance(objects, Mapping | BaseModel):
         return [cast("Object", objects)]
     return list(objects)

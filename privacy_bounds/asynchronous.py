@@ -26,7 +26,7 @@ T = TypeVar("T")
 def _awaited(
     method: Callable[Concatenate[Asking, P], T],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Turn a method of clients that wait into a coroutine with the same arguments and the same answer."""
+    """Turn a blocking method of a client into a coroutine with the same arguments and the same answer."""
     waiting = cast("Any", method)
     build = cast("Callable[Concatenate[Asking, P], Call[T]]", waiting.build)
 
@@ -224,7 +224,10 @@ class AsyncClient:
         return self.blocking
 
     def _http(self) -> httpx2.AsyncClient:
-        """Return the connections of the running event loop. Those of an earlier loop cannot be used any more."""
+        """Return the connections of the running event loop.
+
+        Connections of an earlier event loop cannot be used any more.
+        """
         loop = asyncio.get_running_loop()
         if self._opened is None or self._loop is not loop:
             import httpx2

@@ -12,7 +12,7 @@ RequestModel = TypeVar("RequestModel", bound=BaseModel)
 
 
 class RequestValidator(Protocol):
-    """Function that validates a JSON body as a request model. It raises ValidationError."""
+    """Function that validates a JSON body as a request model. The function raises ValidationError."""
 
     def __call__(self, request_type: type[RequestModel], body: bytes, /) -> RequestModel:
         """Return the validated request in a JSON body."""
@@ -29,7 +29,7 @@ class RequestBodyError(Exception):
 
 
 class MalformedJson(RequestBodyError):
-    """Body that is not JSON in UTF-8, or that is nested deeper than any request."""
+    """Body that is not JSON in UTF-8, or that is nested deeper than any valid request."""
 
     def __init__(self, validation: ValidationError) -> None:
         self.validation = validation

@@ -11,7 +11,8 @@ from typing import Final
 class ProblemText:
     """Texts about one type of problem.
 
-    meaning: what happened. remedies: what the caller can do, the most likely first. Code stands between backquotes.
+    `meaning` explains what happened, and `remedies` what the caller can do, most likely remedy first. Code stands
+    between backquotes.
     """
 
     meaning: str

@@ -205,7 +205,11 @@ def run_resource(
 
 
 def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
-    """Answer a request, write the response or the problem, and return the exit code, as `run_resource` does."""
+    """Answer a request, write the response or the problem, and return the exit code.
+
+    `form` is TABLE or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
+    bytes.
+    """
     body = compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
@@ -229,7 +233,7 @@ def answer_request(computation: Computation[Any, Any], request: bytes, form: str
 
 
 def read_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
-    """Return the request in a file, or None after a sentence about it was written to standard error."""
+    """Return the request in a file, or None after an error about the file was written to standard error."""
     try:
         return load_request(computation, source, files)
     except OSError as error:

@@ -25,7 +25,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     """Build the parser of all commands.
 
     `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
-    added. Without any, only the commands that compute nothing are added.
+    added. If `described` is empty, only the commands that compute nothing are added.
     """
     parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     parser.add_argument("--version", action=_Version)
@@ -163,7 +163,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. Without this check a second file would silently replace the first."""
+    """Option that may be given only once, so that a second file does not silently replace the first."""
 
     @override
     def __call__(

@@ -101,7 +101,7 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool. Raise MCPError for an unknown tool; other failures are results with `isError`."""
+    """Compute the answer of a tool. Other failures than an unknown tool are results with `isError`."""
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services = context.lifespan_context
@@ -135,7 +135,7 @@ def _client(context: Context) -> WaitingClient:
 
 
 def is_worth_logging(record: logging.LogRecord) -> bool:
-    """Whether a record of the protocol's library tells more than that a client has disconnected."""
+    """Return whether a log record of the protocol's library reports more than the disconnection of a client."""
     return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
@@ -182,7 +182,7 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
 
 
 def cancel_at_signals() -> Callable[[], bool]:
-    """Cancel the current task at a signal that ends the process. Return the function that cancels it."""
+    """Cancel the current task at a signal that ends the process. Return the function that cancels the task."""
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)

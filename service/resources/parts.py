@@ -125,8 +125,8 @@ def attribute_error(
 ) -> PrivacyComputationError:
     """Return the error with the JSON pointer of its cause: `pointer`, that of a field of `parts`, or one of `places`.
 
-    A value outside a domain is an error of the client only if `parts` have a field of that name. Otherwise the core
-    caused the error, and it becomes a NumericalFailure.
+    A value outside its domain is an error of the client only if one of `parts` has a field with the name of the value.
+    Otherwise the core caused the error, and it becomes a NumericalFailure.
     """
     if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
         return NumericalFailure(str(error)).with_traceback(error.__traceback__)

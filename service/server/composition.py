@@ -131,7 +131,7 @@ def build_runner(
     *,
     keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers. It keeps requests for signed statements."""
+    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -154,7 +154,10 @@ def read_signer(path: Path) -> Signer:
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor."""
+    """Return the lookup of results in the other processes of one supervisor.
+
+    The result is None for a process without a supervisor.
+    """
     folder = supervised_folder()
     return None if folder is None else SiblingProcesses(folder, memory.lookup)
 
@@ -172,7 +175,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
 
 
 def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer. Its process starts with the first chart."""
+    """Return the chart renderer, whose process starts with the first chart."""
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),

@@ -30,7 +30,7 @@ ChunkOutcome = Literal["done", "failed", "again"]
 
 @final
 class Metrics:
-    """Metrics of one application in a registry of their own, so that a process can hold several applications."""
+    """Metrics of one application in a separate registry, so that a process can hold several applications."""
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -108,7 +108,7 @@ class Metrics:
         )
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one HTTP request that was answered. `route` is a template, `method` a known one."""
+        """Count one answered HTTP request. `route` is a path template, and `method` one of the known HTTP methods."""
         # The children are cached here, because labels() takes longer than the increment.
         children = self._request_counters.get((route, method, status))
         if children is None:

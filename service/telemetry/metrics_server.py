@@ -22,7 +22,7 @@ LIVE: Final = b'{"status":"live"}'
 def serve_metrics(address: Address | None, exposition: Callable[[], bytes]) -> Generator[None]:
     """Serve metrics at an address while the block runs. Do nothing for None. Raise CannotListen.
 
-    Each request calls `exposition` in a thread of its own and returns its bytes (`Metrics.exposition`).
+    Each request calls `exposition` in a separate thread and returns the bytes of the metrics.
     """
     if address is None:
         yield

@@ -49,7 +49,7 @@ async def readyz(services: InjectedServices, verbose: Verbose = None) -> Respons
 
 @verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")
 async def verdict(services: InjectedServices) -> Response:
-    """Report whether the service can answer, without details. The operator port has the details."""
+    """Report whether the service can answer, without details. The operator port serves the details."""
     return _told(services.readiness.report(), shows_checks=False)
 
 

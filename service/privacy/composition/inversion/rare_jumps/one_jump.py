@@ -233,7 +233,7 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump , by a series around `middle`.
+        """Return bounds of T1, the part of delta with one jump, by a series around `middle`.
 
         The upper bound is infinite where none is known.
         """
