@@ -20,6 +20,7 @@ from service.signing.keys import SigningKeys, VerificationKey
 
 LARGEST_ENVELOPE: Final = 2**25
 """Bytes of an envelope. Reading one takes seconds at most."""
+TOO_LONG: Final = "The signed statement would be too long. Send a smaller request, or fewer points."
 SIGNATURE_BYTES: Final = 64
 KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """Thumbprint of a key in base64url."""
@@ -53,7 +54,7 @@ def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
     """Return the envelope of a payload, signed by the first key. Raise NotSignable for a payload that is too long."""
     envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
     if len(envelope) > LARGEST_ENVELOPE:
-        raise NotSignable("The signed statement would be too long. Send a smaller request, or fewer points.")
+        raise NotSignable(TOO_LONG)
     return envelope
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from api_schemas.signatures import SignedKind
-from service.signing.envelope import SignedPayload, parse_envelope, sign_payload
+from service.signing.envelope import LARGEST_ENVELOPE, TOO_LONG, SignedPayload, parse_envelope, sign_payload
 from service.signing.errors import NotSignable, NotVerified, Unreadable
 from service.signing.keys import SigningKeys, VerificationKey
 from service.signing.reports import insert_block, is_report, report_sha256, split_report
@@ -30,6 +30,8 @@ class Signer:
             raise NotSignable(
                 "The request of this result is not stored, and a statement contains it. Send the request to its route."
             )
+        if len(request) + len(answer) > LARGEST_ENVELOPE:  # parsing would take much memory, for nothing
+            raise NotSignable(TOO_LONG)
         sha256 = None if report is None else report_sha256(report)
         statement = make_statement(kind, request, answer, report_sha256=sha256, key_id=self.keys.id)
         return sign_payload(statement.encode(), self.keys)

@@ -14,7 +14,7 @@ import pytest
 import rfc8785
 
 from service.signing.envelope import LARGEST_ENVELOPE, encode_for_signature, sign_payload
-from service.signing.errors import NotVerified, SigningError, Unreadable
+from service.signing.errors import NotSignable, NotVerified, SigningError, Unreadable
 from service.signing.verification import read_file, verify_file
 from tests.signing.statements import (
     assessment,
@@ -283,5 +283,9 @@ def test_deep_statements_are_refused() -> None:
 def test_envelopes_are_limited_in_length() -> None:
     with pytest.raises(Unreadable, match="bytes"):
         verify_file(b" " * (LARGEST_ENVELOPE + 1), KEYS)
-    with pytest.raises(SigningError, match="too long"):
-        sign_payload(b"x" * LARGEST_ENVELOPE, keys(1))
+    for sign in (
+        lambda: sign_payload(b"x" * LARGEST_ENVELOPE, keys(1)),
+        lambda: signer().sign_answer("answer", b"{" * LARGEST_ENVELOPE, b"{}"),
+    ):
+        with pytest.raises(NotSignable, match="too long"):
+            sign()
