@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, final
 
+from typing_extensions import deprecated
+
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import ENVELOPE, JSON, Call, encode, read_response
 from privacy_bounds.clients import Client, jobs_path, resource_name
@@ -94,7 +96,7 @@ class AsyncClient:
     check = _awaited(Asking.check)
     read = _awaited(Asking.read)
     post = _awaited(Asking.post)
-    ask = post
+    ask = deprecated("Use `post`: `ask` is its former name.")(post)
 
     async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
         """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""

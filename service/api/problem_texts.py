@@ -72,7 +72,8 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         ("Send the request again.", _REPORT),
     ),
     "/problems/invalid-parameter": ProblemText(
-        "A query parameter, a part of the path or a header has a value outside its range.",
+        "A query parameter, a part of the path or a header has a value outside its range, or the path has no such "
+        "query parameter.",
         ("Read `detail`: it names the parameter and its range.", "Find all parameters of the path at `/docs`."),
     ),
     "/problems/invalid-request": ProblemText(

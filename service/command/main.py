@@ -39,15 +39,30 @@ EXTRAS: Final = {
     "worker": "cluster",
     "operate": "server",
     "doctor": "server",
+    "backup": "server",
+    "restore": "server",
     "mcp": "mcp",
-    **dict.fromkeys(("signing-key", "verify"), "verify"),
+    "signing-key": "verify",
+    "verify": "verify",
 }
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
 NOT_DESCRIBED: Final = (
-    *("serve", "worker", "mcp", "jobs", "operate", "doctor", "cite", "figure", "signing-key", "verify", "replay"),
+    "serve",
+    "worker",
+    "mcp",
+    "jobs",
+    "operate",
+    "doctor",
+    "backup",
+    "restore",
+    "cite",
+    "figure",
+    "signing-key",
+    "verify",
+    "replay",
     "--version",
 )
 """First arguments that need no resource: they compute nothing themselves."""
@@ -108,18 +123,14 @@ def _run(sent: list[str]) -> int:
             from service.mcp.command import run_mcp
 
             return run_mcp(chosen.http)
-        case "doctor":
-            from service.command.doctor import run_doctor
-
-            return run_doctor(chosen.url, as_json=chosen.json)
+        case "doctor" | "backup" | "restore":
+            return _maintain(chosen)
         case command if command in CHECKED:
             return CHECKED[command](parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
-        case "cite":
-            return cite(chosen.key, every=chosen.all, listed=chosen.list)
-        case "figure":
-            return write_figure(chosen.name, chosen.output, listed=chosen.list)
+        case "cite" | "figure":
+            return _quote(chosen)
         case "plot":
             name = chosen.resource or infer_plot_resource(chosen.request)
             return plot(name, chosen.request, Path(chosen.output), chosen.target)
@@ -138,6 +149,22 @@ def _serve(chosen: argparse.Namespace) -> int:
     if chosen.socket is not None:
         return serve_inherited_socket(chosen.socket, chosen.operator_socket)
     return serve_shared_port(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
+
+
+def _maintain(chosen: argparse.Namespace) -> int:
+    if chosen.command == "doctor":
+        from service.command.doctor import run_doctor
+
+        return run_doctor(chosen.url, as_json=chosen.json)
+    from service.command.backup import run_backup, run_restore
+
+    return run_backup(chosen.file) if chosen.command == "backup" else run_restore(chosen.file, replaces=chosen.replace)
+
+
+def _quote(chosen: argparse.Namespace) -> int:
+    if chosen.command == "cite":
+        return cite(chosen.key, every=chosen.all, listed=chosen.list)
+    return write_figure(chosen.name, chosen.output, listed=chosen.list)
 
 
 def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from service.command.arguments import Commands, add_forms, address, count, finit
 from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
 from service.command.questions import add_question_commands
+from service.command.short_errors import ShortErrorParser
 from service.command.signatures import add_signature_commands
 from service.resources.catalogue import resource
 
@@ -27,7 +28,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
     added. If `described` is empty, only the commands that compute nothing are added.
     """
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser = ShortErrorParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
@@ -35,16 +36,18 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_jobs(commands)
     _add_operate(commands)
     _add_doctor(commands)
+    _add_backup(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
-    add_figure_command(commands)
+    add_figure_command(commands, complete=bool(described))
     add_signature_commands(commands)
     add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
         _add_computation(commands, command, names[command])
+    parser.commands = commands.choices
     return parser
 
 
@@ -122,6 +125,16 @@ def _add_doctor(commands: Commands) -> None:
     )
     doctor.add_argument("--url", help="check the running service at this address too")
     doctor.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_backup(commands: Commands) -> None:
+    backup = commands.add_parser(
+        "backup", help="write jobs and API keys of the data folder into a file, also while the service runs"
+    )
+    backup.add_argument("file", help="new file, for example backup.zip")
+    restoring = commands.add_parser("restore", help="write a backup into the data folder while the service is stopped")
+    restoring.add_argument("file", help="file of the command backup")
+    restoring.add_argument("--replace", action="store_true", help="put files of the data folder aside first")
 
 
 def _add_plot(commands: Commands) -> None:

@@ -39,6 +39,7 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient, requester_from_scope
 from service.mcp.answers import QUOTING, answer_result, problem_result
 from service.mcp.documents import document, listed_documents
+from service.mcp.messages import answer_invalid_lines
 from service.mcp.streams import LineWriter, read_lines
 from service.mcp.tools import TOOLS, computation_of, listed_tools
 from service.problems import BodyTooLarge, problem_of
@@ -153,8 +154,9 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the protocol on two file descriptors until the input ends, the output is closed, or a signal arrives."""
     loop, stop = asyncio.get_running_loop(), cancel_at_signals()
-    lines = read_lines(stdin, LONGEST_LINE * settings.max_body_bytes)
-    streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", LineWriter(stdout))
+    output = LineWriter(stdout)
+    lines = answer_invalid_lines(read_lines(stdin, LONGEST_LINE * settings.max_body_bytes), output)
+    streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", output)
     with suppress(asyncio.CancelledError):
         async with run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
             try:

@@ -41,10 +41,12 @@ class LineWriter:
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, True)
         self._descriptor = descriptor
+        self._turn = asyncio.Lock()
 
     async def write(self, text: str) -> None:
         """Write a text completely. Raise OSError, for example if the client has closed the stream."""
-        await in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
+        async with self._turn:
+            await in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
 
     async def flush(self) -> None:
         """Do nothing, because `write` buffers nothing."""

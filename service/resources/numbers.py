@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from api_schemas.curves import EnclosedColumn
 from api_schemas.enclosures import EnclosedNumber
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from api_schemas.curves import EnclosedColumn
 
 SMALLEST_PLAIN_NUMBER: Final = 1e-290
 """Positive numbers below this also have decimal logarithms in the response."""

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from service.telemetry.exposition import ExpositionWriter, SharedExposition
 from service.telemetry.multiprocess_metrics import aggregated_exposition
 
 NAMESPACE = "privacy_bounds"
@@ -77,6 +78,9 @@ class Metrics:
         self._define_jobs(counter, gauge)
         self._define_redis(counter, gauge)
 
+        self._writer = ExpositionWriter(registry)
+        self.shared_exposition = SharedExposition(self.exposition)
+        """Text of `exposition` for the event loop."""
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._result_counters: dict[tuple[str, str], Counter] = {}
         self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
@@ -199,6 +203,9 @@ class Metrics:
         self._bad_entries.inc()
 
     def exposition(self) -> bytes:
-        """Return all metrics in the Prometheus text format, aggregated over processes that share a folder."""
+        """Return all metrics in the Prometheus text format, aggregated over processes that share a folder.
+
+        The call takes milliseconds. An event loop uses `shared_exposition`.
+        """
         folder = os.environ.get(MULTIPROCESS_FOLDER_VARIABLE)
-        return aggregated_exposition(Path(folder)) if folder else generate_latest(self._registry)
+        return aggregated_exposition(Path(folder)) if folder else self._writer.write()

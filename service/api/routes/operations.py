@@ -56,7 +56,7 @@ async def verdict(services: InjectedServices) -> Response:
 @details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(services: InjectedServices) -> Response:
     """Return metrics in the Prometheus text format."""
-    return Response(services.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+    return Response(await services.metrics.shared_exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _told(report: ReadyResponse, *, shows_checks: bool) -> Response:
