@@ -15,8 +15,13 @@ from service.api.query_parameters import KNOWN_PARAMETERS_ONLY
 from service.api.routes import operate, operations
 
 
-def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
-    """Return the application for operators, without a published document. `telemetry` adds metrics and logs."""
+def operator_application(
+    services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp], protection: Callable[[ASGIApp], ASGIApp]
+) -> FastAPI:
+    """Return the application for operators, without a published document.
+
+    `telemetry` adds metrics and logs, and `protection` checks credentials.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
@@ -28,5 +33,6 @@ def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], A
         app.include_router(router)
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(protection)
     app.add_middleware(telemetry)
     return app

@@ -45,6 +45,8 @@ class Readiness:
         """State of the job backend."""
         self.is_draining: Callable[[], bool] = lambda: False
         """Whether the service received a signal to stop."""
+        self.authentication_failure: Callable[[], str] | None = None
+        """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
     def report(self) -> ReadyResponse:
         """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
@@ -53,6 +55,7 @@ class Readiness:
             self._check_worker_pool(),
             self._check_redis(),
             *self._check_jobs(),
+            *self._check_authentication(),
             *([ENDING] if self.is_draining() else []),
         )
         states = {check.status for check in checks}
@@ -89,6 +92,13 @@ class Readiness:
         remedy = remedy_for(now.sentence)
         detail = f"{now.sentence}. {remedy}" if remedy else now.sentence
         return (Check(name="jobs", status="degraded", detail=detail),)
+
+    def _check_authentication(self) -> tuple[Check, ...]:
+        if self.authentication_failure is None:
+            return ()
+        failure = self.authentication_failure()
+        status: Literal["ok", "degraded"] = "degraded" if failure else "ok"
+        return (Check(name="authentication", status=status, detail=failure or "credentials are checked"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

@@ -38,6 +38,7 @@ EXTRAS: Final = {
     "serve": "server",
     "worker": "cluster",
     "operate": "server",
+    "keys": "server",
     "doctor": "server",
     "backup": "server",
     "restore": "server",
@@ -55,6 +56,7 @@ NOT_DESCRIBED: Final = (
     "mcp",
     "jobs",
     "operate",
+    "keys",
     "doctor",
     "backup",
     "restore",
@@ -123,7 +125,7 @@ def _run(sent: list[str]) -> int:
             from service.mcp.command import run_mcp
 
             return run_mcp(chosen.http)
-        case "doctor" | "backup" | "restore":
+        case "keys" | "doctor" | "backup" | "restore":
             return _maintain(chosen)
         case command if command in CHECKED:
             return CHECKED[command](parser, chosen)
@@ -152,6 +154,10 @@ def _serve(chosen: argparse.Namespace) -> int:
 
 
 def _maintain(chosen: argparse.Namespace) -> int:
+    if chosen.command == "keys":
+        from service.command.keys import run_keys
+
+        return run_keys(chosen)
     if chosen.command == "doctor":
         from service.command.doctor import run_doctor
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 from service.command.arguments import Commands, add_forms, address, count, finite, port
 from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
+from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
 from service.command.short_errors import ShortErrorParser
 from service.command.signatures import add_signature_commands
@@ -35,6 +36,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
+    add_keys_command(commands)
     _add_doctor(commands)
     _add_backup(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
@@ -79,13 +81,15 @@ def _add_mcp(commands: Commands) -> None:
         "--http",
         type=address,
         metavar="HOST:PORT",
-        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+        help="serve streamable HTTP at /mcp instead, for example on 127.0.0.1:8001",
     )
 
 
 def _add_jobs(commands: Commands) -> None:
     jobs = commands.add_parser(
-        "jobs", help="submit a request to a service as a job, follow the job, and get its results"
+        "jobs",
+        help="submit a request to a service as a job, follow the job, and get its results",
+        description="Work with jobs of a service. An API key or a token comes from PRIVACY_BOUNDS_API_KEY.",
     )
     jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="action on jobs")
     subject = "for submit, a JSON file with resource and request, or -; for list, nothing; otherwise the id of a job"

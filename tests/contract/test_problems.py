@@ -12,6 +12,9 @@ import pytest
 from api_schemas.fields import shape_of_field
 from api_schemas.problems import Problem
 from service import problems
+from service.access.errors import KeyStoreError
+from service.access.signing_keys import InvalidKeySet
+from service.backup.archive import BackupError
 from service.command.replaying import CannotReplay
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
@@ -24,6 +27,7 @@ from service.problems import (
     SERVER_PROBLEMS,
     definition_of,
 )
+from service.server.access import CannotAuthenticate
 from service.settings import ConfigurationError
 from service.signing.errors import NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys
 from service.telemetry.sockets import CannotListen
@@ -31,8 +35,18 @@ from service.telemetry.sockets import CannotListen
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
 OF_SIGNATURES = {CannotReplay, NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys}
-NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable, *OF_SIGNATURES}
-"""Printed on standard error before the service starts, or by a command; an unknown error of a library; caught."""
+NO_ANSWERS = {
+    BackupError,
+    CannotAuthenticate,
+    CannotListen,
+    ConfigurationError,
+    ForeignError,
+    InvalidKeySet,
+    KeyStoreError,
+    RedisUnavailable,
+    *OF_SIGNATURES,
+}
+"""Printed on standard error by commands; an unknown error of a library; caught in its package."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
 """The client has disconnected, so that nobody receives a response."""
 
