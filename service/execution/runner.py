@@ -7,6 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, final
@@ -33,6 +34,7 @@ from service.resources.abstract import Computation, Quote
 from service.resources.digest import bytes_digest, canonical_bytes
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
+from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
 DIGEST_BYTES: Final = 71
@@ -84,8 +86,10 @@ class ComputationRunner:
         metrics: Metrics,
         max_remembered_bodies: int,
         validate: RequestValidator,
+        tracing: Tracing | None = None,
         keeps_requests: bool = False,
     ) -> None:
+        self._tracing = tracing
         self.keeps_requests = keeps_requests
         """Whether requests are stored beside their results, for signed statements."""
         self._engine_version = engine_version
@@ -329,9 +333,10 @@ class ComputationRunner:
     ) -> WorkerResult:
         expected = self._calibration.corrected_cost(computation.name, quote.engine, quote.cost)
         try:
-            computed = await self._workers.compute(
-                work, expected, quote.prepared or computation, request, digest, self._engine_version
-            )
+            with self._span(computation, digest, quote):
+                computed = await self._workers.compute(
+                    work, expected, quote.prepared or computation, request, digest, self._engine_version
+                )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)
             raise
@@ -344,6 +349,17 @@ class ComputationRunner:
             self._calibration.observe(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._record_metrics(computation, request, "worker", computed)
         return computed
+
+    def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
+        """Return a span for the wait for a worker and the computation, or a context without effect."""
+        if self._tracing is None:
+            return nullcontext()
+        attributes: Attributes = {
+            "privacy_bounds.digest": digest,
+            "privacy_bounds.engine": quote.engine,
+            "privacy_bounds.estimated_cost": quote.cost,
+        }
+        return self._tracing.span(f"compute {computation.name}", attributes)
 
     def _record_metrics(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: WorkerResult

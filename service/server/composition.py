@@ -38,6 +38,7 @@ from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 if TYPE_CHECKING:
     from service.signing.verification import Signer
@@ -48,7 +49,11 @@ LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 @asynccontextmanager
 async def run_services(
-    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+    settings: Settings,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+    version: str,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[AppServices]:
     """Start the services of an application, yield them, and stop them."""
     make_pool = pool_factory(settings, metrics)
@@ -72,7 +77,9 @@ async def run_services(
             on_wait=metrics.observe_queue_wait,
         )
         signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, keeps_requests=signer is not None)
+        runner = build_runner(
+            settings, memory, shared, siblings, workers, metrics, tracing, keeps_requests=signer is not None
+        )
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -81,7 +88,7 @@ async def run_services(
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
-                run_jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
                 yield AppServices(
@@ -128,6 +135,7 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    tracing: Tracing | None = None,
     *,
     keeps_requests: bool,
 ) -> ComputationRunner:
@@ -142,6 +150,7 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         keeps_requests=keeps_requests,
+        tracing=tracing,
     )
 
 
