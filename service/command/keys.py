@@ -39,7 +39,7 @@ def add_keys_command(commands: Commands) -> None:
         description="Manage API keys in the store of the service. Settings come from PRIVACY_BOUNDS_* variables.",
     )
     if isinstance(keys, ShortErrorParser):
-        keys.commands = tuple(ACTIONS)  # options after an action are those of the action
+        keys.commands = tuple(ACTIONS)
     actions: Commands = keys.add_subparsers(dest="action", required=True)
     create, listing, rotate, revoke = (actions.add_parser(name, help=told) for name, told in ACTIONS.items())
     create.add_argument(
