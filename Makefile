@@ -78,14 +78,14 @@ provenance: $(VENV)/release/installed ## build wheel and sdist of the last commi
 	$(RUN) -m deploy.release provenance packages
 
 release: $(VENV)/release/installed ## build and try all files of a release in dist (BASE_IMAGE=python:...@sha256:...)
-	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom image provenance checksums
+	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom drift image provenance checksums
 
 bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RESULTS.md
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --output-file requirements/runtime.lock
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements/development.lock --output-file requirements/guide.lock
 	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/development.lock --output-file requirements/browser.lock
 	$(COMPILE) $(UPGRADE) --group release --output-file requirements/release.lock

@@ -17,6 +17,7 @@ import pytest
 from privacy_bounds import Client, InvalidArgument, Refused
 from privacy_bounds.command import KEY_VARIABLE
 from service.access.key_ring import REFRESH_SECONDS
+from service.doctor.service_checks import check_service
 from service.server.access import CannotAuthenticate, ensure_authentication
 from service.settings import Settings
 from tests.access.keys import bearer, make_key
@@ -88,6 +89,16 @@ def test_what_starts_without_keys(tmp_path: Path, given: dict[str, object], host
         ensure_authentication(settings, host)
     make_key(tmp_path, "compute")
     ensure_authentication(settings, host)
+
+
+def test_service_starts_without_redis_if_it_requires_credentials() -> None:
+    """Whether keys in Redis exist cannot be known then, so that only a setting can decide."""
+    with closing(reserved_port()) as place:
+        address = f"redis://127.0.0.1:{port_of(place)}/0"
+        given = {"redis_url": address, "seal_key": "s" * 32, "keys_store": "redis"}
+        ensure_authentication(Settings.model_validate({**given, "require_authentication": True}), EVERYWHERE)
+        with pytest.raises(CannotAuthenticate, match="Redis: ConnectionError"):
+            ensure_authentication(Settings.model_validate(given), EVERYWHERE)
 
 
 def test_key_set_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
@@ -175,3 +186,13 @@ def test_command_of_jobs_takes_its_key_from_the_environment(server: httpx2.Clien
     assert json.loads(listed.stderr)["type"] == "/problems/unauthenticated"
     allowed = run("jobs", "list", "--url", str(server.base_url), **{KEY_VARIABLE.removeprefix("PRIVACY_BOUNDS_"): key})
     assert (allowed.returncode, allowed.stderr) == (0, "")
+
+
+def test_doctor_reads_the_verdict_without_a_key_and_the_checks_with_one(
+    server: httpx2.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    wait_for(lambda: server.get("/readyz").json()["status"] == "ready")
+    for key in ("", "wrong", make_key(folder / "data", "metrics")):
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        assert [each.sentence for each in check_service(str(server.base_url))] == ["The service is ready."]
