@@ -45,7 +45,7 @@ class Run:
         self._began = time.monotonic()
 
     def now(self) -> Footprint:
-        """Measure the service."""
+        """Return the current footprint of the service."""
         return footprint(self._service, self._folders, time.monotonic() - self._began)
 
     def under_load(self, seconds: float) -> list[Footprint]:

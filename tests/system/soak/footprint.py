@@ -16,7 +16,7 @@ SECONDS_PER_HOUR: Final = 3_600.0
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a service holds at one time. Sizes are in bytes."""
+    """Memory, processes, descriptors and files of a service at one time. Sizes are in bytes."""
 
     seconds: float
     service_bytes: int
