@@ -70,6 +70,7 @@ from privacy_bounds.checker.readings import largest_power, profile
 from privacy_bounds.checker.steps import Direction, NotDecided, Step, ball, sampled_step
 
 __all__ = ["Direction", "NotDecided", "Step", "Verdict", "check_delta", "check_power", "sampled_step"]
+Number = float | Fraction
 ACCURACIES: Final = (26, 48)
 """Relative accuracies that are tried one after the other, in nats: e^-26 and e^-48."""
 
@@ -84,24 +85,23 @@ class Verdict:
     upper: str | None = None
 
 
-def check_delta(steps: Sequence[Step], epsilon: float, delta: float | Fraction, direction: Direction) -> Verdict:
+def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> Verdict:
     """Decide whether delta(epsilon) <= delta, which also says that epsilon at delta is at most `epsilon`."""
     point = Fraction(epsilon)
-    return _decide(lambda nats: profile(steps, direction, epsilon, nats)(ball(point)), Fraction(delta))
+    return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))
 
 
-def check_power(steps: Sequence[Step], alpha: float, power: float | Fraction, direction: Direction) -> Verdict:
+def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> Verdict:
     """Decide whether no test with the false positive rate `alpha` has a larger power than `power`."""
-    return _decide(lambda nats: largest_power(steps, direction, alpha, nats), Fraction(power))
+    return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))
 
 
 def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> Verdict:
     if claimed >= 1:
         return Verdict("proved", "no probability is above 1")
-    found, reason, before = None, "", ctx.prec
-    try:
-        for nats in ACCURACIES:
-            ctx.prec = 64 + 2 * nats
+    found, reason = None, ""
+    for nats in ACCURACIES:
+        with ctx.workprec(64 + 2 * nats):
             try:
                 found = enclosure(nats)
             except (NotDecided, ArithmeticError, ValueError) as error:
@@ -112,9 +112,7 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> Verdict:
             if found > ball(claimed):
                 return Verdict("refuted", "the lower bound is above the claim", *_decimals(found))
             reason = "the claim lies inside the enclosure"
-        return Verdict("not_decided", reason, *(() if found is None else _decimals(found)))
-    finally:
-        ctx.prec = before
+    return Verdict("not_decided", reason, *(() if found is None else _decimals(found)))
 
 
 def _decimals(found: arb) -> tuple[str, str]:

@@ -39,15 +39,15 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
     return Contour(Guide((sampled, mu_squared), direction, near, nats)).delta
 
 
-def largest_power(steps: Sequence[Step], direction: Direction, alpha: float, nats: int) -> arb:
+def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
     """Return an enclosure of the largest power at a false positive rate, from three values of delta."""
     if alpha in (0, 1):
-        return arb(alpha)
+        return ball(alpha)
     one = _as_one_step(steps)
     if one is not None:
-        return _power_of_one(*one, direction, ball(Fraction(alpha)))
-    point, spread = threshold(split(steps), direction, alpha)
-    gap, target = math.exp(-nats / 3) * min(1.0, spread), -NormalDist().inv_cdf(alpha)
+        return _power_of_one(*one, direction, ball(alpha))
+    point, spread = threshold(split(steps), direction, float(alpha))
+    gap, target = math.exp(-nats / 3) * min(1.0, spread), -NormalDist().inv_cdf(float(alpha))
     read, centre = profile(steps, direction, point, nats), point
 
     def score(c: float) -> float:
@@ -67,7 +67,7 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: float, nat
     if abs(point - centre) > spread / 2:
         read = profile(steps, direction, point, nats)
     logs = [arb(point) + k * arb(gap) for k in (-1, 0, 1)]
-    (e0, e1, e2), (f0, f1, f2) = [c.exp() for c in logs], [ball(Fraction(alpha)) * c.exp() + read(c) for c in logs]
+    (e0, e1, e2), (f0, f1, f2) = [c.exp() for c in logs], [ball(alpha) * c.exp() + read(c) for c in logs]
     if not (f1 <= f0 and f1 <= f2):
         return arb(0).union(f1)
     least = f1 - arb.max((f2 - f1) * (e1 - e0) / (e2 - e1), (f0 - f1) * (e2 - e1) / (e1 - e0))

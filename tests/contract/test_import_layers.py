@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering.tables": {"api_schemas", "service.rendering.numbers"},
     "service.resources": {
         "api_schemas",
+        "privacy_bounds.checker",
         "service.importers",
         "service.privacy",
         "service.rendering.numbers",
