@@ -44,6 +44,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/overloaded",
     "/problems/request-timeout",
     "/problems/result-not-found",
+    "/problems/result-quarantined",
     "/problems/shutting-down",
     "/problems/too-many-connections",
     "/problems/unsupported-combination",

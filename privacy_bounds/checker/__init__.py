@@ -112,6 +112,8 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> Verdict:
             if found > ball(claimed):
                 return Verdict("refuted", "the lower bound is above the claim", *_decimals(found))
             reason = "the claim lies inside the enclosure"
+            if not found.rad() < abs(found.mid()):
+                break
     return Verdict("not_decided", reason, *(() if found is None else _decimals(found)))
 
 

@@ -7,6 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
@@ -22,6 +23,7 @@ from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
 from service.execution.loop_scheduler import LoopTimeSlicer
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
+from service.execution.quarantine import MARKER, ResultQuarantine
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
 from service.execution.shared_cache import SharedCache
@@ -35,7 +37,12 @@ from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
 
 AnyComputation = Computation[Any, Any]
+OfferCrossCheck = Callable[[str, BaseModel, str, bytes], None]
 DIGEST_BYTES: Final = 71
+
+
+def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) -> None:
+    """Do nothing. This is the default receiver of answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class ComputationRunner:
         metrics: Metrics,
         max_remembered_bodies: int,
         validate: RequestValidator,
+        quarantine: ResultQuarantine | None = None,
     ) -> None:
         self._engine_version = engine_version
         self._validate = validate
@@ -85,6 +93,9 @@ class ComputationRunner:
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
+        self.quarantine = ResultQuarantine() if quarantine is None else quarantine
+        self.offer_cross_check: OfferCrossCheck = _offer_nothing
+        """Receiver of each answer, from which it draws those that an independent engine computes again."""
         self._calibration = CostCalibration(metrics)
         self._digest_by_body = InMemoryResultCache(max_remembered_bodies, max_remembered_bodies * DIGEST_BYTES)
         """Digests of requests by the SHA-256 of their bodies."""
@@ -109,6 +120,7 @@ class ComputationRunner:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
             if body is not None:
+                self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
                 return ComputedResult(digest, body, "memory")
         if len(raw) <= INLINE_BODY_BYTES:
@@ -149,6 +161,7 @@ class ComputationRunner:
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
+        self.quarantine.check(digest)
         body = self._memory.lookup(computation.name, digest)
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
@@ -171,6 +184,9 @@ class ComputationRunner:
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
         self._metrics.count_result(computation.name, answer.cache)
+        self.quarantine.check(answer.digest)  # a check may have ended in the meantime
+        if answer.cache not in ("collapsed", "unstored"):
+            self.offer_cross_check(computation.name, request, answer.digest, answer.body)
         return answer
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
@@ -179,10 +195,14 @@ class ComputationRunner:
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
+    def is_idle(self) -> bool:
+        """Return whether no computation runs in a worker or waits for one."""
+        return not self._admission.admitted
+
     def cached(self, computation: AnyComputation, digest: str) -> ComputedResult | None:
         """Return the result with this digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
-        if body is None:
+        if body is None or digest in self.quarantine:
             return None
         self._metrics.count_result(computation.name, "memory")
         return ComputedResult(digest, body, "memory")
@@ -191,6 +211,8 @@ class ComputationRunner:
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
         """Store a result that a job computed. Results above the cost floor are written to Redis as well."""
+        if digest in self.quarantine:
+            return
         self._memory.put(computation.name, digest, body, requester)
         if self._shared is not None and cost >= self._shared.cost_floor:
             self._shared.cache.put(computation.name, digest, body)
@@ -200,13 +222,21 @@ class ComputationRunner:
 
         `names` are the computations that the digest may belong to. Search memory, sibling processes and Redis.
         """
+        self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
         if body is None and self._siblings is not None:
             body = await self._siblings.find(names, digest)
         if body is None and self._shared is not None:
             body = await self._shared.cache.find_any(names, digest, self._shared.expensive_timeout_seconds)
+            self.quarantine.check(digest, body)
         return body
+
+    def forget(self, name: str, digest: str) -> None:
+        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        self._memory.remove(name, digest)
+        if self._shared is not None:
+            self._shared.cache.put(name, digest, MARKER)
 
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
@@ -220,6 +250,7 @@ class ComputationRunner:
         digest = None if found is None else resolve_pointer(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
+        self.quarantine.check(digest)
         body = self._memory.lookup(name, digest)
         if body is not None:
             return ComputedResult(digest, body, "memory")
@@ -231,6 +262,7 @@ class ComputationRunner:
             return None
         if body is None:
             return None
+        self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, client.requester)
         return ComputedResult(digest, body, "redis")
 
@@ -270,6 +302,7 @@ class ComputationRunner:
         if shared is not None:
             found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
+                self.quarantine.check(digest, found)
                 self._memory.put(computation.name, digest, found, requester)
                 return ComputedResult(digest, found, "redis")
             lease = found
