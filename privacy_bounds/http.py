@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 PROXY_FAILURES: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 CODINGS: Final = ("", "identity", "gzip")
 LONGEST_SHOWN: Final = 200
+CREDENTIALS: Final = re.compile(r"[!-~]+")
 UNKNOWN_PROBLEM: Final = "/problems/http-error"
 
 
@@ -67,6 +69,18 @@ class Address:
             "timeout": self.timeout,
             "follow_redirects": False,
         }
+
+
+def with_credentials(headers: Mapping[str, str] | None, api_key: str | None) -> dict[str, str]:
+    """Return headers with an API key or a token. Raise InvalidArgument."""
+    sent = dict(headers or {})
+    if api_key is None:
+        return sent
+    if not CREDENTIALS.fullmatch(api_key):
+        raise InvalidArgument("api_key: an API key or a token has neither spaces nor accents, and is not empty.")
+    if any(name.lower() == "authorization" for name in sent):
+        raise InvalidArgument("headers: leave out Authorization, since api_key makes that header.")
+    return sent | {"Authorization": f"Bearer {api_key}"}
 
 
 def check_address(url: str, headers: Mapping[str, str] | None, timeout: float, retry_seconds: float) -> None:
@@ -110,7 +124,7 @@ def translated_errors(address: Address) -> Generator[None]:
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
     """Check the status and the headers of a response without a problem. Raise InvalidAnswer.
 
-    media_type: the requested media type. A response without a media type may have this one.
+    `media_type` is the requested media type, which a response without a media type is assumed to have.
     """
     name, status = address.name, response.status_code
     if response.has_redirect_location or HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -211,14 +225,14 @@ def _seconds_until(date: str) -> float:
 
 @final
 class Repetition:
-    """Decision whether a refused request is sent again, and when. The time for all attempts is limited."""
+    """Decision whether a refused request is sent again, and when. The total time of all attempts is limited."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._unnamed = LEAST_WAIT_SECONDS
 
     def wait_of(self, error: Exception) -> bool | float:
-        """Return the seconds to wait before the next attempt, or False if there is none.
+        """Return the seconds to wait before the next attempt, or False if no attempt should follow.
 
         The server names the time in `Retry-After`. Otherwise the time doubles with each attempt.
         """
@@ -233,7 +247,7 @@ class Repetition:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether an error says that the same request may succeed later: status 429 or 503."""
+    """Return whether an error says that the same request may succeed later: status 429 or 503."""
     status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
     return status in BUSY
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -30,6 +30,16 @@ REDIS_PASSWORD = "of-these-tests"
 # The same examples on every machine, and no example fails for being slow.
 settings.register_profile("tests", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+
+# Sixteen thousand tests are millions of objects that live until the end: no collection of garbage needs to visit them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, and only among what tests create."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -158,7 +168,6 @@ class RedisServer:
         """Return whether the new process answers on its port. False means that it ended."""
         self.process = subprocess.Popen(
             self.command,
-            env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -207,15 +216,14 @@ class ComposedRedis(RedisServer):
 
     @property
     def command(self) -> list[str]:
-        found = re.search(
-            r"exec redis-server /etc/redis\.conf\s+(--user .*)", (ROOT / "docker-compose.yml").read_text("utf-8")
-        )
-        assert found
         configuration = (ROOT / "deploy/redis/redis.conf").read_text("utf-8")
         place = self.directory / "redis.conf"
         configuration = configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port))
         place.write_text(f"{configuration}\nuser tests on nopass +config\n")
-        return ["sh", "-c", f"exec {self.executable} {place} {found[1].replace('$$', '$')}"]
+        password = self.directory / "redis_password"
+        password.write_text(REDIS_PASSWORD)
+        start = ROOT / "deploy/redis/start.sh"
+        return ["env", f"REDIS_SERVER={self.executable}", "sh", *map(str, (start, place, password))]
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from typing import Final
 class ProblemText:
     """Texts about one type of problem.
 
-    meaning: what happened. remedies: what the caller can do, the most likely first. Code stands between backquotes.
+    `meaning` explains what happened, and `remedies` what the caller can do, most likely remedy first. Code stands
+    between backquotes.
     """
 
     meaning: str
@@ -30,6 +31,10 @@ _REPORT: Final = (
 )
 
 TEXTS: Final[Mapping[str, ProblemText]] = {
+    "/problems/authentication-unavailable": ProblemText(
+        "The service cannot read the keys with which it checks credentials. The credentials may be valid.",
+        (_RETRY, _REPORT),
+    ),
     "/problems/body-too-large": ProblemText(
         "The body of the request is longer than the service reads.",
         (
@@ -71,7 +76,8 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         ("Send the request again.", _REPORT),
     ),
     "/problems/invalid-parameter": ProblemText(
-        "A query parameter, a part of the path or a header has a value outside its range.",
+        "A query parameter, a part of the path or a header has a value outside its range, or the path has no such "
+        "query parameter.",
         ("Read `detail`: it names the parameter and its range.", "Find all parameters of the path at `/docs`."),
     ),
     "/problems/invalid-request": ProblemText(
@@ -109,6 +115,14 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
     "/problems/method-not-allowed": ProblemText(
         "The path exists, but does not take this method.",
         ("Use one of the methods that the header `Allow` lists.", "Computations take `POST` with a JSON body."),
+    ),
+    "/problems/missing-scope": ProblemText(
+        "The credentials are valid, but do not include the scope that the path needs. The header `WWW-Authenticate` "
+        "names the scope.",
+        (
+            "Use credentials with this scope.",
+            "Get a key with this scope from the operator of the service.",
+        ),
     ),
     "/problems/not-acceptable": ProblemText(
         "The resource has no representation in any media type of the header `Accept`.",
@@ -168,6 +182,14 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
     "/problems/too-many-connections": ProblemText(
         "The number of open connections is at its limit, in total or for one address.",
         ("Close connections that you do not need, and reuse the others.", _RETRY),
+    ),
+    "/problems/unauthenticated": ProblemText(
+        "The path needs credentials, and the request has none, or has credentials that are not valid.",
+        (
+            "Send an API key or a token in the header `Authorization`, after the word `Bearer` and a space.",
+            "Check that the key is complete, and that it has neither expired nor been revoked.",
+            "Get a key from the operator of the service. On the page, put the key into the field for it.",
+        ),
     ),
     "/problems/unsupported-combination": ProblemText(
         "Every value is valid by itself, but no theorem covers the combination.",

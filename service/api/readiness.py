@@ -23,7 +23,10 @@ ENDING: Final = Check(
 
 @final
 class Readiness:
-    """Checks of the parts that an answer needs. Redis is optional: without Redis the service is degraded, but ready."""
+    """Checks of the parts of the service that an answer needs: numbers, workers, Redis and jobs.
+
+    Redis is optional: without Redis the service is degraded, but ready.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,8 @@ class Readiness:
         """State of the job backend."""
         self.is_draining: Callable[[], bool] = lambda: False
         """Whether the service received a signal to stop."""
+        self.authentication_failure: Callable[[], str] | None = None
+        """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
     def report(self) -> ReadyResponse:
         """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
@@ -53,6 +58,7 @@ class Readiness:
             self._check_redis(),
             *self._check_jobs(),
             *self._check_quarantine(),
+            *self._check_authentication(),
             *([ENDING] if self.is_draining() else []),
         )
         states = {check.status for check in checks}
@@ -100,6 +106,13 @@ class Readiness:
             "cross_check_disagreed: report them, and upgrade the engine"
         )
         return (Check(name="cross_check", status="degraded", detail=detail),)
+
+    def _check_authentication(self) -> tuple[Check, ...]:
+        if self.authentication_failure is None:
+            return ()
+        failure = self.authentication_failure()
+        status: Literal["ok", "degraded"] = "degraded" if failure else "ok"
+        return (Check(name="authentication", status=status, detail=failure or "credentials are checked"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

@@ -13,7 +13,9 @@ from typing_extensions import override
 from service.command.arguments import Commands, add_forms, address, count, finite, port
 from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
+from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
+from service.command.short_errors import ShortErrorParser
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
@@ -24,24 +26,28 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     """Build the parser of all commands.
 
     `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
-    added. Without any, only the commands that compute nothing are added.
+    added. If `described` is empty, only the commands that compute nothing are added.
     """
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser = ShortErrorParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
     _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
+    add_keys_command(commands)
+    _add_doctor(commands)
+    _add_backup(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
-    add_figure_command(commands)
+    add_figure_command(commands, complete=bool(described))
     add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
         _add_computation(commands, command, names[command])
+    parser.commands = commands.choices
     return parser
 
 
@@ -73,13 +79,15 @@ def _add_mcp(commands: Commands) -> None:
         "--http",
         type=address,
         metavar="HOST:PORT",
-        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+        help="serve streamable HTTP at /mcp instead, for example on 127.0.0.1:8001",
     )
 
 
 def _add_jobs(commands: Commands) -> None:
     jobs = commands.add_parser(
-        "jobs", help="submit a request to a service as a job, follow the job, and get its results"
+        "jobs",
+        help="submit a request to a service as a job, follow the job, and get its results",
+        description="Work with jobs of a service. An API key or a token comes from PRIVACY_BOUNDS_API_KEY.",
     )
     jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="action on jobs")
     subject = "for submit, a JSON file with resource and request, or -; for list, nothing; otherwise the id of a job"
@@ -108,6 +116,27 @@ def _add_operate(commands: Commands) -> None:
         "--limit", default=50, type=count, help="for list --ended: number of jobs (default: %(default)s)"
     )
     operate.add_argument("--cursor", help="for list --ended: start of the page")
+
+
+def _add_doctor(commands: Commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="check a deployment: settings, secrets, Redis, clock, disk, versions",
+        description="Check the deployment with the settings of the environment. The exit code is 0 if the deployment "
+        "is healthy, and 1 if it is not. Warnings leave it healthy.",
+    )
+    doctor.add_argument("--url", help="check the running service at this address too")
+    doctor.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _add_backup(commands: Commands) -> None:
+    backup = commands.add_parser(
+        "backup", help="write jobs and API keys of the data folder into a file, also while the service runs"
+    )
+    backup.add_argument("file", help="new file, for example backup.zip")
+    restoring = commands.add_parser("restore", help="write a backup into the data folder while the service is stopped")
+    restoring.add_argument("file", help="file of the command backup")
+    restoring.add_argument("--replace", action="store_true", help="put files of the data folder aside first")
 
 
 def _add_plot(commands: Commands) -> None:
@@ -149,7 +178,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. Without this check a second file would silently replace the first."""
+    """Option that may be given only once, so that a second file does not silently replace the first."""
 
     @override
     def __call__(

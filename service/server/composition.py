@@ -65,7 +65,13 @@ async def run_services(
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
         siblings = build_sibling_processes(memory)
-        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        workers = Workers(
+            pool,
+            admission,
+            reserve,
+            on_change=lambda: metrics.queue_depth.set(admission.admitted),
+            on_wait=metrics.observe_queue_wait,
+        )
         runner = build_runner(settings, memory, shared, siblings, workers, metrics)
         checker = build_cross_checker(
             settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
@@ -128,7 +134,7 @@ def build_runner(
     workers: Workers,
     metrics: Metrics,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers."""
     folder = settings.data_folder
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
@@ -165,7 +171,10 @@ def build_cross_checker(
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor."""
+    """Return the lookup of results in the other processes of one supervisor.
+
+    The result is None for a process without a supervisor.
+    """
     folder = supervised_folder()
     return None if folder is None else SiblingProcesses(folder, memory.lookup)
 
@@ -183,7 +192,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
 
 
 def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer. Its process starts with the first chart."""
+    """Return the chart renderer, whose process starts with the first chart."""
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),

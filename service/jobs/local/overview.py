@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from service.jobs.job import Chunk, StoredJob
 from service.jobs.local.schema import ACTIVE, NAMES, job_from_row, read_job
-from service.jobs.repository import DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, Worker
+
+
+def backlog(database: sqlite3.Connection) -> Backlog:
+    """Return the number of active jobs, and when the oldest of them was accepted."""
+    return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 
 def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
@@ -31,6 +36,6 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 
 
 def probe(database: sqlite3.Connection) -> None:
-    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
+    """Test the disk by writing the unchanged version of the schema, which appends a page to the write-ahead log."""
     [version] = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {int(version)}")

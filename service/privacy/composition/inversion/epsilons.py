@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.direction_contours import EVIDENCE, HOPELESS, DirectionContours
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
-from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
@@ -52,9 +51,13 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
-    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines the profile, else None."""
+    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None."""
     step = contours.jumping_step
-    if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
+    if step is None:
+        return None
+    from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
+
+    if is_spent() or not contours.is_far(jump_epsilon(step, delta)):
         return None
     proved = enclosed_root(step, delta, contours.far_profile)
     return None if proved is None else Enclosure(*proved, EVIDENCE)
@@ -187,11 +190,11 @@ def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enc
     slack = 1e-15 * (1 + abs(log_delta))
 
     def is_proved(epsilon: float) -> bool:
-        """Return whether the profile at `epsilon` is proved to be at most the given delta."""
+        """Return whether delta(`epsilon`), the privacy profile, is proved to be at most the given delta."""
         return straight_profile(contours, epsilon)[1] <= log_delta - slack
 
     def is_possible(epsilon: float) -> bool:
-        """Return whether the profile at `epsilon` is not proved to exceed the given delta."""
+        """Return whether delta(`epsilon`), the privacy profile, is not proved to exceed the given delta."""
         return straight_profile(contours, epsilon)[0] <= log_delta + slack
 
     if _is_zero(contours, delta):

@@ -92,9 +92,10 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Terms of `TrapezoidOnContour.log_variations`, with derivatives of the loss L in the node variable.
 
-        They are ln L' with L' = r B T', a bound (1 - r) B T' + |T''/T'| of |L''/L'|, both of shape (1, nodes), and the
-        variation of psi beyond the first node relative to its value there, shape (1,). T is the statistic and f its
-        density, -B the slope of the exponent v in T, r = p e^v/w the responsibility, and psi = f w^theta/(r B).
+        The first two arrays, of shape (1, nodes), are ln L' with L' = r B T', and a bound (1 - r) B T' + |T''/T'| of
+        |L''/L'|. The third, of shape (1,), is the variation of psi = f w^theta/(r B) beyond the first node relative to
+        psi at this node. T is the statistic with the density f, -B is the slope of the exponent v in T, and r = p e^v/w
+        is the responsibility.
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
         falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps
@@ -178,7 +179,8 @@ class ChiSquareMajorants:
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
 
-        The bound increases with t, and each height has that of the next one of a few heights.
+        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. It is evaluated
+        at a few heights, and each t takes the bound of the next height evaluated.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
@@ -219,7 +221,10 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1)."""
+        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1).
+
+        M is the transform of one step, and theta the tilt of the contour Re z = theta.
+        """
         heights = heights[:, 0]
         known_heights, bounds = self._looked_up
         cell = np.searchsorted(known_heights, heights, side="right") - 1

@@ -1,8 +1,8 @@
 """Bounds of the integrand off the real axis, for sampled steps with a chi-square statistic.
 
-The notation is that of `sampled_chi_square_grid.py`: T is the statistic with d degrees of freedom, noncentrality m and
-standard deviation l, T = l ln(1 + e^s), and w = 1 - p + p e^v is the likelihood ratio with the slope -B of v in T. At s
-- iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
+T = l ln(1 + e^s) is the statistic, with d degrees of freedom, noncentrality m and standard deviation l. w = 1 - p + p
+e^v is the likelihood ratio, and -B is the slope of v in T. At s - iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S
+= E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
 
     tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X).
 
@@ -100,7 +100,7 @@ def _over_cells(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, bool]:
     """Return the fields `density_growth`, `near`, `log_least`, `log_raise` and `valid` of `ChiSquareStrip`.
 
-    They hold over the cells around the nodes s and for all heights 0 <= q <= a of the strip.
+    These bounds hold for every path s - iq with 0 <= q <= a, within half a node distance of each node s.
     """
     law, h, bent = grid.law, grid.spacing, grid.is_bent
     square = math.sin(0.5 * min(a, math.pi)) ** 2
