@@ -28,6 +28,7 @@ from service.privacy.errors import PrivacyComputationError
 from service.resources.abstract import Computation, Quote
 from service.resources.digest import canonical_bytes, text_digest
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 REQUEST_POINTER: Final = "/request"
 THREADS: Final = 4
@@ -78,6 +79,7 @@ class JobService:
         on_change: Callable[[StoredJob], Any],
         metrics: Metrics,
         condition: Callable[[], Condition],
+        tracing: Tracing | None = None,
     ) -> None:
         self.limits = limits
         self.about = about
@@ -87,6 +89,7 @@ class JobService:
         self._validate = validate
         self._on_change = on_change
         self._metrics = metrics
+        self._tracing = tracing
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
         self._streams = ResourceBudget(MAX_STREAMS, partial(metrics.count_rejection, "share"))
 
@@ -99,7 +102,8 @@ class JobService:
 
         `sent` is the JSON of the request, and `quote` its estimated cost.
         """
-        return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender))
+        parent = None if self._tracing is None else self._tracing.traceparent()
+        return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender, parent))
 
     def parse(self, sent: bytes) -> tuple[JobPlan, bytes, Quote]:
         """Parse the body of a job. Return the validated request, its JSON, and its estimated cost.
@@ -223,7 +227,7 @@ class JobService:
         """
         return self._streams.reserve(requester, 1)
 
-    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
+    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None) -> StoredJob:
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -248,6 +252,8 @@ class JobService:
         )
         fingerprint = text_digest(canonical_bytes(job.resource, "", plan.request).decode()).encode()
         size = initial_size(job.cost, job.total, plan.max_chunk_points)
+        if traceparent is not None:
+            self.repository.keep_trace(job.id, traceparent)
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.count_job_accepted(job.resource)

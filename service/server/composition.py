@@ -39,6 +39,7 @@ from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 SECONDS_PER_DAY = 86_400
 LOWEST_PRIORITY = 19
@@ -49,7 +50,11 @@ LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 @asynccontextmanager
 async def run_services(
-    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+    settings: Settings,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+    version: str,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[AppServices]:
     """Start the services of an application, yield them, and stop them."""
     make_pool = pool_factory(settings, metrics)
@@ -72,7 +77,7 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics)
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics, tracing)
         checker = build_cross_checker(
             settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
         )
@@ -87,7 +92,7 @@ async def run_services(
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
                 checker.run(),
-                run_jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
                 yield AppServices(
@@ -133,6 +138,7 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    tracing: Tracing | None = None,
 ) -> ComputationRunner:
     """Return the runner that answers requests, with its caches and workers."""
     folder = settings.data_folder
@@ -146,6 +152,7 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         quarantine=ResultQuarantine(folder and folder / QUARANTINE_FILE),
+        tracing=tracing,
     )
 
 

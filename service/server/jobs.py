@@ -20,10 +20,12 @@ from service.jobs.service import JobService
 from service.problems import problem_of
 from service.server.access import metrics_guard
 from service.server.pools import pool_factory
+from service.server.tracing import make_tracing
 from service.settings import Settings
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 from service.telemetry.metrics_server import serve_metrics
+from service.telemetry.tracing import Tracing
 
 LARGEST_NICENESS, NICER = 19, 5
 
@@ -34,6 +36,7 @@ def run_jobs(
     runner: ComputationRunner,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> AbstractAsyncContextManager[JobService]:
     """Return the context in which jobs run, with the backend of the settings."""
     if settings.jobs_backend == "celery":
@@ -46,6 +49,7 @@ def run_jobs(
             validate=validate_with_imports,
             metrics=metrics,
             logger=logger,
+            tracing=tracing,
         )
     return local_jobs(
         folder=settings.data_folder,
@@ -60,6 +64,7 @@ def run_jobs(
         store_answer=runner.store,
         metrics=metrics,
         logger=logger,
+        tracing=tracing,
     )
 
 
@@ -68,7 +73,10 @@ def run_worker(settings: Settings) -> int:
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
-    with serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)):
+    with (
+        serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)),
+        make_tracing(settings, "worker") as tracing,
+    ):
         return run(
             settings,
             limits=job_constraints(settings),
@@ -80,6 +88,7 @@ def run_worker(settings: Settings) -> int:
             describe=serialize_problem,
             metrics=metrics,
             logger=make_logger(settings.log_level),
+            tracing=tracing,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, final
 from structlog.typing import FilteringBoundLogger
 
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import TRACE_ID_KEY
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -126,6 +127,7 @@ class HttpTelemetry:
             cache=record.cache,
             problem=record.problem,
             exc_info=record.error,
+            **({"trace_id": scope[TRACE_ID_KEY]} if TRACE_ID_KEY in scope else {}),
         )
 
 

@@ -34,6 +34,7 @@ from service.parsing import RequestValidator
 from service.resources.abstract import Computation
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PERIOD_SECONDS: Final = 2.0
 UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
@@ -56,6 +57,7 @@ def run_worker(
     describe: Callable[[Exception], bytes],
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> int:
     """Compute chunks until a signal stops the process. Return the exit code."""
 
@@ -75,6 +77,7 @@ def run_worker(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        tracing=tracing,
     )
     app = make_celery_app(settings, engine_version, dropped)
     computing = ComputeThread(context, app, store, make_pool, answers.link)

@@ -20,6 +20,7 @@ from service.jobs.local.store import SqliteStore
 from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PROMISES: Final = (
     "Accepted jobs are stored on disk. A job continues after a failure of a worker or of the service. Every "
@@ -49,6 +50,7 @@ async def local_jobs(
     store_answer: StoreAnswer,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
 
@@ -69,6 +71,7 @@ async def local_jobs(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        tracing=tracing,
     )
     dispatcher = LocalScheduler(store, folder, context, make_pool, worker_count)
     jobs = JobService(
@@ -80,6 +83,7 @@ async def local_jobs(
         on_change=lambda _: dispatcher.wake(),
         metrics=metrics,
         condition=dispatcher.condition,
+        tracing=tracing,
     )
     running = asyncio.create_task(dispatcher.run())
     try:
