@@ -69,14 +69,14 @@ from flint import arb, ctx
 from privacy_bounds.checker.readings import largest_power, profile
 from privacy_bounds.checker.steps import Direction, NotDecided, Step, ball, sampled_step
 
-__all__ = ["Direction", "NotDecided", "Step", "Verdict", "check_delta", "check_power", "sampled_step"]
+__all__ = ["CheckerVerdict", "Direction", "NotDecided", "Step", "check_delta", "check_power", "sampled_step"]
 Number = float | Fraction
 ACCURACIES: Final = (26, 48)
 """Relative accuracies that are tried one after the other, in nats: e^-26 and e^-48."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckerVerdict:
     """Answer of the checker. `lower` and `upper` enclose the number compared with the claim, as decimals."""
 
     status: Literal["proved", "refuted", "not_decided"]
@@ -85,20 +85,20 @@ class Verdict:
     upper: str | None = None
 
 
-def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> Verdict:
+def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether delta(epsilon) <= delta, which also says that epsilon at delta is at most `epsilon`."""
     point = Fraction(epsilon)
     return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))
 
 
-def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> Verdict:
+def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> CheckerVerdict:
     """Decide whether no test with the false positive rate `alpha` has a larger power than `power`."""
     return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))
 
 
-def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> Verdict:
+def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdict:
     if claimed >= 1:
-        return Verdict("proved", "no probability is above 1")
+        return CheckerVerdict("proved", "no probability is above 1")
     found, reason = None, ""
     for nats in ACCURACIES:
         with ctx.workprec(64 + 2 * nats):
@@ -108,13 +108,13 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> Verdict:
                 reason = str(error) if isinstance(error, NotDecided) else "a double that chooses the proof overflows"
                 break
             if found <= ball(claimed):
-                return Verdict("proved", "the upper bound is at most the claim", *_decimals(found))
+                return CheckerVerdict("proved", "the upper bound is at most the claim", *_decimals(found))
             if found > ball(claimed):
-                return Verdict("refuted", "the lower bound is above the claim", *_decimals(found))
+                return CheckerVerdict("refuted", "the lower bound is above the claim", *_decimals(found))
             reason = "the claim lies inside the enclosure"
             if not found.rad() < abs(found.mid()):
                 break
-    return Verdict("not_decided", reason, *(() if found is None else _decimals(found)))
+    return CheckerVerdict("not_decided", reason, *(() if found is None else _decimals(found)))
 
 
 def _decimals(found: arb) -> tuple[str, str]:

@@ -40,7 +40,7 @@ class ResultQuarantine:
         return digest in self._digests
 
     def add(self, digest: str, reason: str) -> None:
-        """Quarantine a result. The digest is on the disk when this method returns."""
+        """Put a result under quarantine. Its digest is on the disk when this method returns."""
         self._digests.add(digest)
         if self._path is None:
             return

@@ -32,7 +32,7 @@ from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Wor
 from service.importers.catalogue import validate_with_imports
 from service.preloaded import LOADED_FOR_PRICES
 from service.rendering import chart_images
-from service.resources.certificates.cross_check import BoundsCrossCheck
+from service.resources.abstract import BodyProducer
 from service.self_test import REFERENCE_CASES
 from service.server.jobs import job_niceness, run_jobs
 from service.server.pools import build_admission, pool_factory
@@ -163,7 +163,7 @@ def build_cross_checker(
     checker = CrossChecker(
         share=settings.cross_check_share,
         resources=frozenset({"bounds"}),
-        check_of=BoundsCrossCheck,
+        check_of=cross_check_of,
         pool=pool,
         is_idle=runner.is_idle,
         forget=runner.forget,
@@ -175,6 +175,13 @@ def build_cross_checker(
     if settings.cross_check_share > 0:
         runner.offer_cross_check = checker.offer
     return checker
+
+
+def cross_check_of(body: bytes) -> BodyProducer:
+    """Return the second computation of an answer of `/v1/bounds`. Its module is loaded with the first check."""
+    from service.resources.certificates.cross_check import BoundsCrossCheck
+
+    return BoundsCrossCheck(body)
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:

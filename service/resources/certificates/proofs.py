@@ -17,7 +17,7 @@ from api_schemas.questions import (
     ReconstructionQuestion,
     TradeOffQuestion,
 )
-from privacy_bounds.checker import Step, Verdict, check_delta, check_power
+from privacy_bounds.checker import CheckerVerdict, Step, check_delta, check_power
 from service.privacy.errors import UnsupportedCombination
 from service.resources.certificates.runs import unsupported
 
@@ -25,7 +25,7 @@ QUESTIONS: Final = ("epsilon", "delta", "advantage", "reconstruction", "trade_of
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class NumberCondition:
     """A number as a condition on the run: `quantity` at the point `at` is at most `at_most`, in each direction.
 
     Epsilons and rates of the condition are exact rational numbers.
@@ -40,11 +40,11 @@ class Comparison:
         """Return the proof of each direction as fields of a response."""
         return [self._fields(direction, self._checked(steps, direction)) for direction in self.directions]
 
-    def _checked(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> Verdict:
+    def _checked(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> CheckerVerdict:
         check = check_delta if self.quantity == "delta" else check_power
         return check(steps, self.at, self.at_most, direction)
 
-    def _fields(self, direction: str, found: Verdict) -> dict[str, Any]:
+    def _fields(self, direction: str, found: CheckerVerdict) -> dict[str, Any]:
         return {
             "direction": direction,
             "verdict": found.status,
@@ -57,7 +57,7 @@ class Comparison:
         }
 
 
-def comparison_of(question: QuestionSpec, value: float, reads: str = "power") -> Comparison | None:
+def comparison_of(question: QuestionSpec, value: float, reads: str = "power") -> NumberCondition | None:
     """Return the condition under which `value` answers a question, or None: every mechanism meets it.
 
     Raises UnsupportedCombination with the pointer `/question`.
@@ -65,16 +65,16 @@ def comparison_of(question: QuestionSpec, value: float, reads: str = "power") ->
     if isinstance(question, EpsilonQuestion):
         if math.isinf(value):
             return None
-        return Comparison("delta", Fraction(value), Fraction(question.delta), _both(question.direction))
+        return NumberCondition("delta", Fraction(value), Fraction(question.delta), _both(question.direction))
     if isinstance(question, DeltaQuestion):
-        return Comparison("delta", Fraction(question.epsilon), Fraction(value), _both(question.direction))
+        return NumberCondition("delta", Fraction(question.epsilon), Fraction(value), _both(question.direction))
     if isinstance(question, AdvantageQuestion):
-        return Comparison("delta", Fraction(0), Fraction(value), ("add",))
+        return NumberCondition("delta", Fraction(0), Fraction(value), ("add",))
     if isinstance(question, ReconstructionQuestion):
-        return Comparison("power", _baseline(question), Fraction(value), _one(question.direction))
+        return NumberCondition("power", _baseline(question), Fraction(value), _one(question.direction))
     if isinstance(question, TradeOffQuestion):
         power = 1 - Fraction(value) if reads == "type_two_error" else Fraction(value)
-        return Comparison("power", Fraction(question.false_positive_rates[0]), power, _one(question.direction))
+        return NumberCondition("power", Fraction(question.false_positive_rates[0]), power, _one(question.direction))
     raise unsupported("/question", question.type, "the checker proves delta and power.", QUESTIONS)
 
 
