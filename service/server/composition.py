@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
@@ -40,6 +42,9 @@ from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
+
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
 
 SECONDS_PER_DAY = 86_400
 LOWEST_PRIORITY = 19
@@ -77,7 +82,10 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, tracing)
+        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
+        runner = build_runner(
+            settings, memory, shared, siblings, workers, metrics, tracing, keeps_requests=signer is not None
+        )
         checker = build_cross_checker(
             settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
         )
@@ -106,6 +114,7 @@ async def run_services(
                     validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
+                    signer=signer,
                 )
         finally:
             watching.cancel()
@@ -139,8 +148,10 @@ def build_runner(
     workers: Workers,
     metrics: Metrics,
     tracing: Tracing | None = None,
+    *,
+    keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner that answers requests, with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
     folder = settings.data_folder
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
@@ -152,6 +163,7 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         quarantine=ResultQuarantine(folder and folder / QUARANTINE_FILE),
+        keeps_requests=keeps_requests,
         tracing=tracing,
     )
 
@@ -182,6 +194,14 @@ def cross_check_of(body: bytes) -> BodyProducer:
     from service.resources.certificates.cross_check import BoundsCrossCheck
 
     return BoundsCrossCheck(body)
+
+
+def read_signer(path: Path) -> Signer:
+    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    from service.signing.keys import read_signing_keys  # loads what only services with a key need
+    from service.signing.verification import Signer
+
+    return Signer(read_signing_keys(path))
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
