@@ -134,13 +134,9 @@ class ComputationRunner:
         if known is not None:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
-<<<<<<< ours
-            if body is not None:
-                self.quarantine.check(digest)
-=======
             request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
             if body is not None and (request is not None or not self.keeps_requests):
->>>>>>> theirs
+                self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
                 return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
@@ -205,16 +201,13 @@ class ComputationRunner:
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
         self._metrics.count_result(computation.name, answer.cache)
-<<<<<<< ours
         self.quarantine.check(answer.digest)  # a check may have ended in the meantime
         if answer.cache not in ("collapsed", "unstored"):
             self.offer_cross_check(computation.name, request, answer.digest, answer.body)
-=======
         # A ground truth with more digits has a request of its own.
         if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
             self.store_request(digest, read.named, cost, client.requester)
             return replace(answer, request=read.named)
->>>>>>> theirs
         return answer
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
