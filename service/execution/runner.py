@@ -24,6 +24,7 @@ from service.execution.loop_scheduler import LoopTimeSlicer
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
+from service.execution.result_owners import ResultOwners
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses
 from service.execution.worker import WorkerResult, compute_body
@@ -76,12 +77,15 @@ class ComputationRunner:
         metrics: Metrics,
         max_remembered_bodies: int,
         validate: RequestValidator,
+        owners: ResultOwners | None = None,
     ) -> None:
+        """Set up a runner. `owners` records who received which result; None: results are not private."""
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
         self._shared = shared
         self._siblings = siblings
+        self._owners = owners
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
@@ -110,6 +114,7 @@ class ComputationRunner:
             body = self._memory.lookup(computation.name, digest)
             if body is not None:
                 self._metrics.count_result(computation.name, "memory")
+                self._record_owner(digest, client.requester)
                 return ComputedResult(digest, body, "memory")
         if len(raw) <= INLINE_BODY_BYTES:
             request = parse_request(computation.request_type, raw, self._validate)
@@ -150,6 +155,7 @@ class ComputationRunner:
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
+        quote = None
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
         else:
@@ -171,7 +177,14 @@ class ComputationRunner:
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
         self._metrics.count_result(computation.name, answer.cache)
+        if answer.cache != "unstored":
+            is_shared = answer.cache != "computed" or (quote is not None and self._shared_cache_for(quote) is not None)
+            self._record_owner(answer.digest, client.requester, is_shared=is_shared)
         return answer
+
+    def _record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
+        if self._owners is not None:
+            self._owners.record(digest, requester, is_shared=is_shared)
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
         """Return whether a request with this estimated cost may be computed while the client waits."""
@@ -179,11 +192,14 @@ class ComputationRunner:
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
-    def cached(self, computation: AnyComputation, digest: str) -> ComputedResult | None:
+    def cached(
+        self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
+    ) -> ComputedResult | None:
         """Return the result with this digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
         if body is None:
             return None
+        self._record_owner(digest, requester)
         self._metrics.count_result(computation.name, "memory")
         return ComputedResult(digest, body, "memory")
 
@@ -192,11 +208,22 @@ class ComputationRunner:
     ) -> None:
         """Store a result that a job computed. Results above the cost floor are written to Redis as well."""
         self._memory.put(computation.name, digest, body, requester)
-        if self._shared is not None and cost >= self._shared.cost_floor:
+        is_shared = self._shared is not None and cost >= self._shared.cost_floor
+        if self._shared is not None and is_shared:
             self._shared.cache.put(computation.name, digest, body)
+        self._record_owner(digest, requester, is_shared=is_shared)
+
+    async def read_stored(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
+        """Return the stored body with this digest, or None if it is missing or private to other groups.
+
+        The owner is looked up first, so that both cases take the same steps.
+        """
+        if self._owners is not None and not await self._owners.has_received(digest, requester):
+            return None
+        return await self.find_stored(names, digest)
 
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
-        """Return the stored body with this digest, or None.
+        """Return the stored body with this digest, whoever received it, or None. This serves computations.
 
         `names` are the computations that the digest may belong to. Search memory, sibling processes and Redis.
         """

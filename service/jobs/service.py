@@ -14,11 +14,12 @@ from typing import Any, Final, TypeVar, final
 
 from api_schemas.jobs import ENDED, JobLimits, JobRequest
 from api_schemas.problems import FieldError, field_errors
+from service.execution.client import owner_of
 from service.execution.errors import ComputeBudgetExceeded
 from service.execution.resource_budget import Reservation, ResourceBudget
 from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.jobs.chunk_sizing import initial_size
-from service.jobs.errors import InvalidJob, PageBeyondEnd
+from service.jobs.errors import InvalidJob, JobNotFound, PageBeyondEnd
 from service.jobs.job import ChunkResult, StoredJob, new_id
 from service.jobs.job_plan import JobConstraints, JobPlan, parse_plan, resource_at, resource_path
 from service.jobs.repository import JobRepository, Page
@@ -125,30 +126,36 @@ class JobService:
             return self.limits.cost
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
-    async def get(self, name: str) -> StoredJob:
-        """Return the current state of a job. Raise JobNotFound and JobsUnavailable."""
-        return await self._in_thread(self.repository.get, name)
+    async def get(self, name: str, requester: str) -> StoredJob:
+        """Return the current state of a job. Raise JobNotFound, also for the job of another owner; JobsUnavailable."""
+        job = await self._in_thread(self.repository.get, name)
+        if job.owner != owner_of(requester):
+            raise JobNotFound
+        return job
 
     async def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of the jobs of a requester, newest first; None selects all requesters.
+        """Return a page of the jobs of a requester (group or address), newest first; None selects all requesters.
 
         Raise InvalidCursor and JobsUnavailable.
         """
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
-    async def cancel(self, name: str) -> StoredJob:
-        """Cancel a job, unless it has ended. Raise JobNotFound and JobsUnavailable."""
+    async def cancel(self, name: str, requester: str) -> StoredJob:
+        """Cancel a job, unless it has ended. Raise JobNotFound and JobsUnavailable, as `get`."""
+        await self.get(name, requester)
         job = await self._in_thread(self.repository.cancel, name)
         self._on_change(job)
         return job
 
-    async def results(self, name: str, start: int, most: int) -> tuple[StoredJob, list[bytes], int | None]:
+    async def results(
+        self, name: str, requester: str, start: int, most: int
+    ) -> tuple[StoredJob, list[bytes], int | None]:
         """Return the job, up to `most` result lines from `start` on, and the start of the next page.
 
         The start of the next page is None at the end. The lines of an active job stop before the first missing point.
         Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
         """
-        job = await self.get(name)
+        job = await self.get(name, requester)
         if start >= job.total:
             raise PageBeyondEnd(job.total)
         lines: list[bytes] = []
@@ -168,11 +175,11 @@ class JobService:
         # No further lines: the end of the job, or points that an active job has not computed yet.
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
-    async def stream_results(self, name: str, start: int) -> AsyncGenerator[list[bytes]]:
+    async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the lines of all points from `start` on in order, as workers save them, until the job has ended."""
         place = start
         while True:
-            job = await self.get(name)  # before the lines: the lines of an ended job are complete
+            job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
             found = await self._next_lines(name, place)
             if found is not None and (found[0] == place or job.state in ENDED):
                 _, place, lines = found
@@ -182,7 +189,7 @@ class JobService:
             else:
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def watch(self, name: str, after: int) -> AsyncGenerator[StoredJob]:
+    async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
         """Yield a job after each change since revision `after`, and at least every MAX_EVENT_INTERVAL_SECONDS.
 
         The last yielded job has ended.
@@ -190,7 +197,7 @@ class JobService:
         loop = asyncio.get_running_loop()
         told = loop.time()
         while True:
-            job = await self.get(name)
+            job = await self.get(name, requester)
             if job.revision != after or job.state in ENDED or loop.time() - told >= MAX_EVENT_INTERVAL_SECONDS:
                 after, told = job.revision, loop.time()
                 yield job
@@ -198,13 +205,13 @@ class JobService:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def wait_ended(self, name: str, seconds: float) -> StoredJob:
+    async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
         """Wait until a job has ended, for at most `seconds`, and return its state."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = 0.02
         while True:
-            job = await self.get(name)
+            job = await self.get(name, requester)
             left = until - loop.time()
             if job.state in ENDED or left <= 0:
                 return job

@@ -63,12 +63,12 @@ async def respond_async(
     plan, digest, quote = await runner.request_thread.call(
         sender.requester, _parse_and_quote, computation, body, services.validate
     )
-    known = runner.cached(computation, digest) if plan.total == 1 else None
+    known = runner.cached(computation, digest, sender.requester) if plan.total == 1 else None
     if known is not None:
         return known
     job = await jobs.enqueue(plan, body, quote, sender)
     if computation.chunking is None and wait_seconds:
-        job = await jobs.wait_ended(job.id, wait_seconds)
+        job = await jobs.wait_ended(job.id, sender.requester, wait_seconds)
     if job.state not in ENDED or computation.chunking is not None:
         wait = f", wait={wait_seconds}" if wait_seconds else ""
         return accepted_response(job, **{"Preference-Applied": f"respond-async{wait}"})

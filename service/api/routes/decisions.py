@@ -44,11 +44,13 @@ router = APIRouter(tags=["results"])
 async def decision(request: Request, name: DecisionId, services: InjectedServices) -> Response:
     """Return a stored decision with its subject, its date and the digest of its assessment.
 
-    The decision never changes and is kept as long as the assessment.
+    The decision never changes and is kept as long as the assessment. With authentication, a caller finds only decisions
+    of the caller's group.
     """
-    request_context(request.scope).digest = name
+    context = request_context(request.scope)
+    context.digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
-    body = await services.runner.find_stored(DECIDING, name)
+    body = await services.runner.read_stored(DECIDING, name, context.requester)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound
