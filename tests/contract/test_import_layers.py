@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering": {"api_schemas", "service.resources"},
     "service.parsing": set(),
     "service.telemetry": set(),
+    "service.access": set(),
     "service.execution": {
         "api_schemas",
         "service.telemetry",
@@ -58,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.api": {
         "api_schemas",
         "service.bibliography",
+        "service.access",
         "service.jobs",
         "service.resources",
         "service.engine_version",

@@ -1,0 +1,1 @@
+"""Who may call the service: callers, their scopes, API keys, signed tokens, and the scope that each route needs."""
