@@ -15,6 +15,7 @@ Exception
   - DeadlinePassed
 - ExecutionError              execution/errors.py: failures to run a computation
   - ComputeBudgetExceeded
+  - WorkLimitExceeded
   - QueueFull
   - OutOfTime
   - OutOfMemory
@@ -48,7 +49,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
-from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
+from service.execution.errors import (
+    ComputeBudgetExceeded,
+    OutOfMemory,
+    OutOfTime,
+    QueueFull,
+    WorkerDied,
+    WorkLimitExceeded,
+)
 from service.jobs.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -237,6 +245,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Alternatively, send the request to POST /v1/jobs or with the header `Prefer: respond-async`, because jobs "
         "have a higher limit.",
     ),
+    WorkLimitExceeded: ProblemDefinition(
+        "/problems/work-limit-exceeded",
+        "Work limit exceeded",
+        429,
+        "The work of this caller in the current window of time is at its limit, and nothing was computed. Send the "
+        "request again after the time in `Retry-After`, or ask the operator for a higher limit.",
+    ),
     QueueFull: ProblemDefinition(
         "/problems/overloaded",
         "Overloaded",
@@ -384,7 +399,7 @@ def _details(error: Exception, guidance: str) -> dict[str, Any]:
             return _parameter_details(error.name, error.sentence or guidance)
         case NotAcceptable():
             return {"errors": (FieldError(pointer="", detail=f"Accept: {guidance}"),), "supported": error.offered}
-        case ComputeBudgetExceeded():
+        case ComputeBudgetExceeded() | WorkLimitExceeded():
             return {"estimated_cost": error.estimate, "limit": error.limit}
         case _:
             return {}

@@ -14,7 +14,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from service.execution.work_limits import WorkAccount
 
 GROUP_PREFIX: Final = "group:"
 HASHED_PREFIX: Final = "group#"
@@ -32,11 +35,12 @@ class WaitingClient:
     """Client that waits for a result.
 
     `requester` is the key that queues, caches and quotas account to. `wait_disconnected()` returns when the client has
-    disconnected.
+    disconnected. `account` counts the work of the requester; None: its work has no limit.
     """
 
     requester: str
     wait_disconnected: Callable[[], Awaitable[None]] = _wait_forever
+    account: WorkAccount | None = None
 
 
 LOCAL_CLIENT: Final = WaitingClient("local")

@@ -7,6 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
@@ -27,7 +28,9 @@ from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
 from service.execution.result_owners import ResultOwners
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses
+from service.execution.work_limits import HIT_UNITS
 from service.execution.worker import WorkerResult, compute_body
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Computation, Quote
@@ -43,13 +46,15 @@ DIGEST_BYTES: Final = 71
 class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
-    The origin is a cache or a computation. The time is in seconds, or None for a stored result.
+    The origin is a cache or a computation. The time is in seconds, or None for a stored result. `cpu_seconds` is the
+    work that this request caused.
     """
 
     digest: str
     body: bytes
     cache: CacheOutcome
     compute_seconds: float | None = None
+    cpu_seconds: float = 0.0
 
 
 @final
@@ -115,6 +120,8 @@ class ComputationRunner:
             if body is not None:
                 self._metrics.count_result(computation.name, "memory")
                 self._record_owner(digest, client.requester)
+                if client.account is not None:
+                    await client.account.charge(HIT_UNITS)
                 return ComputedResult(digest, body, "memory")
         if len(raw) <= INLINE_BODY_BYTES:
             request = parse_request(computation.request_type, raw, self._validate)
@@ -155,32 +162,65 @@ class ComputationRunner:
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
-        quote = None
+        is_shared = True
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
+            if client.account is not None:
+                await client.account.charge(HIT_UNITS)
         else:
             quote = read.quote or self._quote(computation, request)
-            digits = computation.ground_truth_digits(request)
-            precise = (
-                None if digits is None else await self._find_more_precise(computation, request, quote, digits, client)
-            )
-            if precise is not None:
-                answer = precise
-            elif quote.inline:
-                # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
-                computed = self._compute_inline(computation, request, digest, quote)
-                answer = self._store_computed(computation, request, digest, computed, quote, client.requester)
-            else:
-                self._ensure_within_budget(computation, quote)
-                fly = partial(self._compute_shared, computation, request, digest, quote)
-                answer, is_first = await self._in_flight.compute_once(digest, client, fly)
-                shared = not is_first and answer.cache != "unstored"
-                answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
+            is_shared = self._shared_cache_for(quote) is not None
+            answer = await self._charged(client, quote, self._compute(computation, request, digest, quote, client))
         self._metrics.count_result(computation.name, answer.cache)
         if answer.cache != "unstored":
-            is_shared = answer.cache != "computed" or (quote is not None and self._shared_cache_for(quote) is not None)
             self._record_owner(answer.digest, client.requester, is_shared=is_shared)
         return answer
+
+    async def _charged(
+        self, client: WaitingClient, quote: Quote, computing: Coroutine[Any, Any, ComputedResult]
+    ) -> ComputedResult:
+        """Return the result of a computation, and charge its work to the account of the client.
+
+        The estimate is charged before, and corrected afterwards. Raise WorkLimitExceeded.
+        """
+        account = client.account
+        if account is None:
+            return await computing
+        try:
+            charge = await account.charge(max(1, quote.cost))
+        except BaseException:
+            computing.close()
+            raise
+        try:
+            answer = await computing
+        except (QueueFull, ComputeBudgetExceeded):  # nothing was computed
+            account.settle(charge, 0)
+            raise
+        if not quote.inline:
+            account.settle(charge, max(HIT_UNITS, round(answer.cpu_seconds * COST_UNITS_PER_SECOND)))
+        return answer
+
+    async def _compute(
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: WaitingClient
+    ) -> ComputedResult:
+        """Return a result that is not in memory: a more precise one, or one that the loop or a worker computes."""
+        digits = computation.ground_truth_digits(request)
+        if digits is not None:
+            precise = await self._find_more_precise(computation, request, quote, digits, client)
+            if precise is not None:
+                return precise
+        if quote.inline:
+            # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
+            computed = self._compute_inline(computation, request, digest, quote)
+            return self._store_computed(computation, request, digest, computed, quote, client.requester)
+        self._ensure_within_budget(computation, quote)
+        fly = partial(self._compute_shared, computation, request, digest, quote)
+        answer, is_first = await self._in_flight.compute_once(digest, client, fly)
+        if is_first:
+            return answer
+        if answer.cache == "unstored":
+            return ComputedResult(digest, answer.body, "unstored", answer.compute_seconds)
+        return ComputedResult(digest, answer.body, "collapsed")
 
     def _record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
         if self._owners is not None:
@@ -361,7 +401,7 @@ class ComputationRunner:
         requester: str,
     ) -> ComputedResult:
         if not computed.is_complete:  # the same request may have a more complete result later
-            return ComputedResult(digest, computed.body, "unstored", computed.seconds)
+            return ComputedResult(digest, computed.body, "unstored", computed.seconds, computed.cpu_seconds)
         shared = self._shared_cache_for(quote)
         self._memory.put(computation.name, digest, computed.body, requester)
         digits = computation.ground_truth_digits(request)
@@ -374,4 +414,4 @@ class ComputationRunner:
                 shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
         elif shared is not None:
             shared.cache.put(computation.name, digest, computed.body)
-        return ComputedResult(digest, computed.body, "computed", computed.seconds)
+        return ComputedResult(digest, computed.body, "computed", computed.seconds, computed.cpu_seconds)

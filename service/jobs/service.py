@@ -17,6 +17,7 @@ from api_schemas.problems import FieldError, field_errors
 from service.execution.client import owner_of
 from service.execution.errors import ComputeBudgetExceeded
 from service.execution.resource_budget import Reservation, ResourceBudget
+from service.execution.work_limits import WorkAccount
 from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.jobs.chunk_sizing import initial_size
 from service.jobs.errors import InvalidJob, JobNotFound, PageBeyondEnd
@@ -53,11 +54,15 @@ class Condition:
 @final
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Origin of a job: requester for the quota, request id for the log, and value of Idempotency-Key or None."""
+    """Origin of a job: requester for the quota, request id for the log, and value of Idempotency-Key or None.
+
+    `account` counts the work of the requester; None: its work has no limit.
+    """
 
     requester: str
     request_id: str
     key: str | None = None
+    account: WorkAccount | None = None
 
 
 @final
@@ -98,9 +103,19 @@ class JobService:
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
-        `sent` is the JSON of the request, and `quote` its estimated cost.
+        `sent` is the JSON of the request, and `quote` its estimated cost. The estimate is charged to the account of the
+        sender, unless the job exists already.
         """
-        return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender))
+        if sender.account is None:
+            return self._notify((await self._in_thread(self._enqueue, plan, sent, quote, sender))[0])
+        charge = await sender.account.charge(max(1, quote.cost))
+        is_new = False
+        try:
+            job, is_new = await self._in_thread(self._enqueue, plan, sent, quote, sender)
+        finally:
+            if not is_new:
+                sender.account.settle(charge, 0)
+        return self._notify(job)
 
     def parse(self, sent: bytes) -> tuple[JobPlan, bytes, Quote]:
         """Parse the body of a job. Return the validated request, its JSON, and its estimated cost.
@@ -230,7 +245,8 @@ class JobService:
         """
         return self._streams.reserve(requester, 1)
 
-    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
+    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> tuple[StoredJob, bool]:
+        """Store a job. Return the job, and whether it is new."""
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -258,7 +274,7 @@ class JobService:
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.count_job_accepted(job.resource)
-        return accepted
+        return accepted, accepted is job
 
     def _notify(self, job: StoredJob) -> StoredJob:
         self._on_change(job)

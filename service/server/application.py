@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from service.api import problem_responses
+from service.api.caller_context import CallerContext
 from service.api.connections import Connections
 from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
@@ -40,6 +41,7 @@ from service.resources.catalogue import resources
 from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
@@ -70,6 +72,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
         logger=logger,
         unknown_error=problem_responses.unknown_error,
         cancelled=problem_responses.shutting_down,
+        audit_of=audit_of,
     )
 
     @asynccontextmanager
@@ -98,13 +101,20 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
     return app
 
 
+def audit_of(scope: Scope) -> AuditStream | None:
+    """Return the audit stream of the application that handles a request, or None."""
+    services: AppServices | None = scope.get("state", {}).get("services")
+    return None if services is None else services.audit
+
+
 def add_layers(
     app: FastPathApplication, telemetry: Callable[[ASGIApp], HttpTelemetry], cors_origins: tuple[str, ...]
 ) -> None:
     """Put the middleware around an application that has all its routes, from the inside out."""
     app.add_middleware(HeadAsGet)
+    app.add_middleware(CallerContext)
     app.add_middleware(telemetry)
-    app.enable_fast_path(telemetry)
+    app.enable_fast_path(lambda answer: telemetry(CallerContext(answer)))
     if DEPRECATED:
         app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
     if cors_origins:

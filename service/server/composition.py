@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -22,22 +23,25 @@ from service.execution.memory_cache import InMemoryResultCache
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.resource_budget import ResourceBudget
 from service.execution.result_cache import RedisResultCache
+from service.execution.result_owners import ResultOwners
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.work_limits import WorkLimits
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.importers.catalogue import validate_with_imports
 from service.preloaded import LOADED_FOR_PRICES
 from service.rendering import chart_images
 from service.self_test import REFERENCE_CASES
-from service.server.jobs import job_niceness, run_jobs
+from service.server.jobs import job_niceness, open_audit, run_jobs
 from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 
 SECONDS_PER_DAY = 86_400
+Entered = TypeVar("Entered")
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 
@@ -55,12 +59,17 @@ async def run_services(
         time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
         memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
     )
-    async with connect_redis(settings, metrics, logger) as (link, shared):
+    async with (
+        ended_aside(open_audit(settings, metrics, logger)) as audit,
+        run_work_limits(settings, metrics, logger) as work_limits,
+        connect_redis(settings, metrics, logger) as (link, shared),
+    ):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
-        siblings = build_sibling_processes(memory)
+        owners = ResultOwners(settings.memory_cache_entries, shared) if settings.is_authentication_on else None
+        siblings = build_sibling_processes(memory, owners)
         workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics)
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -69,9 +78,10 @@ async def run_services(
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
-                run_jobs(settings, for_jobs, runner, metrics, logger) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, audit) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
+                readiness.audit_trouble = None if audit is None else audit.trouble
                 yield AppServices(
                     settings=settings,
                     runner=runner,
@@ -83,11 +93,39 @@ async def run_services(
                     validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
+                    work_limits=work_limits,
+                    audit=audit,
                 )
         finally:
             watching.cancel()
             await workers.close()
             await board.close()
+
+
+@asynccontextmanager
+async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
+    """Enter a block at once, and leave it in a thread, because its end may wait for a disk."""
+    entered = block.__enter__()
+    try:
+        yield entered
+    finally:
+        await asyncio.to_thread(block.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def run_work_limits(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
+) -> AsyncGenerator[WorkLimits | None]:
+    """Count the work of requesters while the block runs, and yield the limits; None: the settings have no limit."""
+    if settings.work_limit is None:
+        yield None
+        return
+    url = None if settings.redis_url is None else settings.redis_url.get_secret_value()
+    limits = WorkLimits(settings.work_limit, url, metrics, logger)
+    try:
+        yield limits
+    finally:
+        await limits.close()
 
 
 @asynccontextmanager
@@ -115,6 +153,7 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    owners: ResultOwners | None,
 ) -> ComputationRunner:
     """Return the runner of computations with its caches and workers."""
     return ComputationRunner(
@@ -126,13 +165,22 @@ def build_runner(
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
+        owners=owners,
     )
 
 
-def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor."""
+def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
+    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor.
+
+    The owners of results, if any, are looked up in the same way.
+    """
     folder = supervised_folder()
-    return None if folder is None else SiblingProcesses(folder, memory.lookup)
+    if folder is None:
+        return None
+    if owners is None:
+        return SiblingProcesses(folder, memory.lookup)
+    owners.siblings = SiblingProcesses(folder, owners.lookup_with(memory.lookup))
+    return owners.siblings
 
 
 async def preload(workers: Workers, readiness: Readiness) -> None:

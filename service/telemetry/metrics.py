@@ -20,8 +20,8 @@ COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
 CacheOutcome = Literal["memory", "redis", "collapsed", "computed", "unstored"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
-RedisOperation = Literal["connect", "get", "write", "lease"]
-Rejection = Literal["budget", "queue", "share", "wait"]
+RedisOperation = Literal["connect", "get", "write", "lease", "limit"]
+Rejection = Literal["budget", "queue", "share", "wait", "work"]
 ChunkOutcome = Literal["done", "failed", "again"]
 
 
@@ -83,6 +83,8 @@ class Metrics:
             "1 if Redis responds, 0 if it does not respond or is not configured.",
             multiprocess_mode="livemin",
         )
+
+        self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
 
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._result_counters: dict[tuple[str, str], Counter] = {}
@@ -169,6 +171,14 @@ class Metrics:
     def count_bad_entry(self) -> None:
         """Count one entry of Redis that was corrupt or not authentic."""
         self._bad_entries.inc()
+
+    def count_lost_audit_records(self, count: int) -> None:
+        """Count records of the audit stream that were lost."""
+        self._audit.labels("lost").inc(count)
+
+    def count_audit_failure(self) -> None:
+        """Count one failed write to the audit stream."""
+        self._audit.labels("write").inc()
 
     def exposition(self) -> bytes:
         """Return all metrics in the Prometheus text format, aggregated over processes that share a folder."""

@@ -10,6 +10,7 @@ from fastapi import Request, Response
 
 from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
+from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.api.jobs.representation import accepted_response
 from service.engine_version import ENGINE_VERSION
@@ -42,7 +43,7 @@ def job_sender(request: Request) -> Sender:
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
         raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
-    return Sender(record.requester, record.request_id, key)
+    return Sender(record.requester, record.request_id, key, work_account_of(request))
 
 
 def _parse_and_quote(

@@ -87,7 +87,7 @@ Key = Annotated[
     "/v1/jobs",
     status_code=202,
     response_model=JobResponse,
-    responses=problems(400, 413, 415, 422, 500, 503),
+    responses=problems(400, 413, 415, 422, 429, 500, 503),
     openapi_extra=_BODY,
 )
 async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:

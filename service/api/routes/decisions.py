@@ -54,13 +54,16 @@ async def decision(request: Request, name: DecisionId, services: InjectedService
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound
+    body, context.read_decision = stored
     tag = f"{name};decision"
     headers = {"ETag": f'"{tag}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
-    return result_response(request, tag, stored, headers)
+    return result_response(request, tag, body, headers)
 
 
-def decision_in(body: bytes, name: str) -> bytes | None:
-    """Return the body of a StoredDecision from an assessment, or None if the assessment has no decision with this id.
+def decision_in(body: bytes, name: str) -> tuple[bytes, dict[str, Any]] | None:
+    """Return the body of a StoredDecision from an assessment, with its id and verdict for the audit stream.
+
+    Return None if the assessment has no decision with this id.
 
     The members are copied without validation, since an earlier engine version may have stored the assessment.
     """
@@ -70,4 +73,5 @@ def decision_in(body: bytes, name: str) -> bytes | None:
         return None
     found = {"decision": decided, "subject": context.get("subject"), "date": context.get("date")}
     told = {key: value for key, value in found.items() if value is not None}
-    return to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})
+    stored = to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})
+    return stored, {"decision": name, "verdict": decided.get("verdict")}

@@ -35,6 +35,7 @@ from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 
 PERIOD_SECONDS: Final = 2.0
@@ -58,6 +59,7 @@ def run_worker(
     describe: Callable[[Exception], bytes],
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    audit: AuditStream | None = None,
 ) -> int:
     """Compute chunks until a signal stops the process. Return the exit code."""
 
@@ -77,6 +79,7 @@ def run_worker(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        audit=audit,
     )
     app = make_celery_app(settings, engine_version, dropped)
     computing = ComputeThread(context, app, store, make_pool, answers.link)
