@@ -364,11 +364,6 @@ class Settings(BaseSettings):
         return given
 
     @property
-    def is_authentication_on(self) -> bool:
-        """Whether callers have credentials, so that stored results are private to groups."""
-        return False
-
-    @property
     def operator_address(self) -> tuple[str, int] | Path | None:
         """Address of the operator port: (host, port), or a Unix socket. None: operators use the public port."""
         return None if self.operator_bind is None else address_of(self.operator_bind)

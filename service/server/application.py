@@ -57,7 +57,9 @@ DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings, operators: socket.socket | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, operators: socket.socket | None = None, *, are_results_private: bool = False
+) -> FastAPI:
     """Return the service as an ASGI application. Its workers, caches and connections start and stop with its lifespan.
 
     `operators` is the socket of the operator port, or None. The port is served while the application runs.
@@ -77,7 +79,9 @@ def create_app(settings: Settings, operators: socket.socket | None = None) -> Fa
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
-        async with run_services(settings, metrics, logger, version) as services:
+        async with run_services(
+            settings, metrics, logger, version, are_results_private=are_results_private
+        ) as services:
             services.readiness.is_draining = draining.is_set
             by_operator = partial(telemetry, requester_of=lambda _: "operator")
             async with serve_on_socket(operator_application(services, by_operator), operators):

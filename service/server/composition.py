@@ -47,9 +47,17 @@ LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 @asynccontextmanager
 async def run_services(
-    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger, version: str
+    settings: Settings,
+    metrics: Metrics,
+    logger: FilteringBoundLogger,
+    version: str,
+    *,
+    are_results_private: bool = False,
 ) -> AsyncGenerator[AppServices]:
-    """Start the services of an application, yield them, and stop them."""
+    """Start the services of an application, yield them, and stop them.
+
+    `are_results_private`: callers have credentials, and read only results that their group has received.
+    """
     make_pool = pool_factory(settings, metrics)
     refused = partial(metrics.count_rejection, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
@@ -66,7 +74,7 @@ async def run_services(
     ):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
-        owners = ResultOwners(settings.memory_cache_entries, shared) if settings.is_authentication_on else None
+        owners = ResultOwners(settings.memory_cache_entries, shared) if are_results_private else None
         siblings = build_sibling_processes(memory, owners)
         workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
         runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners)
