@@ -8,11 +8,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, get_args
 from urllib.parse import quote, urlsplit
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from service.secret_files import SUFFIX, read_secret_files
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
 SHORTEST_SEAL_KEY: Final = 32
@@ -418,12 +420,16 @@ class ConfigurationError(Exception):
 
 def read_settings() -> Settings:
     """Return the settings of the environment. Raise ConfigurationError for invalid values and unknown names."""
+    secrets = {f"{PREFIX}{field.upper()}": field for field in secret_fields()}
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
-    sentences = [
+    names |= {name + SUFFIX for name in secrets}
+    in_files, sentences = read_secret_files(os.environ, secrets)
+    sentences += [
         _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names
     ]
+    given: dict[str, Any] = {secrets[name]: value for name, value in in_files.items()}
     try:
-        settings = Settings()
+        settings = Settings(**given)
     except ValidationError as error:
         for detail in error.errors(include_input=False, include_url=False):
             reason = detail["msg"].removeprefix("Value error, ").rstrip(".")
@@ -433,6 +439,15 @@ def read_settings() -> Settings:
     if sentences:
         raise ConfigurationError(*sentences)
     return settings
+
+
+def secret_fields() -> list[str]:
+    """Return the names of the settings that are secret. The variable `NAME_FILE` names a file with such a value."""
+    return [name for name, field in Settings.model_fields.items() if _holds_secret(field.annotation)]
+
+
+def _holds_secret(annotation: Any) -> bool:
+    return annotation is SecretStr or any(map(_holds_secret, get_args(annotation)))
 
 
 def _unknown(name: str, names: set[str]) -> str:

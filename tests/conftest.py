@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -158,7 +157,6 @@ class RedisServer:
         """Return whether the new process answers on its port. False means that it ended."""
         self.process = subprocess.Popen(
             self.command,
-            env=os.environ | {"REDISCLI_AUTH": REDIS_PASSWORD},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -207,15 +205,14 @@ class ComposedRedis(RedisServer):
 
     @property
     def command(self) -> list[str]:
-        found = re.search(
-            r"exec redis-server /etc/redis\.conf\s+(--user .*)", (ROOT / "docker-compose.yml").read_text("utf-8")
-        )
-        assert found
         configuration = (ROOT / "deploy/redis/redis.conf").read_text("utf-8")
         place = self.directory / "redis.conf"
         configuration = configuration.replace("dir /data", f"dir {self.directory}").replace("6379", str(self.port))
         place.write_text(f"{configuration}\nuser tests on nopass +config\n")
-        return ["sh", "-c", f"exec {self.executable} {place} {found[1].replace('$$', '$')}"]
+        password = self.directory / "redis_password"
+        password.write_text(REDIS_PASSWORD)
+        start = ROOT / "deploy/redis/start.sh"
+        return ["env", f"REDIS_SERVER={self.executable}", "sh", *map(str, (start, place, password))]
 
 
 @pytest.fixture(scope="session")

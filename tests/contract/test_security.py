@@ -71,9 +71,3 @@ def test_operator_port_is_not_published() -> None:
     assert re.findall(r"targets: \[(.*)\]", scraped) == [f'"api:{port}"']
     assert re.findall(r"port: (\d+)", scraped) == [str(port)]
     assert "\n  operators: {internal: true}\n" in COMPOSE
-
-
-def test_redis_password_is_in_no_url() -> None:
-    [address] = re.findall(r"PRIVACY_BOUNDS_REDIS_URL: (.*)", COMPOSE)
-    assert "PASSWORD" not in address
-    assert re.findall(r"PRIVACY_BOUNDS_REDIS_PASSWORD: (.*)", COMPOSE) == ["${REDIS_PASSWORD:-privacy-bounds}"]

@@ -162,7 +162,7 @@ class AbstractTradeOff(ABC):
             Finite numbers of nats.
         rate : float
             A rate in (0, 1) whose log slope is about the largest epsilon, and whose point has been evaluated. Numbers
-            that both evaluations share cost nothing.
+            that both evaluations share are not computed again.
 
         Returns
         -------
@@ -252,7 +252,7 @@ class AbstractTradeOff(ABC):
         delta : float
             In (0, 1).
         enough : float
-            An epsilon that the bound need not be below. One number of the profile may prove it.
+            A value that is small enough: a search for a smaller upper bound is not needed.
 
         Returns
         -------
@@ -279,7 +279,10 @@ class AbstractTradeOff(ABC):
         return 1.0
 
     def is_settled(self, epsilon: float) -> bool:
-        """Return whether profile(epsilon) was evaluated and no second engine has narrower bounds, even if wide."""
+        """Return whether a further evaluation of profile(epsilon) would give no narrower bounds.
+
+        This holds if the profile was evaluated before and no second engine serves the curve.
+        """
         del epsilon
         return False
 
@@ -303,14 +306,18 @@ class AbstractTradeOff(ABC):
     def singular_power(self) -> Enclosure:
         """H1-mass of the set where H0 vanishes: the power at alpha = 0, which is delta(+inf).
 
-        The default is 0, for H1 absolutely continuous with respect to H0. Curves of other hypotheses override this
-        property.
+        The default is 0, for H1 absolutely continuous with respect to H0. Curves whose H1 has mass outside H0 override
+        this property.
         """
         return Enclosure.point(0.0)
 
     @property
     def global_gdp_mu(self) -> Enclosure | None:
-        """Smallest mu for which the curve satisfies mu-GDP (f >= g_mu everywhere); None without a closed form."""
+        """Smallest mu for which the curve satisfies mu-GDP (f >= g_mu everywhere); None without a closed form.
+
+        g_mu is the trade-off curve of N(0, 1) against N(mu, 1). A curve satisfies mu-GDP if its type II error f is
+        nowhere smaller.
+        """
         return None
 
     @property
@@ -356,10 +363,10 @@ class AbstractTradeOff(ABC):
 
     @cached_property
     def _extremes(self) -> tuple[float, float] | None:
-        """Outer bounds of the extreme log-likelihood ratios, or None if the curve needs or has none.
+        """Outer bounds of the smallest and the largest log-likelihood ratio, or None without such bounds.
 
-        Exact curves need no bounds, approximations have none, and mass outside the other hypothesis leaves none. At
-        least one of the two bounds is finite.
+        The result is None for exact curves, which need no bounds, for approximations, and if each hypothesis has mass
+        that the other excludes. At least one of the two bounds is finite.
         """
         if self.is_capped or self.evidence in (Evidence.EXACT, Evidence.ASYMPTOTIC) or self.singular_power.upper > 0:
             return None

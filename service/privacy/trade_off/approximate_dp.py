@@ -37,7 +37,7 @@ class ApproximateDpTradeOff(AbstractTradeOff):
     The power is min(1, delta + e^eps alpha, 1 - e^-eps (1 - delta - alpha)). The curve has one kink at alpha* =
     f(alpha*) = (1 - delta)/(1 + e^eps) and is its own inverse. The profile at e is delta for e >= eps. It is
     1 - (1 - delta)(1 + e^e)/(1 + e^eps) for |e| <= eps, and 1 - e^e (1 - delta) for e < -eps. For eps = delta = 0 the
-    curve is f = 1 - alpha, exactly. Errors are a few u relative to the larger term of each sum.
+    curve is f = 1 - alpha, exactly. Errors are a few u = 2^-53 relative to the larger term of each sum.
 
     References
     ----------

@@ -42,7 +42,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
     its own inverse. If L stays in [t - eta, t], two outcomes with L = t and L = t - eta have the largest delta(e): (1 -
     e^{t - eta})(1 - e^{e - t})/(1 - e^-eta). The worst shift is t = (e + eta)/2. So the profile is (1 - u)^2/(1 -
     e^-eta) with u = e^{(e - eta)/2} for |e| <= eta, 0 above, and 1 - e^e below. Its inverse is epsilon(delta) = eta + 2
-    ln(1 - s) with s = sqrt(delta (1 - e^-eta)). Errors are a few u relative to the larger term of each sum.
+    ln(1 - s) with s = sqrt(delta (1 - e^-eta)). Errors are a few u = 2^-53 relative to the larger term of each sum.
 
     References
     ----------
@@ -64,15 +64,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure:
-        """mu of the largest Gaussian curve below this curve: -2 Phi^-1(1/(1 + e^{eta/2})), equal to that of (eta/2)-DP.
-
-        Notes
-        -----
-        Both curves have the same point with alpha = f(alpha). Let F be the logistic law. Then mu(x) = G(x + eta) - G(x)
-        with G = Phi^-1(F). The derivative of G is even. It falls in |x| because Phi(z) Phi(-z)/phi(z) falls in z > 0.
-        This holds since z < h(z) - h(-z) for the hazard h = phi/Phi(-.): its slope h' exceeds 1 - h'(-1) up to z = 1,
-        and beyond, the bound of Sampford for h is enough. So mu is largest at x = -eta/2.
-        """
+        """Largest mu of a Gaussian curve below this curve: -2 Phi^-1(1/(1 + e^{eta/2})), the mu of (eta/2)-DP."""
         touching = ApproximateDpTradeOff(0.5 * self.bounded_range, 0.0).global_gdp_mu
         step = 8 * SMALLEST  # halves of the smallest doubles are not doubles
         return Enclosure(max(touching.lower - step, 0.0), touching.upper + step, Evidence.EXACT)
@@ -144,6 +136,9 @@ class ExponentialTradeOff(AbstractSelfInverse):
 
 
 def _outward(value: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (lower, upper) bounds of numbers >= 0 within SLACK, or within a few of the smallest doubles."""
+    """Return (lower, upper) bounds of numbers >= 0 whose relative error is at most SLACK.
+
+    Near 0 the bounds are a few of the smallest doubles apart.
+    """
     step = 4 * SMALLEST
     return np.maximum(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step

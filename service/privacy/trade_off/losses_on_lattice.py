@@ -1,4 +1,4 @@
-"""Laws of a statistic under two hypotheses, observed several times, with log-likelihood ratios on a lattice.
+"""Laws of a statistic under two hypotheses, observed several times, with log-likelihood ratios rounded to a lattice.
 
 The ratios are rounded to multiples of a step. Rounding is post-processing. An attacker who observes only the rounded
 ratio has at most the power of an attacker who observes the statistic. The same holds for the sum of several rounded
@@ -43,8 +43,7 @@ class TwoLaws:
     Attributes
     ----------
     absent, present : array
-        Upper bounds of the masses under H0, and lower bounds of the masses under H1, up to factors in [e^-relative,
-        e^relative].
+        Upper bounds of the masses under H0, and lower bounds of the masses under H1, up to the relative error below.
     relative : float
         Relative error of all masses, in nats.
     extra, missing : float
@@ -73,7 +72,10 @@ class TwoLaws:
         return folded(laws, times, TwoLaws.plus, lambda laws, terms: laws.moved_to_window(MASS * terms / times))
 
     def corners(self) -> Corners:
-        """Return the tests that reject H0 above a likelihood ratio: upper bounds of rates, lower bounds of powers."""
+        """Return the tests that reject H0 above some likelihood ratio.
+
+        Corners hold upper bounds of false positive rates and lower bounds of powers.
+        """
         some = (self.absent > 0) & (self.present >= 0)
         absent, present = self.absent[some], self.present[some]
         order = np.argsort(-(present / absent), kind="stable")
@@ -87,7 +89,10 @@ class TwoLaws:
         return Corners.hull(np.where(rate > 0.5, 1 - rest, rate), rest, power, np.where(power > 0.5, error, 1 - power))
 
     def _losses(self) -> tuple[FloatArray, float, float]:
-        """Return log-likelihood ratios (nats), the distance of their means, and their larger standard deviation."""
+        """Return log-likelihood ratios, the distance of their means, and a standard deviation, in nats.
+
+        The means are those under H0 and H1, and the standard deviation is the larger of both.
+        """
         some = (self.absent > 0) & (self.present > 0)
         loss = np.zeros(len(self.absent))
         loss[some] = np.log(self.present[some]) - np.log(self.absent[some])
@@ -116,7 +121,7 @@ class TwoLaws:
         )
 
     def moved_to_window(self, mass: float) -> TwoLaws:
-        """Return the laws with the mass that is outside a window under both hypotheses moved to its edges.
+        """Return the laws with the mass outside a window of integers moved to the edges of the window.
 
         Tiny masses of H0 are raised, and tiny masses of H1 are dropped, so that no product underflows.
         """

@@ -130,8 +130,8 @@ class ThresholdTests:
     Attributes
     ----------
     absent, present : LargestOfMany
-        Laws of the maximum under H0 and H1. The larger shift determines on which side of a threshold an attacker says
-        member.
+        Laws of the maximum under H0 (record absent) and H1. The attacker decides for the hypothesis with the larger
+        shift above the threshold.
     """
 
     absent: LargestOfMany
@@ -139,7 +139,7 @@ class ThresholdTests:
 
     @cached_property
     def coarse(self) -> tuple[FloatArray, Rates]:
-        """Thresholds over all modes, by rising false positive rates, and the error rates of their tests."""
+        """Widely spaced thresholds, by rising false positive rates, and the error rates of their tests."""
         return self.spaced(COARSE)
 
     def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
@@ -170,7 +170,10 @@ class ThresholdTests:
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
     def at_rates(self, alpha: FloatArray) -> Rates:
-        """Return the error rates of tests whose false positive rate surely is at most alpha, and close to alpha."""
+        """Return the error rates of tests whose false positive rate is at most alpha, and close to alpha.
+
+        The bound is proved.
+        """
         x, known = self.coarse
         place = np.searchsorted(known.alpha, np.log(alpha) * (1 + FUNCTION_ERROR))
         inside = x[np.clip(place - 1, 0, len(x) - 1)]
@@ -193,7 +196,7 @@ class ThresholdTests:
         Parameters
         ----------
         values : array, shape (n,)
-            Arguments of the gain.
+            Arguments of the gain, such as epsilons or false positive rates.
         gain : callable
             Returns the gain at a value, given the rates of a test, for example `log_delta`.
 
@@ -228,7 +231,7 @@ Gain = Callable[[FloatArray, Rates], FloatArray]
 
 @np.errstate(all="ignore")
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln(power - e^eps alpha) of tests, a lower bound of ln delta(eps).
+    """Return ln(power - e^eps alpha) of tests with these error rates, a lower bound of ln delta(eps).
 
     For eps < 0 the argument is computed as (1 - e^eps) + e^eps (1 - alpha) - (1 - power).
     """
@@ -255,8 +258,8 @@ def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
 class ThresholdCurve(AbstractTradeOff):
     """Trade-off curve with lower bounds of the power from threshold tests, and upper bounds from the curve `above`.
 
-    A search finds the threshold of each test, and every result of the search is valid. With several attacks in `tests`
-    the better one counts.
+    A search finds the threshold of each test, and every result of the search is valid. If `tests` has several attacks,
+    the stronger attack counts at each rate.
     """
 
     evidence = Evidence.CERTIFIED
@@ -265,23 +268,27 @@ class ThresholdCurve(AbstractTradeOff):
     def __init__(
         self, tests: tuple[ThresholdTests, ...], backward: tuple[ThresholdTests, ...], above: AbstractTradeOff
     ) -> None:
-        """Store the tests of this direction, those of the other direction (`backward`), and the upper bound."""
+        """Store the tests of this direction and of the other direction (`backward`), and the upper bound `above`."""
         self._tests, self._backward, self._above = tests, backward, above
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite: the ratio of the tails of both maxima is unbounded at one end.
+        """Infinite, because the likelihood ratio of the two maxima is unbounded at one end.
 
-        With shifts a (H0) and b (H1), (1 - F_b)/(1 - F_a) is unbounded at infinity for b > a, and F_b/F_a at minus
-        infinity for b < a.
+        F_a is the distribution function of the maximum of normal numbers, one of them shifted by a. With shifts a (H0)
+        and b (H1), (1 - F_b)/(1 - F_a) is unbounded at infinity for b > a, and F_b/F_a at minus infinity for b < a.
         """
         return Enclosure.point(math.inf)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Minus infinity: the ratio F_b/F_a of the distribution functions falls to 0 at minus infinity if b > a."""
+        """Minus infinity: the ratio F_b/F_a of the distribution functions tends to 0.
+
+        F_a is the distribution function of the maximum of normal numbers, one of them shifted by a. With the shifts a
+        (H0) and b > a (H1) the ratio tends to 0 at minus infinity.
+        """
         return Enclosure.point(-math.inf)
 
     @property
@@ -340,6 +347,6 @@ def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
 
 
 def _between(low: FloatArray, high: FloatArray) -> EnclosureArray:
-    """Return enclosures from two independent bounds; where rounding crosses them, the upper bound holds for both."""
+    """Return enclosures from two independent bounds; if rounding makes `low` exceed `high`, both bounds are `high`."""
     low = np.where(np.isnan(low), -np.inf, low)
     return EnclosureArray.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

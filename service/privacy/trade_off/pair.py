@@ -59,7 +59,7 @@ class TradeOffPair:
 
     @property
     def second_uses(self) -> int:
-        """Number of uses of the second engine so far, in both directions."""
+        """Number of uses of the second engine (for wide enclosures of the first) so far, in both directions."""
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
@@ -70,11 +70,15 @@ class TradeOffPair:
     def both(self) -> AbstractTradeOff:
         """Curve of an attacker who may face either direction: the concave envelope of the larger power.
 
-        The curve is built at its first use. For a symmetric mechanism it is the object of `add` and `remove`.
+        The curve is built at its first use. For a symmetric mechanism the curve is the object that `add` and `remove`
+        share.
         """
         return self.add if self.add is self.remove else map_bracket(Symmetrised, self.add, self.remove)
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
-    """Return the note on two theorems (bracket) of a number that several curves determine; None if none has one."""
+    """Return the note on two theorems for a number that several pairs of curves determine, or None.
+
+    A bracket is a pair of bounds that come from two different theorems. The result is None if no pair has one.
+    """
     return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

@@ -53,7 +53,7 @@ class Corners:
     def hull(rate: FloatArray, rest: FloatArray, power: FloatArray, error: FloatArray) -> Corners:
         """Return the tests, in the order of rising rates, that no mixture of other tests beats by more than rounding.
 
-        Every omitted test only weakens the attacker. So the curve is that of tests that the attacker has.
+        Omitting a test only weakens the attacker, so that the attacker attains the curve of the kept tests.
         """
         # Rates and errors below LEAST are raised to LEAST, which only weakens a test. The best of equal tests remains.
         rate, error = np.maximum(rate, LEAST), np.maximum(error, LEAST)
@@ -96,7 +96,7 @@ def _small(number: tuple[float, ...]) -> float:
 
 
 def _step(first: float, first_rest: float, second: float, second_rest: float) -> float:
-    """Return second - first for two numbers that come with their complements."""
+    """Return second - first for two numbers in [0, 1] that are given with their complements, without cancellation."""
     return first_rest - second_rest if first > 0.5 else second - first
 
 
@@ -129,7 +129,7 @@ class PolygonTradeOff(AbstractTradeOff):
 
     @cached_property
     def slopes(self) -> FloatArray:
-        """Natural logarithms of the slopes of the edges, falling, within SLOPES/8.
+        """Natural logarithms of the slopes of the edges, in falling order, within SLOPES/8.
 
         A last edge that is lost in rounding has the slope minus infinity: it is flat.
         """

@@ -14,7 +14,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff
 class AbstractSelfInverse(AbstractTradeOff):
     """Trade-off curve that equals its inverse, f = f^-1, for absolutely continuous hypotheses.
 
-    The smallest log ratio is minus the largest one.
+    The smallest log-likelihood ratio is minus the largest log-likelihood ratio.
     """
 
     @property
@@ -26,7 +26,10 @@ class AbstractSelfInverse(AbstractTradeOff):
     @final
     @override
     def smallest_log_ratio(self) -> Enclosure:
-        """Smallest log-likelihood ratio: minus the largest one, because the curve is its own inverse."""
+        """Smallest log-likelihood ratio: minus the largest one.
+
+        The curve is its own inverse, so swapped hypotheses have the same curve.
+        """
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
 

@@ -6,11 +6,12 @@ B with a threshold. A - B is a sum of the terms
 
     g(Z_i) = e^(2 mu Z_i - 2 mu^2) - e^(mu Z_i - mu^2/2).
 
-A single large number dominates that sum. If the maximum is above a threshold, the statistic is the cell of the maximum.
-Otherwise it is the sum of terms rounded to integers, k(Z_i). The statistic is a function of the numbers, so that its
-tests are tests of the numbers. `max_statistic.py` has the law of the maximum. If no number is above the threshold, the
-masses of the sum are the (T-1)-fold convolution of those of k(Z), times those of k(Z + mu) or k(Z + 2 mu). Both laws do
-not depend on the index of the shifted number, so that a secret choice of the index changes nothing.
+A single large number dominates the sum A - B. If the maximum is above a threshold, the statistic is the interval (cell)
+that contains the maximum. Otherwise it is the sum of terms rounded to integers, k(Z_i). The statistic is a function of
+the numbers, so that its tests are tests of the numbers. `max_statistic.py` has the law of the maximum. If no number is
+above the threshold, the masses of the sum are the (T-1)-fold convolution of those of k(Z), times those of k(Z + mu) or
+k(Z + 2 mu). Both laws do not depend on the index of the shifted number, so that a secret choice of the index changes
+nothing.
 """
 
 from __future__ import annotations
@@ -49,13 +50,17 @@ MASS: Final = 1e-28
 
 
 def is_summed(mu: float, count: int) -> bool:
-    """Return whether the laws of the sum statistic are computed for the shift mu and this count of numbers."""
+    """Return whether the sum statistic of `count` normal numbers, one of them shifted by mu, is computed.
+
+    The statistic is a sum of exponentials of the numbers, whose laws take long for large counts.
+    """
     return 0 < mu <= LARGEST_SHIFT and 2 <= count <= MOST_TERMS
 
 
 def sum_laws(mu: float, count: int) -> TwoLaws:
     """Return the laws of the sum statistic of `count` numbers under both hypotheses, for an exact shift mu.
 
+    One of the normal numbers is shifted by mu (H0) or 2 mu (H1), and the statistic sums differences of exponentials.
     The function requires `is_summed(mu, count)`. The omitted mass of H0 may be anywhere. It is added to every sum, and
     a sum outside the window counts as the most likely sum.
     """
@@ -97,7 +102,10 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 
 
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
-    """Return the terms g of the sum, rounded to integers, in the cells up to the threshold. No bound relies on them."""
+    """Return the terms of the sum statistic, rounded to integers, in the cells between `edges`.
+
+    A term is a difference of exponentials of one normal number. The rounding only affects how strong the test is.
+    """
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)
     expected = count * np.cumsum(weights[::-1])[::-1]

@@ -72,7 +72,10 @@ class SymmetricPolygon:
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Widths of the cells between nodes. The first cell lies left of 0, and the last one is unbounded."""
+        """Widths of the cells between nodes (losses in nats).
+
+        The first cell lies left of 0, and the last is unbounded.
+        """
         inner = np.diff(self.nodes)
         return np.minimum(np.concatenate([inner[:1], inner, [LARGEST]]), LARGEST)
 
@@ -83,7 +86,10 @@ class SymmetricPolygon:
 
     @cached_property
     def _lines(self) -> tuple[FloatArray, FloatArray]:
-        """Decreases of the two lines that bound delta from below between nodes: from the left and to the right."""
+        """Decreases, over each cell between two nodes, of the two straight lines in e^x that bound delta from below.
+
+        One line comes from the cell to the left, and the other from the cell to the right.
+        """
         v, n = self.values, len(self.nodes)
         before = np.exp(-self.nodes[1:2]) * v.rest_low[1:2] * (1 - SLACK)
         rest_low = np.concatenate([before, v.rest_low, [1.0]])
@@ -101,7 +107,10 @@ class SymmetricPolygon:
 
     @cached_property
     def _lower(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positions of nodes and kinks, rising, with lower bounds of delta and upper bounds of c = 1 - delta there."""
+        """Rising positions of nodes and kinks, with lower bounds of delta and upper bounds of 1 - delta there.
+
+        At the kink of a cell, the two straight lines that bound delta from below cross.
+        """
         v, w = self.values, self._widths[1:-1]
         from_left, to_right = self._lines
         fall = np.where(v.high[:-1] < 0.5, v.low[:-1] - v.low[1:], v.rest_high[1:] - v.rest_high[:-1])
@@ -115,7 +124,7 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Return bounds of delta and of 1 - delta between two nodes, from the two lines there.
+        """Return bounds of delta and of 1 - delta between two nodes, from the two straight lines below delta.
 
         The position is a share of the cell in e^x.
         """
@@ -157,7 +166,10 @@ class SymmetricPolygon:
         )
 
     def _share(self, x: FloatArray) -> tuple[np.ndarray, FloatArray]:
-        """Return the interval of nodes (cell) of each x, and its share (e^x - z_i)/(z_{i+1} - z_i) with z = e^node."""
+        """Return the interval of nodes (cell) that contains each x >= 0, and the position of x in that cell.
+
+        The position is (e^x - z_i)/(z_{i+1} - z_i) with z = e^node.
+        """
         cell = np.clip(np.searchsorted(self.nodes, x, side="right") - 1, 0, len(self.nodes) - 2)
         width = self._widths[1:-1][cell]
         away = np.minimum(x - self.nodes[cell], width)
@@ -222,8 +234,8 @@ class SymmetricPolygon:
 
         The minimum is at e^x = -f', next to positions whose lower bound is small enough.
 
-        The arrays state where the lower bound, at -x (`left`) and at x (`right`), is at most the upper bound of the
-        minimum.
+        The minimum over x of delta(x) + e^x alpha is the power. The arrays state where the lower bound of this sum, at
+        -x (`left`) and at x (`right`), is at most the upper bound of the minimum.
         """
         places = self._lower[0]
         open_places = np.concatenate([left[:, ::-1], right], axis=1)
@@ -282,7 +294,7 @@ def _rests(
     *,
     large: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest c - e^x alpha at x and at -x, from bounds of c = 1 - delta and of delta.
+    """Return the largest c(x) - e^x alpha over x and over -x, which bound the type II error; c = 1 - delta.
 
     `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both terms are differences from 1 -
     alpha. The bounds include only the rounding error of the sums in this function.

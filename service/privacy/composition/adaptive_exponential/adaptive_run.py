@@ -39,7 +39,8 @@ class ExponentialRun(ResolvedStep):
     """Up to MOST_STEPS exponential steps as a single step, whose shifts an adversary chooses adaptively.
 
     The shift is the position of the loss interval of an exponential step. The step is not a mechanism of the API. Its
-    pair dominates all adaptive compositions of the steps, and one of them attains the profile at every epsilon.
+    pair of laws dominates all adaptive compositions of the steps. At every epsilon, one composition attains the
+    profile.
     """
 
     type: ClassVar[str] = "exponential"
@@ -54,12 +55,13 @@ class ExponentialRun(ResolvedStep):
 
 @final
 class ExponentialRunTradeOff(AbstractSelfInverse):
-    """Worst case over adaptive compositions of exponential steps in the worst order; the curve is its own inverse.
+    """Trade-off curve of the worst case over adaptive compositions of exponential steps, in the worst order.
 
-    An adversary chooses the position (shift) of the loss interval of each step after earlier results. The strategy may
-    also be drawn at random, so the curve is the conjugate of the profile. The relative accuracy of delta is 1e-3 for
-    steps of equal epsilon of any size (1e-5 for 10 steps with epsilon 1). Far tails are relatively wider. Within the
-    smallest epsilon of the largest loss, the profile and its inverse have closed forms.
+    The curve is its own inverse. An adversary chooses the position (shift) of the loss interval of each step after
+    earlier results. The strategy may also be drawn at random, so the curve is the conjugate of the profile. The
+    relative accuracy of delta is 1e-3 for steps of equal epsilon of any size (1e-5 for 10 steps with epsilon 1). Far
+    tails are relatively wider. Within the smallest epsilon of the largest loss, the profile and its inverse have closed
+    forms.
     """
 
     evidence = Evidence.CERTIFIED
@@ -73,7 +75,7 @@ class ExponentialRunTradeOff(AbstractSelfInverse):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest loss of the run: the sum of the epsilons, attained if every step has its largest loss."""
+        """Largest loss of the run: the sum of the epsilons, attained if every step has the largest loss."""
         slack = 2 * UNIT_ROUNDOFF
         return Enclosure(self._largest * (1 - slack), self._largest * (1 + slack), Evidence.CERTIFIED)
 

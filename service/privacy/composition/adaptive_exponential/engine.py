@@ -9,9 +9,9 @@ moved out of a supremum, so T D <= D T. For exponential steps beside others, in 
 
     delta <= D_others T ... T delta_0.
 
-The bound is attained if the others come first. For different epsilons, the upper bound allows any order, even an order
-chosen during the run (`any_order`). The lower bound uses the best known order. Numerically both agree. A mechanism has
-no stated order, so the worst order counts.
+The bound is attained if the other steps come first. For different epsilons, the upper bound allows any order, even an
+order chosen during the run (`any_order`). The lower bound uses the best known order. Numerically both bounds agree. A
+mechanism has no stated order, so the worst order counts.
 
 Runs with more than MOST_STEPS steps, or with too many different steps, have a bracket. The upper bound uses blocks of
 equal epsilon by T, each as a pair, and D for all other steps. The lower bound uses the same share of epsilon as the
@@ -73,7 +73,7 @@ Engine = Callable[[Steps, EngineOptions], TradeOffPair]
 
 
 def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
-    """Build the trade-off curves of a run with several exponential steps (see `several_exponentials`).
+    """Build the trade-off curves of a run with several exponential steps.
 
     Enclosures hold for the worst case over adaptively chosen shifts, the positions of the steps' loss intervals.
     """
@@ -105,7 +105,10 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
 
 
 def approximated(engine: Engine) -> Engine:
-    """Return an engine without bounds that composes dominating pairs, with a note on this approximation."""
+    """Return an engine without bounds that composes dominating pairs, with a note on this approximation.
+
+    A dominating pair is at least as easy to distinguish as the output of the step on any neighbouring data sets.
+    """
 
     def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
         pair = engine(steps, options)
@@ -142,8 +145,8 @@ def sampled(engine: Engine) -> Engine:
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
     """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
-    Ignoring the other steps makes no attack stronger. The result is None if a recursion covers a group, or epsilon is
-    too small.
+    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count). The result is None if the
+    recursion already covers a whole group, or epsilon is too small.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -152,7 +155,10 @@ def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | 
 
 
 def _recursion_groups(groups: Groups) -> Groups:
-    """Return the groups (epsilon, count) of a single recursion: those of the largest variance, while it stays small."""
+    """Return the groups (epsilon, count) of equal steps that a single recursion covers.
+
+    The groups with the largest variance of the loss come first, as long as the recursion stays small.
+    """
     found: Groups = ()
     for group in sorted(groups, key=_weight, reverse=True):
         tried = tuple(sorted((*found, group)))

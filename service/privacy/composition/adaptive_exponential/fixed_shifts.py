@@ -1,6 +1,6 @@
-"""Lower bounds on the leakage of exponential steps: every step uses a shift with the same share of its epsilon.
+"""Lower bounds on the leakage of exponential steps: the shift of every step is the same share of the step's epsilon.
 
-The loss of a step with shift t is t or t - epsilon.
+An adversary chooses the shift t of an exponential step, whose loss is then t or t - epsilon.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ class TwoOutcomes(ResolvedStep):
 
 @final
 class FixedShifts(AbstractTradeOff):
-    """Curve of exponential steps with fixed shifts, each the same share of its epsilon, beside `others`.
+    """Trade-off curve of exponential steps with fixed shifts, beside the steps `others`.
 
-    Every share is attained, so each curve is a lower bound. The best share differs between evaluations. It is estimated
-    from the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width of the
-    result depends on the estimate.
+    The shift t of a step with the loss t or t - epsilon is the same share of every step's epsilon. Some data sets
+    attain every share, so each curve is a lower bound. The best share differs between evaluations. It is estimated from
+    the threshold at which the curve `guide` has its answer, and from exponents of tails. Only the width of the result
+    depends on the estimate.
     """
 
     evidence = Evidence.CERTIFIED
@@ -112,7 +113,7 @@ class FixedShifts(AbstractTradeOff):
         )
 
     def _at(self, share: int) -> AbstractTradeOff:
-        """Return the curve for steps with the loss t or t - epsilon each, where t is `share`/SHARES of its epsilon."""
+        """Return the curve for steps with the loss t or t - epsilon, where t is `share`/SHARES times epsilon."""
         if share not in self._curves:
             part = share / SHARES
             chosen = SHARES - share if self._reflected else share
@@ -127,7 +128,7 @@ class FixedShifts(AbstractTradeOff):
 
     @cached_property
     def _own_part(self) -> float:
-        """Approximate share of the exponential steps in the variance of the loss."""
+        """Approximate share of the exponential steps in the variance of the run's total loss."""
         own, rest = math.fsum(0.25 * count * epsilon**2 for epsilon, count in self._groups), 0.0
         for step, count in self._others:
             try:

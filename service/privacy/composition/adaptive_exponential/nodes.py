@@ -50,7 +50,7 @@ KEPT_POLYGONS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """Grid of losses for a recursion: its spacing, and the epsilon of each group in multiples of the spacing.
+    """Grid of losses for a recursion: the spacing, and the epsilon of each group of equal steps in multiples of it.
 
     The multiples are rounded up (`above`) for upper bounds and down (`below`) for lower bounds.
     """
@@ -97,7 +97,7 @@ def grid_for(groups: Groups, tolerance: float = 0.0) -> GroupGrid | None:
 
 
 def _cells_for(tolerance: float, steps: int) -> float:
-    """Return about how many grid cells in the largest epsilon the relative width `tolerance` of delta needs."""
+    """Return the approximate number of grid cells in the largest epsilon for a relative width `tolerance` of delta."""
     return max(math.sqrt(4 * (1 + math.log(steps)) / max(tolerance, 1e-12)), FEWEST_CELLS)
 
 
@@ -145,10 +145,10 @@ def _build_curve(groups: Groups, tolerance: float) -> SymmetricPolygon:
 def _nodes_below_end(
     groups: Groups, grid: GroupGrid, cells_from_end: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nodes (losses) below the range of the closed form, and bounds of delta and 1 - delta there.
+    """Return the nodes (losses) below the range of the closed form, and bounds of delta and 1 - delta at these nodes.
 
-    The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` limits the
-    nodes to so many grid cells from the largest loss; None means all.
+    The bounds have the shape (4, nodes): lower and upper bound of delta, and of 1 - delta. `cells_from_end` is the
+    largest distance of a node from the largest loss, in grid cells; None means no limit.
     """
     counts = [count for _, count in groups]
     high = any_order(grid.spacing, tuple(zip(grid.above, counts, strict=True)), cells_from_end)
@@ -174,7 +174,8 @@ def _refined(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return nodes and bounds with a finer grid where delta is not close to 1, and the finer spacing.
 
-    The bounds are those of `_nodes_below_end`, for a single group.
+    The bounds, shape (4, nodes), are lower and upper bound of delta and of 1 - delta. The run has a single group of
+    equal steps.
     """
     ((epsilon, count),) = groups
     cells = math.ceil(epsilon / spacing)
@@ -189,9 +190,10 @@ def _refined(
 
 
 def _end_nodes(spacing: float, ranges: list[float]) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in the range of the closed form, and the bounds there in the order of `PolygonBounds`.
+    """Return nodes in the range of the closed form, and bounds of the profile there.
 
-    `ranges` are the epsilons of all steps. The closed form holds within the smallest of them from the largest loss.
+    `ranges` are the epsilons of all steps. The closed form holds at losses nearer to the largest loss than the smallest
+    epsilon. The bounds have the order of `PolygonBounds`.
     """
     largest, least, scale = math.fsum(ranges), min(ranges), 1.0 + len(ranges)
     near, pitch = largest * NEAREST_END, min(spacing, END_PITCH * math.sqrt(scale))

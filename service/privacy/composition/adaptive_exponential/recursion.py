@@ -2,8 +2,8 @@
 
 A profile delta(x) is E0(e^L - e^x)_+ of the total loss L (delta at epsilon = x). Consider a step of range eta (nats),
 whose shift the adversary sets to t in [0, eta]. It has two losses. The loss t has the H1-mass P(t) = (e^eta -
-e^t)/(e^eta - 1), and the loss t - eta has the rest. The condition E0 e^L = 1 determines P. A loss l in (t - eta, t)
-does not reveal more, because e^l delta(x - l) is convex in e^l. If the shift may depend on earlier results, the
+e^t)/(e^eta - 1), and the loss t - eta has the rest. The condition E0 e^L = 1 determines P. A further loss l in (t -
+eta, t) does not reveal more, because e^l delta(x - l) is convex in e^l. If the shift may depend on earlier results, the
 profiles after k steps satisfy (Dong, Durfee, Rogers 2020, optimal composition for exponential mechanisms):
 
     delta_k(x) = (T delta_{k-1})(x) = sup_t P(t) delta_{k-1}(x - t) + (1 - P(t)) delta_{k-1}(x - t + eta);
@@ -19,7 +19,8 @@ therefore exact. Most shifts are excluded by bounds that prove that they do not 
 - The lower bound uses the shifts t = j h, which need no values between nodes.
 
 At x = sum eta - y with y <= min eta, every step must have its upper loss to pass x, and the best shifts are equal. With
-k steps, delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta), because ln(1 - e^-a) is concave. Both bounds use this.
+k steps, delta = (1 - e^{-y/(k+1)})^{k+1} / prod (1 - e^-eta), because ln(1 - e^-a) is concave. Both bounds use this
+closed form.
 
 Let y be the distance from the largest loss. Both branches depend only on smaller distances (y - u and y - u - eta with
 u = eta - t). So results for y <= Y need only y <= Y in earlier steps.
@@ -78,7 +79,8 @@ class NodeValues:
 class Side:
     """Direction of the bounds of profiles on a grid of losses with this spacing.
 
-    `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for the reverse.
+    `sign` is 1 for upper bounds of delta and lower bounds of 1 - delta, and -1 for lower bounds of delta and upper
+    bounds of 1 - delta.
     """
 
     spacing: float
@@ -108,7 +110,7 @@ class Side:
         """Return the bounds of the profile after one more step, whose losses have the range eta = multiple * h.
 
         h is the spacing of the grid. `ranges` are the ranges of all steps including the new one, in multiples of h. The
-        result covers nodes up to `cells_from_end` cells from the largest loss, for which `before` needs as many.
+        result covers nodes up to `cells_from_end` cells from the largest loss, and `before` covers as many.
         """
         end = before.last + multiple
         first = max(end - cells_from_end, 0)
@@ -170,7 +172,8 @@ def _larger_profile(one: NodeValues, other: NodeValues) -> NodeValues:
 def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValues:
     """Return the profile after one more step of range m cells, at the nodes `rows`, without the closed form.
 
-    It is the worst case over the shifts of the step, the operator T of the module docstring of `recursion.py`.
+    The step has two losses, t and t - eta, and the result is the worst case over the shifts t. `before` is the profile
+    delta(x) at the nodes before the step, and eta is m cells.
     """
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
     count_work(A_STEP + A_ROW * count * math.sqrt(m))
@@ -189,7 +192,7 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
 
 
 def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
-    """Return the profile delta at the nodes x_i = i h, i = start ... stop, where i may be negative.
+    """Return the profile delta at the nodes x_i = i h, i = `start` ... `stop`, where i may be negative.
 
     c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x).
     """
@@ -213,7 +216,10 @@ def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValu
 
 
 def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
-    """Return the row (node) from which the new profile delta is about 1/2 or less, estimated from a few shifts."""
+    """Return the row (node) from which the new profile delta is about 1/2 or less.
+
+    The estimate uses a few shifts of the step's losses.
+    """
     m, high, low = shifts.cells, shifts.high, shifts.low
     few = sorted({0, m // 8, m // 4, m // 2, 3 * m // 4, m})
     seen = np.max([high[r] * profile[r : r + rows] + low[r] * profile[r + m : r + m + rows] for r in few], axis=0)
@@ -221,10 +227,10 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
 
 
 def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
-    """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at its smaller t.
+    """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at the smaller t of the cell.
 
-    For shifts inside the cell, the new profile on chords is A + B s + C/s with s = e^t (module docstring of
-    `recursion.py`). The values come from the node to the left of x - t. `m` is the range of the step in cells.
+    For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t. The values
+    come from the node to the left of x - t. `m` is the range of the step in cells.
     """
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]
@@ -265,5 +271,5 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
 
 @np.errstate(divide="ignore")
 def log_rest(a: FloatArray) -> FloatArray:
-    """Return ln(1 - e^-a), from the smaller of both terms."""
+    """Return ln(1 - e^-a) for a >= 0, by the formula that loses no digits."""
     return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

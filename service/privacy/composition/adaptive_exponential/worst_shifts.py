@@ -1,4 +1,4 @@
-"""Supremum over all shifts of an exponential step at many rows: shifts that may be optimal, and their values.
+"""Supremum over all shifts of an exponential step at many losses (rows): shifts that may be optimal, and their values.
 
 A step of range eta = m h with the shift t has the loss t or t - eta. For rows x_i = i h and shifts t = eta - r h, r = 0
 ... m, the new profile at x_i is the maximum over r of
@@ -10,11 +10,10 @@ nodes to the left. The values v decrease. Between nodes they are below a chord i
 bounded function is convex. Two consequences exclude most shifts, with proof:
 
 - Between any two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with C <= 0.
-This function is concave. It exceeds both endpoints only if its slopes there allow that. This bounds wide cells of
-shifts.
-- At a fixed shift, the function that F bounds is convex in z. Between two rows it is below their chord. Suppose that a
-cell of shifts is below some shift at two rows, by at least the distance of that shift from its own chord. Then the cell
-is below the shift at all rows between.
+This function is concave, and exceeds its values at both endpoints only if its slopes there allow that. The slopes
+therefore bound wide cells of shifts. - At a fixed shift, the function that F bounds is convex in z. Between two rows it
+is below their chord. Suppose that a cell of shifts is below some shift at two rows, by at least the distance of that
+shift from its own chord. Then the cell is below the shift at all rows between.
 
 The remaining shifts are about as close to the best shift as cells are wide. They are computed at every row and node. If
 all shifts count, the maxima inside the cells between nodes are added.
@@ -91,12 +90,13 @@ def _edges(m: int) -> np.ndarray:
 def largest(values: FloatArray, curvature: FloatArray | None, shifts: WorstShifts, count: int) -> FloatArray:
     """Compute max over shifts r of F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} for the rows i = 0 ... count - 1.
 
-    high and low are the masses of `WorstShifts`, and m is the number of its cells.
+    high and low are the H1-masses of the two losses of a step with shift index r, and m is the number of grid cells in
+    the range of the losses.
 
     Parameters
     ----------
     values : array
-        v, at least count + 2 m numbers.
+        v, the profile before the step at the nodes, at least count + 2 m numbers.
     curvature : array or None
         |C|/s1 (1 - e^-h)^2 of the cell at i + r, at least 0 (`_vertex`). With it the maximum is over all shifts t in
         [0, eta]. None for a maximum over some shifts near the best.
@@ -124,7 +124,8 @@ def _optimal_ranges(
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """Return the first and last shift of each block of rows that may be optimal, and the values of a good shift.
 
-    The values are F of `largest` at the rows of the block, shape (blocks, ROWS). `above` is whether all shifts t count.
+    The values are F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} at the rows i of the block and the good shift r, shape
+    (blocks, ROWS). `above` is whether all shifts t count.
     """
     m, edges = shifts.cells, shifts.edges()
     rows = ROWS * np.arange(blocks + 1)
@@ -149,8 +150,9 @@ def _optimal_ranges(
 
 @np.errstate(invalid="ignore", divide="ignore")
 def _cell_bounds(heads: FloatArray, tails: FloatArray, table: FloatArray, shifts: WorstShifts) -> FloatArray:
-    """Return upper bounds of F (`largest`) in each wide cell of shifts, from the values at its edges.
+    """Return upper bounds of F in each wide cell of shifts, from the values at the edges of the cell.
 
+    F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} is the new profile in row i for the shift r, from the earlier profile v.
     `heads`, `tails` and `table` are v_{i+r}, v_{i+r+m} and F at the edges, shape (edges, rows).
     """
     eta = shifts.cells * shifts.spacing
@@ -169,7 +171,10 @@ def _update_best(
     first: np.ndarray,
     last: np.ndarray,
 ) -> None:
-    """Update the maximum of F (`largest`) at every row with all shifts from `first` to `last` of its block."""
+    """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
+
+    F is the new profile in a row for one shift, from the earlier profile `values`.
+    """
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
     m, rows = shifts.cells, best.reshape(-1, ROWS)
@@ -189,7 +194,7 @@ def _update_best(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """Return values[at + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
+    """Return `values`[`at` + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
@@ -199,7 +204,7 @@ def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
 def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, h: float) -> None:
     """Update `best`, the maxima at the rows, with the maxima inside cells between neighbouring shifts.
 
-    `table` has the values at the shifts, `most` the bound of `_vertex` for each cell, and h is the width of a cell.
+    `table` has the values at the shifts, `most` a bound of the increase inside each cell, and h is the width of a cell.
     """
     block, row, cell = np.nonzero(table[:, :, 1:] + most > best[:, :, None])
     first = table[block, row, cell + 1]
@@ -210,8 +215,8 @@ def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, 
 def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Return whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and its height above s1.
 
-    The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and `most` = c
-    (1 - e^-width)^2 bounds the height above the value at s1.
+    The height is the maximum less the value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is
+    the increase to the other edge, and `most` = c (1 - e^-width)^2 bounds the height.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall

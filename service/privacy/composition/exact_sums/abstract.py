@@ -27,9 +27,9 @@ class AbstractExactSum(AbstractSelfInverse):
     False positive rates above 1/2 are evaluated at their complements, which are exact. Negative epsilons follow from
     positive ones by delta(-e) = 1 - e^-e + e^-e delta(e).
 
-    Let v <= 0 be the logarithm of this sum. The logarithm of each term is v - x with x >= 0. Its relative error changes
-    v by at most that error times |v - x| e^-x, which is at most that error times |v| + 1/e. The slack of `log_sum`,
-    relative to 1 + |v|, covers this change.
+    A result is the logarithm v <= 0 of a sum of positive terms. The logarithm of each term is v - x with x >= 0. A
+    relative error r of a term's logarithm changes v by at most r |v - x| e^-x, which is at most r (|v| + 1/e). The
+    slack of `log_sum`, relative to 1 + |v|, covers this change.
     """
 
     evidence = Evidence.CERTIFIED
@@ -62,8 +62,8 @@ class AbstractExactSum(AbstractSelfInverse):
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c, shape (6, n).
 
-        The rows are the lower and upper bound of each. The slope of the power in the false positive rate is e^c. The
-        false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1 - `rates` otherwise.
+        The six rows are the lower and the upper bound of each number. The slope of the power in the false positive rate
+        is e^c. The false positive rates are `rates` in (0, 1/2], shape (n,), with `low`, and 1 - `rates` otherwise.
         """
 
     @final

@@ -26,7 +26,7 @@ SLACK: Final = 16 * FUNCTION_ERROR + 64 * UNIT_ROUNDOFF
 
 
 class Minimum(NamedTuple):
-    """Minimum over c of V + t e^c, for the function V of thresholds c of `ConvexNodes` and a number t.
+    """Minimum over c of V(c) + t e^c, for a number t and a function V that is convex in e^c.
 
     `lower` and `upper` bound ln of its modulus, and `left` <= c <= `right` the threshold of the minimum.
     """
@@ -61,7 +61,7 @@ class ConvexNodes:
 
     @cached_property
     def _step(self) -> float:
-        """Factor e^{slope h} between the unit of a node and the unit of the next node (`ConvexNodes`)."""
+        """Factor e^{slope h} between the unit e^{scale - slope c} of a node c and that of the next node, c + h."""
         return math.exp(self.slope * self.h)
 
     @cached_property
@@ -69,6 +69,9 @@ class ConvexNodes:
         """Slopes of straight lines in x = e^c through each node that lie below V to its right, shape (nodes,).
 
         The slopes refer to e^{c - c_k} and the unit of the node c_k. The value is -inf where no line is known.
+
+        V is the convex function whose bounds at the nodes are known, and the line of a node passes through its bound
+        there.
         """
         found = np.full_like(self.c, -np.inf)
         before = self.upper[:-LAG] * self._step**LAG
@@ -80,7 +83,8 @@ class ConvexNodes:
     def backward(self) -> FloatArray:
         """Slopes of straight lines in x = e^c through each node that lie below V to its left, shape (nodes,).
 
-        Units are those of `onward`. The value is +inf where no line is known.
+        V is the convex function whose bounds at the nodes are known. The slopes refer to e^{c - c_k} and the unit of
+        the node c_k. The value is +inf where no line is known.
         """
         found = np.full_like(self.c, np.inf)
         after = self.upper[LAG:] * self._step**-LAG
@@ -105,11 +109,17 @@ class ConvexNodes:
         return lower - SLACK * np.abs(lower), upper + SLACK * (np.abs(self.upper[left]) + np.abs(right))
 
     def cell(self, at: FloatArray) -> IndexArray:
-        """Return the index of the node to the left of each threshold, in the shape of `at`."""
+        """Return the index of the node to the left of each threshold, in the shape of `at`.
+
+        The nodes are the thresholds at which bounds of the convex function are known.
+        """
         return np.clip(np.searchsorted(self.c, at, side="right") - 1, 0, len(self.c) - 2)
 
     def unit(self, node: IndexArray) -> FloatArray:
-        """Return the logarithm scale - slope c of the unit of V at the nodes with these indices."""
+        """Return scale - slope c, the logarithm of the unit of V, at the nodes c with these indices.
+
+        V is the convex function whose bounds at the nodes are known.
+        """
         return self.scale - self.slope * self.c[node]
 
     def minimum(self, log_rate: float) -> tuple[Minimum | None, int]:
@@ -118,6 +128,8 @@ class ConvexNodes:
         `bounds` is None if the minimum is not proved to be at an inner node. `side` is then the side of the minimum (-1
         or 1), or 0 if the side is unknown; else it is 0. Left of a node where the line to its left decreases, and right
         of a node where the line to its right increases, there is no smaller value.
+
+        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """
         sign = -1.0 if self.rises else 1.0
         falls = int(np.searchsorted(self._falling, -sign * log_rate, side="right")) - 1
@@ -141,6 +153,8 @@ class ConvexNodes:
         """Return `(left, right)`: thresholds where a decreasing V is proved to be above, and below, `level`.
 
         `rounding` is the error of the logarithm of V's unit. A threshold is -inf or inf if no node proves it.
+
+        V is a function of thresholds c, convex in e^c, whose bounds at the nodes are known.
         """
         log_level, sign = math.log(abs(level)), math.copysign(1.0, level)
         sure = sign * math.exp(min(rounding, 1.0)), sign * math.exp(-min(rounding, 1.0))
@@ -164,7 +178,8 @@ class ConvexNodes:
     def _last_above(self, at: int, levels: FloatArray) -> float:
         """Return the threshold up to which V is proved to be above `levels`, in the cell right of the node `at`.
 
-        There the lines below V decrease to the levels. `levels` are in the units of the nodes, shape (nodes,).
+        V is a function of thresholds c, convex in e^c. Straight lines below V, through the nodes on both sides of the
+        cell, decrease to the levels. `levels` are in the units of the nodes, shape (nodes,).
         """
         width, x = math.expm1(self.h), 0.0
         back = self.backward[at + 1] / self._step * math.exp(-self.h)
@@ -186,7 +201,8 @@ class ConvexNodes:
     def _cells(self, left: IndexArray, rate: FloatArray) -> FloatArray:
         """Return lower bounds of V + rate e^{c - c_k} in the cells right of the nodes c_k with the indices `left`.
 
-        They are at the intersection of the two lines below V, in the unit of the left node.
+        V is a function of thresholds c, convex in e^c. The bound is at the intersection of the two known lines below V,
+        in the unit of the left node.
         """
         width = math.expm1(self.h)
         rising, falling = self.onward[left] + rate, self.backward[left + 1] / self._step * math.exp(-self.h) + rate
@@ -202,20 +218,28 @@ class ConvexNodes:
 
     @cached_property
     def _falling(self) -> FloatArray:
-        """Smallest `_keys` of the lines to the left, over each node and all later nodes, shape (nodes,)."""
+        """Smallest slope of the lines to the left of each node and of all later nodes, shape (nodes,).
+
+        A line passes through the bound of a convex function at a node and lies below the function. Slopes are given as
+        the numbers that `_keys` returns.
+        """
         keys = self._keys(self.backward, 1)
         return np.minimum.accumulate(keys[::-1])[::-1]
 
     @cached_property
     def _rising(self) -> FloatArray:
-        """Largest `_keys` of the lines to the right, over each node and all earlier nodes, shape (nodes,)."""
+        """Largest slope of the lines to the right of each node and of all earlier nodes, shape (nodes,).
+
+        A line passes through the bound of a convex function at a node and lies below the function. Slopes are given as
+        the numbers that `_keys` returns.
+        """
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
         """Return a key for each slope of V in x = e^c that increases with the slope, shape (nodes,).
 
-        It is ln |slope| up to its sign, without the units of the nodes. Rounding makes it larger (`side` 1) or smaller
-        (-1).
+        V is the convex function whose bounds at the nodes are known. The key is ln |slope| up to its sign, without the
+        units of the nodes. Rounding makes it larger (`side` 1) or smaller (-1).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(np.abs(slopes)) + self.unit(np.arange(len(self.c))) - self.c

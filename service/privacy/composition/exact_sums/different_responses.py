@@ -8,8 +8,8 @@ both tests is attained. The tangents give:
     type II error >= error(left) + e^left (alpha(left) - alpha).
 
 An additional term bounds the gain of outcomes whose losses are rounded to the wrong side. It is at most 2 `loss_error`
-times the tail beyond a threshold slightly further in. For alpha above 1/2 everything is evaluated at 1 - alpha, because
-the loss under H1 is minus the loss under H0.
+times the tail beyond a threshold slightly nearer to the middle of the law. For alpha above 1/2 everything is evaluated
+at 1 - alpha, because the loss under H1 is minus the loss under H0.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ STEPS: Final = np.array([0.0, 8.0, 1e2, 1e4, 1e6, 1e8])
 
 @final
 class DifferentResponses(AbstractExactSum):
-    """Curve of a run of eps-DP steps of several kinds, each the worst case of +-eps, which is its own inverse.
+    """Curve of a run of eps-DP steps of several kinds. It is its own inverse.
 
-    The relative width is about 1e-12 (1e-11 for delta of runs that reveal almost nothing). Source: Murtagh, Vadhan
-    2016, Theorem 1.5; Kairouz, Oh, Viswanath 2015, Theorem 3.5.
+    The worst case of an eps-DP step has the privacy loss +eps or -eps. The relative width of an enclosure is about
+    1e-12 (1e-11 for delta of runs that reveal almost nothing). Source: Murtagh, Vadhan 2016, Theorem 1.5; Kairouz, Oh,
+    Viswanath 2015, Theorem 3.5.
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
@@ -62,7 +63,8 @@ class DifferentResponses(AbstractExactSum):
     def _low(self, alpha: FloatArray) -> FloatArray:
         """Return bounds of ln power, ln type II error and the log slope c, shape (6, n), at rates of at most 1/2.
 
-        The rows are the lower and upper bound of each; the slope of the power is e^c. `alpha` has the shape (n,).
+        The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` has the
+        shape (n,).
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -85,10 +87,10 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return the bounds of `AbstractExactSum._points_of_half` at the false positive rates 1 - rest above 1/2.
+        """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - rest above 1/2.
 
-        `rest` has the shape (n,), and the result (6, n). The rate of losses above c under H1 is that of losses below -c
-        under H0.
+        `rest` has the shape (n,), and the result (6, n). The six rows are lower and upper bounds. P(loss > c) under H1
+        is P(loss < -c) under H0.
         """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)

@@ -49,7 +49,7 @@ _MARGINS: Final = np.array([2.0, 16.0, 1e3, 1e6])
 class _Segments:
     """Segments of the curve that contain given false positive rates alpha = P0(K > k) + theta P0(K = k).
 
-    K is the number of true answers (`EqualResponses`), `k` the index of the segment, and `low` and `high` bounds of
+    K is the number of steps with the loss +eps, `k` the index of the segment, and `low` and `high` bounds of
     theta in [0, 1]. The bounds may be slightly outside [0, 1] if rounding does not separate the segment from its
     neighbour.
     """
@@ -61,7 +61,7 @@ class _Segments:
 
 @final
 class EqualResponses(AbstractExactSum):
-    """Curve of N >= 1 eps-DP steps, each with the worst-case loss +-eps, which is its own inverse.
+    """Curve of N >= 1 eps-DP steps, each with the worst-case loss +-eps. It is its own inverse.
 
     K is the number of steps with the loss eps, a binomial number, and the run's loss is (2 K - N) eps. p_k and q_k are
     the probabilities of K = k under H0 and H1. The relative width is about 1e-12 for N up to 1e6, and 1e-10 up to 1e10,
@@ -80,10 +80,11 @@ class EqualResponses(AbstractExactSum):
 
     @override
     def _points_of_half(self, rates: FloatArray, *, low: bool) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the log slope, shape (6, n), as in `AbstractExactSum`.
+        """Return bounds of ln power, ln type II error and the log slope, shape (6, n).
 
-        For rates above 1/2 the laws are swapped: tails of the binomial number K under H1 are then rates, and tails
-        under H0 are type II errors.
+        The six rows are lower and upper bounds. The false positive rates are `rates` in (0, 1/2] with `low`, and 1 -
+        `rates` otherwise. For rates above 1/2 the laws are swapped: tails of the binomial number K under H1 are then
+        rates, and tails under H0 are type II errors.
         """
         count_work(A_LIST)
         null, other = self._laws if low else self._laws[::-1]
@@ -171,7 +172,7 @@ class EqualResponses(AbstractExactSum):
     def _log_mass(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
         """Return bounds of ln P(K = k) for the binomial law `law` of K, in the shape of k.
 
-        `mirror` is the law of N - K.
+        K is the number of N steps with the loss +eps, and `mirror` is the law of N - K.
         """
         low, high = np.empty(len(k)), np.empty(len(k))
         direct = _is_direct(law, k)
@@ -184,7 +185,8 @@ class EqualResponses(AbstractExactSum):
     def _log_beyond(self, law: BinomialTails, mirror: BinomialTails, k: IndexArray) -> LogBounds:
         """Return bounds of ln P(K > k), from the tail's own sum, or from P(K <= k) if that sum is long.
 
-        K has the binomial law `law`. P(K <= k) is P(N - K >= N - k), and `mirror` is the law of N - K.
+        K, the number of N steps with the loss +eps, has the binomial law `law`. P(K <= k) is P(N - K >= N - k), and
+        `mirror` is the law of N - K.
         """
         low, high = np.full(len(k), -np.inf), np.full(len(k), -np.inf)
         direct = _is_direct(law, k) & (k < self._steps)
@@ -230,7 +232,8 @@ class EqualResponses(AbstractExactSum):
     def _close_delta(self, j: IndexArray, epsilon: FloatArray) -> LogBounds:
         """Return bounds of ln delta(epsilon) by sums without differences, in the shape of `epsilon`.
 
-        j is the index of the first loss (2 j - N) eps above each epsilon.
+        The loss of N steps, of which k have the loss +eps and the others -eps, is (2 k - N) eps. j is the smallest k
+        whose loss exceeds epsilon.
         """
         rows = self._laws[1].at(j)
         gained, gain_error = self._gains_at(j)
@@ -255,7 +258,7 @@ class EqualResponses(AbstractExactSum):
         return gained[inverse], error[inverse]
 
     def _gains(self, first: int, last: int) -> tuple[FloatArray, FloatArray]:
-        """Return the sums of `_gains_at` for j = first..last and bounds of their relative errors.
+        """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) for j = first..last, and bounds of the relative errors.
 
         The shape is (last - first + 1,). The sums are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}, with
         the probabilities p_k and q_k of K = k under H0 and H1. The truncated terms decrease at least like the tails of
@@ -323,9 +326,10 @@ class EqualResponses(AbstractExactSum):
         return found if found is not None else self._root_between(least, last, log_delta) or (0.0, 0.0)
 
     def _root_between(self, first: int, last: int, log_delta: float) -> tuple[float, float] | None:
-        """Return the result of `_root`, searched among the losses (2 k - N) eps with first <= k <= last.
+        """Return an approximate epsilon with ln delta(epsilon) = `log_delta`, and its uncertainty.
 
-        The result is None if the root is left of these losses and there are other losses.
+        The search covers the losses (2 k - N) eps of N steps of +-eps, with first <= k <= last. The result is None if
+        the root is left of these losses and there are other losses.
         """
         gained, error = self._gains(first, last)
         table = self._laws[1].table(first, last)
@@ -364,7 +368,7 @@ def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
 
 
 def _log_rest(share: FloatArray) -> FloatArray:
-    """Return ln(1 - share): minus infinity from 1 on, and 0 if the share is not a number (0/0)."""
+    """Return ln(1 - share): minus infinity for shares of at least 1, and 0 if the share is not a number (0/0)."""
     return np.where(np.isnan(share), 0.0, np.log1p(-np.minimum(share, 1.0)) * (1 + SLACK))
 
 

@@ -1,8 +1,8 @@
 """Runs of (epsilon, delta)-DP steps without further structure: their exact curves and limits.
 
 The worst pair of such a step is a randomised response: it reveals everything with probability delta, and else has the
-loss +epsilon (a true answer) or -epsilon (Kairouz, Oh, Viswanath 2015, Theorem 2.1). This mechanism attains the worst
-case in every step, so the curve of the run is tight.
+loss +epsilon (a true answer) or -epsilon (Kairouz, Oh, Viswanath 2015, Theorem 2.1). Randomised response is a mechanism
+that attains the worst case in every step, so the curve of the run is tight.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Kinds: TypeAlias = tuple[tuple[float, int], ...]
 class Responses:
     """Run of (epsilon, delta)-DP steps: pairs (epsilon, count) and pairs (delta, count).
 
-    `answers` has each epsilon > 0, largest first, and `deltas` each delta > 0.
+    `answers` lists each epsilon > 0 with its count, largest first, and `deltas` each delta > 0 with its count.
     """
 
     answers: Kinds
@@ -50,13 +50,16 @@ class Responses:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the number of losses +epsilon of the first kind of `answers`."""
+        """Standard deviation of the number of losses +epsilon among the steps with the largest epsilon."""
         epsilon, count = self.answers[0]
         return math.sqrt(count) / (2 * math.cosh(min(epsilon / 2, 700.0)))
 
 
 def responses_of(steps: Steps) -> Responses | None:
-    """Return the run of (epsilon, delta)-DP steps if there are no other steps and exact sums serve it, else None."""
+    """Return the run of (epsilon, delta)-DP steps if there are no other steps and exact sums are feasible.
+
+    The result is None otherwise.
+    """
     run = any_responses_of(steps)
     return run if run is not None and _in_reach(run) else None
 
@@ -137,7 +140,10 @@ def halves(kinds: Kinds) -> tuple[Kinds, Kinds]:
 
 
 def smoothed_responses_of(steps: Steps) -> Responses | None:
-    """Return the run of (epsilon, delta)-DP steps if contours serve it but exact sums do not, else None."""
+    """Return the run of (epsilon, delta)-DP steps if only contour inversion is feasible, else None.
+
+    Contour inversion with a little additional Gaussian noise serves runs with too many different losses for exact sums.
+    """
     run = any_responses_of(steps)
     if run is None or _in_reach(run):
         return None
@@ -145,7 +151,10 @@ def smoothed_responses_of(steps: Steps) -> Responses | None:
 
 
 def smoothed_curve(run: Responses) -> AbstractTradeOff:
-    """Return the curve of a run from `smoothed_responses_of`, which is its own inverse."""
+    """Return the curve, its own inverse, of a run of (epsilon, delta)-DP steps, by contour inversion.
+
+    A little additional Gaussian noise gives the loss a density; the bounds allow for this noise.
+    """
     from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
 
     curve = SmoothedResponses(run.answers)
@@ -153,7 +162,7 @@ def smoothed_curve(run: Responses) -> AbstractTradeOff:
 
 
 def response_curve(run: Responses) -> AbstractTradeOff:
-    """Return the curve of a run from `responses_of`, which is its own inverse."""
+    """Return the curve, its own inverse, of a run of (epsilon, delta)-DP steps, by exact sums."""
     from service.privacy.composition.exact_sums.equal_responses import EqualResponses
 
     curve: AbstractTradeOff = ApproximateDpTradeOff(0.0, 0.0)

@@ -37,7 +37,7 @@ _SLACK = 64 * UNIT_ROUNDOFF
 
 @dataclass(frozen=True, slots=True)
 class _Threshold:
-    """Tests S > c (or S >= c) of the loss S: bounds of ln power, of ln type II error, and of their excess rates.
+    """Tests S > c (or S >= c) of the loss S: bounds of ln power, of ln type II error, and of the excess of their rates.
 
     `excess_low` and `excess_high` are bounds of (alpha(c) - alpha)/min(alpha, 1 - alpha), with the test's false
     positive rate alpha(c) and the requested rate alpha. All arrays have the shape (n,).
@@ -52,11 +52,11 @@ class _Threshold:
 
 @final
 class ComposedLaplace(AbstractExactSum):
-    """Curve of N Laplace steps with the largest loss e = sensitivity/scale each, which is its own inverse.
+    """Curve of N equal Laplace steps with the largest loss e = sensitivity/scale each. It is its own inverse.
 
-    The loss of the run is e (2 V - N) with V in [0, N]; thresholds v of V consist of a cell (integer part) and a share.
-    The relative width is 1e-12 (N = 100, e = 0.1) to 1e-10. Source: composition of dominating pairs (Zhu, Dong, Wang
-    2022, Theorem 10); the law of the loss is exact.
+    The loss of the run is e (2 V - N) with V in [0, N]; thresholds v of the random number V consist of a cell (integer
+    part) and a share. The relative width is 1e-12 (N = 100, e = 0.1) to 1e-10. Source: composition of dominating pairs
+    (Zhu, Dong, Wang 2022, Theorem 10); the law of the loss is exact.
     """
 
     def __init__(self, steps: int, sensitivity: float, noise_multiplier: float) -> None:
@@ -94,7 +94,7 @@ class ComposedLaplace(AbstractExactSum):
     def _simple_bounds(self, rates: FloatArray, low: bool) -> FloatArray:
         """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), without any evaluation.
 
-        The first axis has lower and upper bounds. They follow from log slopes within [-N e, N e], for N steps of
+        The first axis has lower and upper bounds. The bounds follow from log slopes within [-N e, N e], for N steps of
         largest loss e, and from tests that ignore the data. The false positive rates are `rates`, shape (n,), with
         `low`, and 1 - `rates` otherwise.
         """
@@ -111,9 +111,10 @@ class ComposedLaplace(AbstractExactSum):
         )
 
     def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
-        """Return the tests at thresholds v with `low`, or at N - v for rates above 1/2.
+        """Return the tests V > v at the thresholds v with `low`, or at N - v for rates above 1/2.
 
-        Excesses are relative to e^log_rate.
+        The loss of the N Laplace steps is e (2 V - N). The excess of a test's false positive rate is relative to
+        e^log_rate.
         """
         mirror = at.reflected(self._steps)
         tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
@@ -131,7 +132,8 @@ class ComposedLaplace(AbstractExactSum):
         """Return bounds of ln power, ln type II error and log slope, shape (2, 3, n), from two tests near each root.
 
         The first axis has lower and upper bounds. The root is the threshold whose false positive rate is e^log_rate.
-        The tests are right and left of the root, proved or not; unproved ones give only the bounds of tangents.
+        The tests are right and left of the root, with or without proof. Tests without proof give only the bounds of
+        tangents.
         """
         most = self._largest.upper
         power_high = log_moved(right.power.upper, right.c + log_rate, -right.excess_low, 1)
@@ -158,9 +160,11 @@ class ComposedLaplace(AbstractExactSum):
         return np.array([np.where(np.isnan(lows), -np.inf, lows), np.where(np.isnan(highs), np.inf, highs)])
 
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of the v with ln P(V > v) about `log_target`, and the uncertainty of the share.
+        """Return cell and share of the v with ln P(V > v) about `log_target`, and the share's uncertainty.
 
-        All have the shape (n,). `hypothesis` is 0 for H0 and 1 for H1. At an atom the share and its uncertainty are 0.
+        The loss of the N Laplace steps is e (2 V - N). The cell is the integer part of v and the share the rest. All
+        arrays have the shape (n,). `hypothesis` is 0 for H0 and 1 for H1. At an atom the share and its uncertainty are
+        0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1
@@ -195,7 +199,7 @@ class ComposedLaplace(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
-        """Return the thresholds at v in [0, N], or slightly below v on the grid of shares."""
+        """Return the thresholds v in [0, N], rounded down to the grid of their fractional parts."""
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 
@@ -222,7 +226,8 @@ class ComposedLaplace(AbstractExactSum):
     def _profile_root(self, log_delta: float) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return cell and share of the v with ln delta(e (2 v - N)) about `log_delta`, and the share's uncertainty.
 
-        All have the shape (1,).
+        The loss of the N Laplace steps is e (2 V - N), and v is a threshold of V, with its integer part (cell) and the
+        rest (share). All arrays have the shape (1,).
         """
         vertices = self._sums.profile_vertices
         cell = np.array([int(np.clip(np.searchsorted(-vertices, -log_delta, side="right") - 1, 0, self._steps - 1))])

@@ -16,10 +16,10 @@ _OMITTED = 60.0
 
 
 def uniforms_kept(steps: int, loss: float) -> int:
-    """Return the largest number of uniforms in the spline terms of `LaplaceSums`.
+    """Return the largest number of uniform variables in the terms (splines) of the law of N Laplace losses.
 
-    The run has `steps` steps with the largest loss `loss` each. It is N = `steps`, or enough that at most e^-60 of the
-    weight is truncated.
+    The run has `steps` steps with the largest loss `loss` each. The number is N = `steps`, or so large that at most
+    e^-60 of the weight is truncated.
     """
     share = loss / (2 + loss)
     first = math.floor(share * steps) + 1
@@ -30,7 +30,7 @@ def uniforms_kept(steps: int, loss: float) -> int:
 def log_excess(steps: int, kept: int, share: float) -> float:
     """Return ln of a bound of P(X > kept) for X ~ Binomial(N, share), N = `steps`.
 
-    It is -N times a Kullback-Leibler divergence (Chernoff), and -inf for kept >= N.
+    The logarithm is -N times a Kullback-Leibler divergence (Chernoff), and -inf for kept >= N.
     """
     if kept >= steps:
         return -math.inf
@@ -42,7 +42,7 @@ def log_excess(steps: int, kept: int, share: float) -> float:
 
 
 def can_sum(steps: int, loss: float) -> bool:
-    """Return whether `LaplaceSums` serves `steps` Laplace steps whose largest loss is `loss` (nats) each."""
+    """Return whether exact sums are feasible for `steps` Laplace steps of largest loss `loss` (nats) each."""
     if steps > LARGEST_STEPS or steps * loss > LARGEST_LOSS:
         return False
     return steps * uniforms_kept(steps, loss) ** 2 <= LARGEST_WORK

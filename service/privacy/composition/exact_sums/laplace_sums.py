@@ -49,7 +49,8 @@ _TILTS = np.array([[1.0], [1.5], [2.2], [3.0]])
 class LatticeThreshold:
     """Tests V > v (or V >= v with `closed`) of the sum V in [0, N], with v = cell + share.
 
-    share is in [0, 1), and 0 in cell N. `cell` and `share` have the shape (n,).
+    V determines the loss of N Laplace steps. The share is in [0, 1), and 0 in cell N. `cell` and `share` have the shape
+    (n,).
     """
 
     cell: IndexArray
@@ -60,7 +61,7 @@ class LatticeThreshold:
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
         """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
 
-        They are limited to [0, N], N = `steps`.
+        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`.
         """
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
@@ -70,7 +71,7 @@ class LatticeThreshold:
         return LatticeThreshold(np.clip(cell, 0, steps), share, closed)
 
     def reflected(self, steps: int) -> LatticeThreshold:
-        """Return the thresholds N - v, exactly, with open and closed tests swapped; N = `steps`."""
+        """Return the thresholds N - v, exactly, with open tests V > v and closed tests V >= v swapped; N = `steps`."""
         inner = self.share > 0
         return LatticeThreshold(
             np.where(inner, steps - 1, steps) - self.cell, np.where(inner, 1 - self.share, 0.0), not self.closed
@@ -81,8 +82,9 @@ class LatticeThreshold:
 class _Rest:
     """Part of a cell [m, m + 1] right of a threshold: coefficients of the density of W, width, and hyperbolic moments.
 
-    W is the measure of `LaplaceSums` and e its loss. `part` has the Bernstein coefficients, shape (n, degree + 1), and
-    `cosh` and `sinh` the integrals of cosh and sinh(e width t) times the Bernstein polynomials in t, in that shape.
+    W is the measure whose exponential multiples are the laws of the run's loss, and e the largest loss of a step.
+    `part` has the Bernstein coefficients, shape (n, degree + 1), and `cosh` and `sinh` the integrals of cosh and sinh(e
+    width t) times the Bernstein polynomials in t, in that shape.
     """
 
     part: FloatArray
@@ -130,7 +132,8 @@ class LaplaceSums:
     def _point_masses(self) -> FloatArray:
         """Return the masses C(N, k) 2^-N of the points k = 0..N of W, scaled, shape (N + 1,).
 
-        They follow from the exact middle term by ratios.
+        W is the measure whose exponential multiples are the laws of the losses of N Laplace steps. All masses follow
+        from the exact middle one by ratios.
         """
         steps = self.steps
         middle = steps // 2
@@ -146,7 +149,8 @@ class LaplaceSums:
     def _moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Integrals of cosh(e t) p, sinh(e t) p and e^{-e t} p over every cell, shape (cells,) each.
 
-        p is the density of the measure W at m + t in the cell [m, m + 1], and e the loss (`LaplaceSums`).
+        p is the density of the measure W at m + t in the cell [m, m + 1], and e the largest loss of a Laplace step. The
+        laws of the run are exponential multiples of W.
         """
         even, odd = hyperbolic_moments(self._pieces.shape[1] - 1, np.array([self.loss]), self._terms)
         falling = math.exp(-self.loss) * (even + odd)[0, ::-1]
@@ -161,7 +165,8 @@ class LaplaceSums:
     def _tails(self) -> tuple[FloatArray, FloatArray]:
         """Integrals of e^{-e (v - N/2)} dW (H0) and of e^{e (v - N/2)} dW (H1) over v >= m, for m = 0..N + 1.
 
-        Both have the shape (N + 2,) and the scale of W (`LaplaceSums`).
+        W is the measure whose exponential multiples are the laws of V under H0 and H1, and e (2 V - N) is the loss of N
+        Laplace steps. Both arrays have the shape (N + 2,) and a common scale.
         """
         cosh, sinh, falling = self._moments
         found: list[FloatArray] = []
@@ -174,7 +179,8 @@ class LaplaceSums:
     def _hyperbolic_tails(self) -> tuple[FloatArray, FloatArray]:
         """Integrals of cosh(e (v - m)) dW and of sinh(e (v - m)) dW over v >= m, for m = 0..N + 1, shape (N + 2,) each.
 
-        The addition formulas of cosh and sinh give them from right to left. W is the measure of `LaplaceSums`.
+        The addition formulas of cosh and sinh give them from right to left. W is the measure whose exponential
+        multiples are the laws of the losses of N Laplace steps.
         """
         cosh_cells, sinh_cells, _ = self._moments
         cosh, sinh = math.cosh(self.loss), math.sinh(self.loss)
@@ -234,7 +240,8 @@ class LaplaceSums:
     def _tail(self, at: LatticeThreshold, rest: _Rest, hypothesis: int) -> FloatArray:
         """Return the scaled integral of e^{-e (v - N/2)} dW (H0) or e^{e (v - N/2)} dW (H1) over a tail, shape (n,).
 
-        W is the measure of `LaplaceSums`, and `rest` the part of a threshold's cell right of the threshold.
+        W is the measure whose exponential multiples are the laws of the losses of N Laplace steps, and `rest` the part
+        of a threshold's cell right of the threshold.
         """
         sign = 2 * hypothesis - 1
         weights = rest.cosh + rest.sinh
@@ -247,8 +254,8 @@ class LaplaceSums:
     def profile(self, at: LatticeThreshold) -> LogBounds:
         """Return bounds of ln delta at the thresholds e (2 v - N) of the loss, shape (n,).
 
-        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, with the measure W of
-        `LaplaceSums`.
+        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, where the measure W gives the laws
+        of the losses of N Laplace steps.
         """
         scaled, centre = self._profile(at)
         floor = self._underflow(0.5 * self.steps * self.loss - centre)
@@ -288,9 +295,9 @@ class LaplaceSums:
     def _underflow(self, growth: FloatArray) -> FloatArray:
         """Return a bound of the total of numbers below the smallest double, in a sum with weights of at most e^growth.
 
-        The sum is one of the scaled sums over points and cells of W (`LaplaceSums`). The terms of a point first
-        increase with the number of uniforms, by e^{N e} in total at most, and then decrease. The total is larger only
-        if the first terms are too small.
+        The sum is one of the scaled sums over points and cells of W, the measure behind the laws of the losses. The
+        terms of a point first increase with the number of uniforms, by e^{N e} in total at most, and then decrease. The
+        total is larger only if the first terms are too small.
         """
         lost = SMALLEST * (self._uniforms + 10) ** 2 * (self.steps + 1)
         if self.points[-1] < _SMALL:
@@ -309,7 +316,7 @@ class LaplaceSums:
         return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
-        """Return ln of the true values of scaled sums, without the scale of W (`LaplaceSums`).
+        """Return ln of the true values of scaled sums, without the common power of 2 by which all sums are scaled.
 
         The power of 2 of each number is removed first, because logarithms of numbers near 1 have small errors.
         """
@@ -321,8 +328,9 @@ class LaplaceSums:
     def _omitted(self, at: LatticeThreshold, hypothesis: int) -> FloatArray:
         """Return ln of a bound of the contribution of truncated splines to P(V > v), shape (n,).
 
-        Splines of more uniforms than `LaplaceSums` keeps are truncated. `hypothesis` is 0 for H0 and 1 for H1. The
-        bound is Chernoff's at several tilts.
+        The law of N Laplace losses is a sum of splines, one for each number of uniform variables. Splines of many
+        uniform variables are truncated. `hypothesis` is 0 for H0 and 1 for H1. The bound is Chernoff's at several
+        tilts.
         """
         if self._log_omitted == -math.inf:
             return np.full(len(at.share), -np.inf)

@@ -1,9 +1,9 @@
 """Contour inversion for a run of randomised responses with a small additional Gaussian noise.
 
-The run has N_i steps with the loss +-eps_i each, and the loss L in total. It has no density, and its transform does not
-decay along a contour. With an additional Gaussian step of shift tau it does. One Fourier transform then gives the
-profile of both on a grid of thresholds c. Let z = 1/2 + r + it, and V ~ N(-tau^2/2, tau^2) under H0 the loss of the
-Gaussian step. Let K(z) = ln E0 e^{z(L + V)}. Then:
+The run has N_i steps with the loss +-eps_i each, and the loss L in total. L has no density, and its transform does not
+decay along a contour. With an additional Gaussian step of shift tau, the transform decays. One Fourier transform then
+gives the profile of both on a grid of thresholds c. Let z = 1/2 + r + it, and V ~ N(-tau^2/2, tau^2) under H0 the loss
+of the Gaussian step. Let K(z) = ln E0 e^{z(L + V)}. Then:
 
     ln E0 e^{zL} = sum N_i (ln cosh((r + it) eps_i) - ln cosh(eps_i/2));
     D(c) = E0(e^{L+V} - e^c)_+ = (1/2 pi) int e^{K(z) - (z - 1) c}/(z (z - 1)) dt    for r > 1/2.
@@ -91,7 +91,7 @@ class ResponseCumulants:
     def deviation(self, r: float) -> float:
         """Return the standard deviation of the loss L under the law tilted by e^{(1/2 + r) L}, nats.
 
-        It is sqrt(K''(1/2 + r)), limited below by the resolution of thresholds.
+        The deviation is sqrt(K''(1/2 + r)) with K(s) = ln E0 e^{sL}, limited below by the resolution of thresholds.
         """
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         own = math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
@@ -120,8 +120,9 @@ class SmoothedNodes:
 class SmoothedContour:
     """Contour Re z = 1/2 + r for the profile of a run of +-epsilon steps with a Gaussian step of shift tau.
 
-    `low` and `high` are the smallest and the largest threshold of the loss, on both sides of the tilted mean. D(c), the
-    copies and K are those of the module docstring of `smoothed_contour.py`.
+    `low` and `high` are the smallest and the largest threshold of the loss, on both sides of the tilted mean. Each step
+    has the loss +epsilon or -epsilon. D(c) is the profile at the threshold c, and K the log-moment function of the
+    total loss. The copies are the terms D(c + j T), j != 0, that the trapezoidal rule of period T adds.
     """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, tau: float, low: float, high: float) -> None:
@@ -171,7 +172,7 @@ class SmoothedContour:
         return min(found)
 
     def nodes(self) -> SmoothedNodes:
-        """Compute the bounds of the run's profile (`SmoothedNodes`) at all thresholds of the contour."""
+        """Compute the bounds of the run's profile at all thresholds of the contour."""
         r, tau = self._r, self._tau
         thresholds, h, profile, density, profile_error, density_error = self._sums()
         # The noise adds at most tau^2 e^{tau^2/8} e^c times the density (`smoothed_responses.py`).
@@ -188,11 +189,11 @@ class SmoothedContour:
         return SmoothedNodes(r, thresholds[1:], h, self._smoothed(r), error, lower, upper)
 
     def _sums(self) -> tuple[FloatArray, float, FloatArray, FloatArray, float, float]:
-        """Return thresholds, spacing, D (or E min), e^c times the density, and the errors of the last two.
+        """Return thresholds, spacing, D or E0 min, e^c times the density, and the errors of these two.
 
         The errors are absolute bounds, one number each. D(c) = E0(e^{L+V} - e^c)_+ and E0 min(e^{L+V}, e^c) belong to
-        the loss L of the run with the loss V of its noise. The functions include all copies, and are in the units of
-        the thresholds (`SmoothedNodes`). Arrays have the shape (nodes,).
+        the loss L of the run with the loss V of its noise. The functions include all copies (the terms that the
+        trapezoidal rule adds), in a unit for each threshold. Arrays have the shape (nodes,).
         """
         r, tau = self._r, self._tau
         t: FloatArray = np.arange(self._nodes + 1, dtype=np.float64) * self._step
@@ -215,7 +216,10 @@ class SmoothedContour:
         return thresholds, h, profile, density, profile_error, share * float(error.sum()) + left / (tau * END)
 
     def _copied_mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return a bound of all copies that the trapezoidal rule adds, in the units of the nodes, shape (nodes,)."""
+        """Return a bound of all copies that the trapezoidal rule adds, in the units of the nodes, shape (nodes,).
+
+        A copy is the function at another threshold, c + j T for j != 0 and the period T of the rule.
+        """
         total = np.zeros_like(thresholds)
         for side, (tilt, rise) in zip((-1, 1), self._copied, strict=True):
             away = abs(tilt - self._r)

@@ -41,7 +41,7 @@ SLACK: Final = 4 * FUNCTION_ERROR
 
 @final
 class SmoothedResponses(AbstractExactSum):
-    """Curve of a run of many different eps-DP steps, each with the worst-case loss +-eps, which is its own inverse.
+    """Curve of a run of many different eps-DP steps, each with the worst-case loss +-eps. It is its own inverse.
 
     D(c) = E0(e^L - e^c)_+ is the profile of the run's loss L. The relative width of delta, power and type II error is a
     few 1e-7, unless a single atom of the loss decides. This holds for rates and deltas down to 1e-300. Source: Murtagh,
@@ -104,14 +104,15 @@ class SmoothedResponses(AbstractExactSum):
     def _overlapping(self, log_alpha: float) -> float:
         """Return an upper bound of ln of the type II error at the false positive rate alpha.
 
-        The product of both errors is at most (E0 e^{L/2})^2 for the run's loss L.
+        The product of the false positive rate and the type II error is at most (E0 e^{L/2})^2 for the run's loss L.
         """
         return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
-        """Return the six bounds of `_low` at the false positive rate 1 - rest, above 1/2.
+        """Return six bounds at the false positive rate 1 - rest, above 1/2.
 
-        The type II error is beta = max_c e^-c (rest - D(c)), with the profile D.
+        The bounds are lower and upper bounds of ln power, of ln type II error and of the log slope. The type II error
+        is beta = max_c e^-c (rest - D(c)), with the profile D.
         """
         log_rest, most = math.log(rest), self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]
@@ -181,7 +182,7 @@ class SmoothedResponses(AbstractExactSum):
     def _crossing(self, tilted: TiltedRun, delta: float) -> tuple[float, float]:
         """Return thresholds of the loss at which the profile is proved to be above, and below, delta.
 
-        They are -inf and inf if nothing is proved on the contour of the tilted run `tilted`.
+        Both thresholds come from one contour, that of `tilted`. They are -inf and inf if that contour proves nothing.
         """
         nodes = tilted.profile
         rounding = tilted.nodes.log_error + SLACK * (2 + abs(math.log(delta)) + abs(nodes.scale))
@@ -190,7 +191,7 @@ class SmoothedResponses(AbstractExactSum):
 
 
 def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
-    """Return the bounds of the logarithm of a minimum, widened by rounding and limited to at most 0."""
+    """Return bounds of the logarithm of a minimum, widened by its rounding on the contour and limited to at most 0."""
     bounds: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):
         size = abs(end) if math.isfinite(end) else 0.0

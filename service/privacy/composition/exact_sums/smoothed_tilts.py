@@ -82,7 +82,7 @@ class TiltedRun:
 
     @cached_property
     def profile(self) -> ConvexNodes:
-        """D(c) = E0(e^L - e^c)_+ at the thresholds c, or minus E0 min(e^L, e^c) for |r| < 1/2.
+        """Bounds of D(c) = E0(e^L - e^c)_+ at the thresholds c, or of -E0 min(e^L, e^c) for tilts 1/2 + r, |r| < 1/2.
 
         L is the loss of the run. Both functions are convex and decreasing in e^c.
         """
@@ -94,7 +94,10 @@ class TiltedRun:
 
     @cached_property
     def inverse(self) -> ConvexNodes:
-        """Function e^-c D(c) of e^-c at the thresholds c, for the profile D(c) = E0(e^L - e^c)_+ of the loss L."""
+        """Bounds of e^-c D(c) as a function of e^-c, at the thresholds c.
+
+        D(c) = E0(e^L - e^c)_+ is the profile of the run's loss L.
+        """
         nodes = self.nodes
         bounds = nodes.lower[::-1], nodes.upper[::-1]
         tilt, error = -self.r - 0.5, nodes.log_error
@@ -115,9 +118,11 @@ def _score(tilt: float, value: float, mean: float, deviation: float) -> float:
 
 @final
 class ResponseTilts:
-    """Tilted runs of a run of +-epsilon steps, in the order of their tilts 1/2 + r.
+    """Run of +-epsilon steps at several tilts, in the order of the tilts 1/2 + r.
 
-    Those with r > 1/2 (`outer`) are added on demand, those with |r| < 1/2 (`inner`) exist if the run reveals much.
+    At a tilt s the law of the loss L is weighted by e^{sL}, and the inversion contour Re z = s evaluates thresholds
+    near the weighted mean. Tilts with r > 1/2 (`outer`) are added on demand. Tilts with |r| < 1/2 (`inner`) exist if
+    the run reveals much.
     """
 
     def __init__(self, cumulants: ResponseCumulants) -> None:
@@ -131,7 +136,7 @@ class ResponseTilts:
         self.outer = [self._first(lowest)]
 
     def _first(self, lowest: float) -> TiltedRun:
-        """Return the tilted run with the smallest r > 1/2, whose contour covers thresholds down to `lowest`."""
+        """Return the run at the smallest tilt 1/2 + r, r > 1/2, whose contour covers thresholds down to `lowest`."""
         away, mean, deviation = 2 * POLE / self._deviation, self._at_one, self._deviation
         for _ in range(MOST_HALVINGS):
             away *= 0.5
@@ -159,7 +164,7 @@ class ResponseTilts:
         ]
 
     def _next(self, r: float) -> float:
-        """Return the r of the next tilt 1/2 + r to the right; its contour's thresholds adjoin those of the given r."""
+        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds that adjoin those of the given r."""
         run = self._cumulants
         deviation = run.deviation(r)
         high, step = run.mean(r) + HALF_WIDTH * deviation, SPACING / deviation
@@ -170,7 +175,7 @@ class ResponseTilts:
         return r + step
 
     def extend(self) -> bool:
-        """Add a tilted run on the right; return False if no larger losses are left to resolve."""
+        """Add the run at the next larger tilt; return False if no larger losses are left to resolve."""
         last = self.outer[-1].r
         r = self._next(last)
         left = self._largest - self._cumulants.mean(r)
@@ -180,7 +185,10 @@ class ResponseTilts:
         return True
 
     def for_threshold(self, c: float) -> TiltedRun | None:
-        """Return the tilted run nearest to a threshold c of the loss, or None if no contour covers c."""
+        """Return the run at the tilt whose contour is nearest to a threshold c of the loss.
+
+        The result is None if no contour covers c.
+        """
         while self.outer[-1].mean < c and self.extend():
             pass
         reached = [
@@ -208,7 +216,7 @@ class ResponseTilts:
             Returns (result, 0), or (None, side) with the side on which a result may be: 1 towards larger losses, -1
             towards smaller ones, 0 if unknown.
         swapped : bool
-            Whether only tilted runs with r > 1/2 are evaluated, with sides of minus the loss.
+            Whether only tilts 1/2 + r with r > 1/2 are tried, and sides refer to minus the loss.
         """
         while score(self.outer[-1]) < wanted and self.extend():
             pass

@@ -73,8 +73,8 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
     """Return the sums with losses at most `nearly` above their predecessor merged into the middle of their group.
 
-    Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so that the tails of both
-    signs are those of one test.
+    Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so that both tails belong to
+    one test.
     """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1
@@ -86,9 +86,10 @@ def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
 
 @final
 class LossList:
-    """List of losses in increasing order with weights w, and sums over the losses from each one on.
+    """List of losses in increasing order with weights w, and sums over each loss and all larger losses.
 
-    `masses` are w e^{-loss/2} for H0 and w e^{loss/2} for H1, and `tails` their sums from each loss on, with a final 0.
+    `masses` are w e^{-loss/2} for H0 and w e^{loss/2} for H1, and `tails` the sums over each loss and all larger ones,
+    with a final 0.
     """
 
     def __init__(self, kinds: Sequence[tuple[float, int]]) -> None:
@@ -117,8 +118,7 @@ class LossList:
 class TwoLists:
     """Law of the loss A + B of a run, where A and B take the losses of two lists: tails and profile.
 
-    Every step has the loss +-epsilon, with epsilon > 0. The masses have the common factor Z = e^{log_scale} of the
-    module docstring of `two_lists.py`.
+    Every step has the loss +-epsilon, with epsilon > 0. The masses of all losses have the common factor e^{log_scale}.
     """
 
     def __init__(self, first: Sequence[tuple[float, int]], second: Sequence[tuple[float, int]]) -> None:
@@ -158,8 +158,8 @@ class TwoLists:
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
         """Return ln delta(eps) within `profile_error`, in the shape of `epsilon`.
 
-        delta(eps) = 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps, with the weights w and the factor Z
-        of the module docstring of `two_lists.py`. The caller must also allow for a change of eps by `loss_error`.
+        delta(eps) = 2 e^{eps/2} Z sum w sinh((loss - eps)/2) over losses above eps, with the weights w of the losses
+        and their common factor Z. The caller must also allow for a change of eps by `loss_error`.
         """
         found = np.empty(len(epsilon))
         count_work(A_READING + A_TERM * len(epsilon) * len(self.first.loss))
@@ -175,10 +175,11 @@ class TwoLists:
     def _positions(
         self, thresholds: FloatArray, side: Literal["left", "right"]
     ) -> Iterator[tuple[slice, IndexArray, FloatArray]]:
-        """Yield, for groups of thresholds c, the rows of the group, and indices and thresholds in the second list.
+        """Yield, for groups of thresholds c, the rows of the group, and indices and thresholds in a second list.
 
-        The thresholds of the second list are c less each loss of the first list, shape (rows, losses of the first
-        list). The indices are those of its first losses above, in the same shape; `side` decides about equal losses.
+        The loss of a run is the sum of a loss from each of two lists. The thresholds of the second list are c less each
+        loss of the first list, shape (rows, losses of the first list). The indices are those of its first losses above,
+        in the same shape; `side` decides about equal losses.
         """
         size = max(1, CHUNK // len(self.first.loss))
         for start in range(0, len(thresholds), size):

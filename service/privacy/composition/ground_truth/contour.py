@@ -33,8 +33,8 @@ from service.privacy.numerics.work import count_work
 class Threshold:
     """Test S > c of the loss S as balls: false positive rate, power, type II error, and density of S at c under H0.
 
-    The density is approximate. `missed` is one minus the power. Closed forms compute its own digits, so that a small
-    type II error needs no more precision.
+    The density is approximate. `missed` is one minus the power. Closed forms compute `missed` itself and not a
+    difference, so that a small type II error needs no more precision.
     """
 
     false_positive_rate: arb
@@ -79,9 +79,9 @@ A_NODE, A_TERM = 2.0, 0.1
 class BallContour:
     """Contour Re z = theta of a run in ball arithmetic, with the values e^{K(z)} at its nodes.
 
-    K(z) = ln E0 e^{zS} is the log-moment function of the loss S. The integrals, aliases and poles are those of the
-    module docstring of `contour.py`. With `reflected` the contour serves the remove direction, whose log-moment
-    function is K(1 - z).
+    K(z) = ln E0 e^{zS} is the log-moment function of the loss S. Integrals along the contour give the probabilities of
+    S > c. Aliases are the errors of the trapezoid sum, and poles those of the integrands. With `reflected` the contour
+    serves the remove direction, whose log-moment function is K(1 - z).
     """
 
     def __init__(self, run: GroundTruthRun, plan: ContourPlan, *, reflected: bool) -> None:
@@ -103,9 +103,9 @@ class BallContour:
             ]
 
     def _log_product(self, s: arb, moments: list[arb]) -> arb:
-        """Return the log-moment function K(s) of the run at a real tilt s from the moments of its parts.
+        """Return the log-moment function K(s) of the run at a real tilt s from the moments of its kinds of steps.
 
-        The moment of a part is M(s) = E0 e^{sL} for the loss L of one step.
+        The moment of a kind is M(s) = E0 e^{sL} for the loss L of one step.
         """
         mu2 = ball(self._run.gaussian_mu_squared)
         total = mu2 * (s * s - s) / 2
@@ -142,7 +142,7 @@ class BallContour:
     def _truncated(self, moments: list[arb]) -> arb:
         """Return a bound of the sum over the omitted nodes of the contour, without its factor e^{-theta c}.
 
-        theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each part.
+        theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each kind of step.
         """
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         tilt = ball(plan.tilt)
@@ -162,7 +162,8 @@ class BallContour:
     def _closing(self, log_last: arb, moments: list[arb]) -> arb:
         """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step.
 
-        `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each part.
+        `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each kind of step with the loss
+        L, M(s) = E0 e^{sL}.
         """
         height = ball(self._plan.heights[-1])
         mu2 = ball(self._run.gaussian_mu_squared)

@@ -28,10 +28,10 @@ _HIGHEST = 1e140
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """Quadrature nodes of the moments M(z) = E0 e^{zL} of one part, whose steps have the loss L.
+    """Quadrature nodes of the moments M(z) = E0 e^{zL} of one kind of step with the loss L.
 
-    They serve M on the contour, M at the tilts that bound the aliases, and the majorants of |M|, as pairs (eta, nodes),
-    at each height.
+    The nodes serve M on the contour, M at the tilts that bound the aliases, and the majorants of |M|, as pairs (eta,
+    nodes), at each height.
     """
 
     on_contour: ShiftedNodes
@@ -44,7 +44,7 @@ class ContourPlan:
     """Contour Re z = tilt (add direction) with nodes z_k = tilt + i k step, 0 <= k < length.
 
     `bits` is the precision. The other fields are the data of the error bounds: tilts for the aliases of the trapezoid
-    sum, heights for its truncation, and nodes of the moments of each part.
+    sum, heights for its truncation, and nodes of the moments of each kind of step.
     """
 
     tilt: float
@@ -227,9 +227,10 @@ class ContourGuide:
         return eta, part.real_nodes(tilt, 12 + math.log(part.count) + min(max(-value, 0.0), 200.0), eta)
 
     def _alias_tilts(self, tilt: float, value: float, threshold: float, period: float) -> tuple[float, ...]:
-        """Return tilts for Chernoff's bound of the aliases: the best of the table on each side, and neighbours.
+        """Return tilts for Chernoff's bound of the aliases: the best on each side of the contour, and its neighbours.
 
-        `value` is the log-moment function at the tilt of the contour, and `period` is 2 pi/(distance of its nodes).
+        Aliases are the errors of the trapezoid sum along the contour. `value` is the log-moment function at the tilt of
+        the contour, and `period` is 2 pi/(distance of its nodes).
         """
         gap = self._tilts - tilt
         exponent = self._values - value - gap * threshold - np.abs(gap) * period

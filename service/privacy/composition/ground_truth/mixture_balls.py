@@ -7,10 +7,10 @@ slopes m between the smallest and the largest d. In the strip, with z = s + it:
 
     |a^z b^{1-z}|(x + iq) = (a^s b^{1-s})(x) |A(x, q)|^s |A(-x, q)|^{1-s} e^{-t D};    D = arg A(x, q) + arg A(-x, q).
 
-A step that is not mirrored lacks the second factors and summands. D >= 0, and |A| is in [l(q), 1] with the
-`least_modulus` l of the strip. So G of `moments.py`, the growth of the integrand at the height q, is e^{q^2/2}
-l(q)^{min(s, 0) + min(1 - s, 0)}. If one of the shifts is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the
-others, so that small weights keep their digits.
+A step that is not mirrored lacks the factor of A(-x, q) and the second summand of D. D >= 0, and |A| is in [l(q), 1]
+with the `least_modulus` l of the strip. So the growth of the integrand at the height q is e^{q^2/2} l(q)^{min(s, 0) +
+min(1 - s, 0)}. If one of the shifts is 0, ln a is ln(1 + sum w_i (e^{d_i x - d_i^2/2} - 1)) over the others, so that
+small weights keep their digits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXTRA_BITS: Final = 40
 
 
 class MixtureBalls:
-    """Mixture of shifted Gaussians in balls of the precision in force, built when they are needed.
+    """Mixture of shifted Gaussians in balls (intervals) of the current precision.
 
     At y, H1 has the density phi a and H0 the density phi b, with the normal density phi and a(y) = sum w_i e^{d_i y -
     d_i^2/2}. L = ln a - ln b is the loss, M(z) = E0 e^{zL} the transform, and m the slope of ln a.
@@ -64,7 +64,7 @@ class MixtureBalls:
         return (of_positive - shifted).log1p() if self._first else of_positive.log()
 
     def _more_bits(self, nodes: ShiftedNodes) -> int:
-        """Return the precision in bits at which e^{d y} keeps the precision in force.
+        """Return the precision in bits at which e^{d y} has the relative accuracy of the current precision.
 
         This holds at all nodes y and for all shifts d.
         """
@@ -144,7 +144,10 @@ class MixtureBalls:
         return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
-        """Return ln a(y) for real y, where phi a is the density of H1 with the normal density phi."""
+        """Return ln a(y) for real y, where phi a is the density of H1 with the normal density phi.
+
+        The normal density is phi(y).
+        """
         terms, d, shifted = self._modes()
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
@@ -156,7 +159,7 @@ class MixtureBalls:
         return sum((share * x for share, x in zip(shares, d, strict=True)), arb(0)) / sum(shares, rest)
 
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
-        """Return a bound of h sum phi b e^{sL} over all omitted nodes of the lattice of spacing h on the real axis.
+        """Return a bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
 
         phi b is the density of H0 and L the loss.
         """

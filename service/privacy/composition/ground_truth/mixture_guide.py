@@ -82,9 +82,10 @@ class MixtureGuide:
         return self._log_a(-y) - 0.5 * y**2 if self._mirrored else -0.5 * y**2
 
     def _tops(self, shift: float | None) -> FloatArray:
-        """Return increasing candidates for the height of the strip that bounds a quadrature error, shape (120,).
+        """Return increasing candidates for the height of the strip that bounds a quadrature error.
 
-        The strip lies above the real axis (`shift` None), or on both sides of the line Im y = shift of outcomes y.
+        The shape is (120,). In the strip, a set of complex outcomes y, the integrand is analytic. The strip lies above
+        the real axis (`shift` None), or on both sides of the line Im y = shift of outcomes y.
         """
         highest = min(0.97 * (self._height - (shift or 0.0)), FARTHEST)
         if shift is not None:
@@ -124,10 +125,10 @@ class MixtureGuide:
         return np.logaddexp(top + np.log(total), far), variance
 
     def line_nodes(self, tilt: float, need: float, fineness: float, offset: float) -> tuple[ShiftedNodes, float]:
-        """Return nodes for M(tilt + it) on a contour with an error e^-need, and the nats that cancel in the sum.
+        """Return nodes for M(tilt + it) on a contour with an error e^-need, and the cancellation in nats.
 
-        M is the transform of one step. `fineness` scales the distance of the nodes, and `offset` shifts them by a share
-        of it.
+        M is the moment-generating function of one step, and the cancellation is ln of the largest terms over their sum.
+        `fineness` scales the distance of the nodes, and `offset` shifts them by a share of it.
         """
         tops = self._tops(None)
         growth = self._growth(tilt, tops)
@@ -153,7 +154,8 @@ class MixtureGuide:
     def _nodes(self, tilt: float, depth: float, step: float, offset: float, shift: float, top: float) -> ShiftedNodes:
         """Return the nodes at which phi b e^{tilt L} exceeds e^-depth of its largest value.
 
-        phi b is the density of H0 and L the loss. The other numbers are those of `ShiftedNodes`.
+        phi b is the density of H0 and L the loss. The nodes are y = (j + `offset`) `step` on the line Im y = `shift`.
+        `top` is the height of the strip that bounds the error, and `tilt` the real tilt.
         """
         y, loss, log_null = self._searched
         exponent = tilt * loss + log_null

@@ -1,4 +1,4 @@
-"""Mixture of shifted Gaussians with its exact weights, not with doubles close to them."""
+"""Mixture of shifted Gaussians with exact weights, which doubles only approximate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ExactMixture(ExactShifts):
         return None if self.mirrored else (self.law.largest(self.shifts) / self.noise_multiplier) ** 2
 
     def weights(self) -> list[arb]:
-        """Return the weights w_i of the shifts as balls of the precision in force: products of odds over their sum."""
+        """Return the weights w_i of the shifts as balls of the current precision: products of odds over their sum."""
         with ctx.workprec(ctx.prec + EXTRA_BITS):
             relative = self._relative()
             total = sum(relative, arb(0))
@@ -54,7 +54,7 @@ class ExactMixture(ExactShifts):
         return relative
 
     def distances(self) -> list[arb]:
-        """Return the shifts s_i/sigma in units of the noise, as balls of the precision in force."""
+        """Return the shifts s_i/sigma in units of the noise, as balls of the current precision."""
         return [ball(Fraction(shift) / self.noise_multiplier) for shift in self.shifts]
 
     @property

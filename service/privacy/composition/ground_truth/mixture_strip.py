@@ -53,8 +53,8 @@ Number = TypeVar("Number", arb, acb)
 class AnalyticStrip(ABC):
     """Strip 0 <= Im y < `height` in which the density ratio a of a mixture has no zero and arg A >= 0.
 
-    A(x, q) = a(x + iq)/a(x) at real x. m and V are the mean and the variance of the shift given x, as in the module
-    docstring of `mixture_strip.py`.
+    A(x, q) = a(x + iq)/a(x) at real x. Given x, the shift has the law with weights proportional to the terms of a(x),
+    with mean m and variance V.
     """
 
     height: arb
@@ -81,10 +81,11 @@ class AnalyticStrip(ABC):
 
 @final
 class MixtureBallStrip(AnalyticStrip):
-    """Strip of a mixture with any shifts, from bounds of moments of the shift given x; both numbers are exact.
+    """Strip of a mixture with any shifts, from exact bounds of moments of the shift given x.
 
-    Its height is at most H, the height up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
-    `variance` is at least the variance of the shift at every x. The module docstring of `mixture_strip.py` proves both.
+    The height is at most H, the height up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
+    `variance` is at least the variance of the shift at every x. A(x, q) is a(x + iq)/a(x) for the density ratio a. The
+    module docstring of `mixture_strip.py` proves both bounds.
     """
 
     def __init__(self, height: arb, variance: arb) -> None:
@@ -137,7 +138,10 @@ class PairStrip(AnalyticStrip):
 
 @lru_cache(maxsize=64)
 def strip_of(mixture: ExactMixture) -> AnalyticStrip:
-    """Return the strip of a mixture in which its density ratio has no zero."""
+    """Return the strip of a mixture in which its density ratio has no zero.
+
+    The strip is the set 0 <= Im y < height, in which error bounds of sums over nodes hold.
+    """
     if len(mixture.shifts) == 2 and mixture.shifts[0] == 0:
         with ctx.workprec(STRIP_BITS):
             return PairStrip(mixture.distances()[1])
@@ -161,8 +165,9 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
     """Return the largest V and the smallest 4 m/C over all x, as bounds in balls.
 
-    m, V and C are the moments of the shift d given x in the module docstring of `mixture_strip.py`. `sums` has sum w_i
-    e^{v_i} d_i^k at the ends (even indices) and middles (odd) of cells of half-width `half`, for k = 0..3.
+    Given x, the shift d has the mean m and the variance V, and C = E (d + d')(d - d')^2 for an independent copy d'.
+    `sums` has sum w_i e^{v_i} d_i^k at the ends (even indices) and middles (odd) of cells of half-width `half`, for k =
+    0..3.
     """
     zeroth, first, *_ = sums
     smallest, largest = d[0], d[-1]

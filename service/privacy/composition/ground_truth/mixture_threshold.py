@@ -22,7 +22,7 @@ _SQRT_2PI: Final = math.sqrt(2 * math.pi)
 
 @final
 class MixtureThresholds:
-    """Source of the tests S > c of one mixture step, for exact thresholds c.
+    """Source of the tests S > c of one step that is a mixture of shifted Gaussians, for exact thresholds c.
 
     The loss L increases in the outcome y. In the add direction S = L, and S > c is y > y(c) with the root y(c) of L(y)
     = c. In the remove direction S = -L, and S > c is y < y(-c).
@@ -88,9 +88,10 @@ class MixtureThresholds:
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _root(self, goal: arb) -> arb:
-        """Return a ball of the y at which the function `_rising` reaches the goal, proved from both sides.
+        """Return a ball (interval) of the y at which the loss reaches the goal, proved from both sides.
 
-        The result is NaN if no y is found.
+        If the mixture has a shift 0, ln of the density ratio without this shift replaces the loss. The result is NaN if
+        no y is found.
         """
         if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
@@ -115,7 +116,7 @@ class MixtureThresholds:
         return arb.nan()
 
     def _rough_place(self, goal: arb) -> arb:
-        """Return an approximate y at which the function `_rising` reaches the goal; no result relies on it."""
+        """Return an approximate outcome y at which the loss reaches the goal; no result relies on it."""
         low, high = -1.0, 1.0
         while not self._rising(arb(low))[0] < goal and low > -FARTHEST:
             low *= 2

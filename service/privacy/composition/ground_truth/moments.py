@@ -24,7 +24,7 @@ from service.privacy.numerics.balls import ball, within
 
 @final
 class MixtureMoments(MixtureBalls):
-    """Transform M(z) = E0 e^{zL} of a mixture step with the loss L, in balls of the precision in force."""
+    """Transform M(z) = E0 e^{zL} of a mixture step with the loss L, in balls (intervals) of the current precision."""
 
     def on_contour(self, s: float, step: float, length: int, nodes: ShiftedNodes) -> list[acb]:
         """Return M(s + i k step) for k = 0, ..., length - 1, for the transform M(z) = E0 e^{zL} of the step."""
@@ -43,9 +43,10 @@ class MixtureMoments(MixtureBalls):
         return [value + uncertain for value in sums]
 
     def _line_error(self, s: float, nodes: ShiftedNodes, at_real_tilt: acb) -> arb:
-        """Return a bound of |sum - M(s + it)|, t >= 0, from the strip and from the omitted nodes.
+        """Return a bound of |sum - M(s + it)|, t >= 0, from the strip of analyticity and from omitted nodes.
 
-        M is the transform of the step, and the sum is that over the nodes. `at_real_tilt` is the sum at s.
+        M is the moment-generating function of the step, and the sum over `nodes` approximates M. `at_real_tilt` is the
+        sum at s.
         """
         tilt, shift, top = ball(s), ball(nodes.shift), ball(nodes.top)
         relative = _kernel(shift, nodes.step) + self._growth(tilt, top) * _kernel(top - shift, nodes.step)
@@ -75,7 +76,7 @@ class MixtureMoments(MixtureBalls):
         |b e^{sL}(y + i eta)| e^{-t Im L(y + i eta)} dy falls in t because Im L >= 0. Its integrand continues to |Im y|
         <= a as the square root of the product of two integrands: that of M(s + it) at y + i eta, and the conjugate one
         at y - i eta. If `_turns_upwards`, the factors of t never grow there, and the error from the strip is that of
-        M(s) with the growth G(a + eta) (`_growth`).
+        M(s) with the growth G(a + eta) of the integrand off the real axis.
         """
         tilt, t, shift = ball(s), ball(height), ball(eta)
         total = arb(0)

@@ -1,4 +1,4 @@
-"""Nodes of the sums of a ground truth, and the error for sums with too many nodes."""
+"""Nodes of the sums behind proved decimal digits, and the error that is raised for too many nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.privacy.numerics.balls import ball
 
 @dataclass(frozen=True, slots=True)
 class ShiftedNodes:
-    """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift, for the sum of one moment.
+    """Nodes y = (j + offset) step, first <= j <= last, on the line Im y = shift, for one moment.
 
     `top` is the height of the strip above the real axis that bounds the error. A sum on the real axis has shift 0 and a
     strip of half-width `top` on both sides.

@@ -47,7 +47,7 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
     Returns
     -------
     Reading
-        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold.
+        Balls of power, threshold and type II error, or None if nothing is proved; and the last threshold of the search.
     """
     with ctx.workprec(source.bits):
         rate, upper = ball(false_positive_rate), false_positive_rate < 0.5
@@ -78,7 +78,7 @@ def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
 
 
 def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Reading:
-    """Return the root of delta(eps) = delta; its ball may extend below 0.
+    """Return the root eps of delta(eps) = delta as a ball (interval), which may extend below 0.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
     Returns
     -------
     Reading
-        The ball of epsilon, or None if nothing is proved; and the last threshold.
+        The ball of epsilon, or None if nothing is proved; and the last threshold of the search.
     """
     with ctx.workprec(source.bits):
         target = ball(delta)

@@ -29,7 +29,7 @@ _GOOD_WIDTH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls (midpoint and radius) of one result, for use at the precision of `bits` bits."""
+    """Balls (midpoint and radius) of one result, and their precision of `bits` bits."""
 
     balls: Balls
     bits: int
@@ -44,14 +44,14 @@ class GroundTruthSearch:
     """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
-        """Keep the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide."""
+        """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide."""
         self._sources, self._guide, self.digits = sources, guide, digits
         self._points: dict[Fraction, FoundBalls] = {}
 
     def point(self, rate: Fraction) -> FoundBalls:
         """Return balls of power, threshold and type II error at a false positive rate in (0, 1).
 
-        They are accurate relative to both power and type II error.
+        The balls have the requested digits of both power and type II error.
         """
         found = self._points.get(rate)
         if found is None:
@@ -101,7 +101,7 @@ class GroundTruthSearch:
         read: Callable[[ThresholdSource, float], Reading],
         complement: bool,
     ) -> FoundBalls:
-        """Evaluate every source, intersect the results, and plan again until the digits are reached.
+        """Evaluate every source of tests, intersect the results, and plan again until the digits are reached.
 
         `guess` is a threshold near the result, and e^log_value the size of the result. `complement` is whether power
         and type II error need the digits. The result is the best one if a few attempts do not reach the digits. Raises
@@ -157,7 +157,10 @@ def _meet(known: list[FoundBalls]) -> FoundBalls:
 
 
 def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool) -> tuple[float, float]:
-    """Return the threshold and ln of the size of the value for the next attempt, from the last result."""
+    """Return the threshold and ln of the size of the value for the next attempt, from the last result `found`.
+
+    `guess` and `log_value` are those of the last attempt, and `complement` says whether the type II error counts.
+    """
     with ctx.workprec(found.bits):
         value = found.balls[0].mid()
         if complement:

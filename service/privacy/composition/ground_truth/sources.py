@@ -47,7 +47,10 @@ class Sources(Protocol):
         ...
 
     def guess(self, false_positive_rate: float) -> float:
-        """Return a rough threshold of the loss for a false positive rate in (0, 1)."""
+        """Return a rough threshold of the loss for a false positive rate in (0, 1).
+
+        A test rejects H0 if the loss exceeds the threshold.
+        """
         ...
 
 
@@ -69,7 +72,7 @@ class GaussianThresholds:
 
 @final
 class ClosedSources:
-    """Factory of closed forms; `thresholds` builds the source of tests with a number of bits."""
+    """Factory of closed forms; `thresholds` is a function that builds the source of tests for a number of bits."""
 
     def __init__(self, thresholds: Callable[[int], ThresholdSource]) -> None:
         self._thresholds = thresholds

@@ -1,4 +1,4 @@
-"""Contours of one direction (add or remove) of a run, by truncation level, and bounds for numbers that stay wide.
+"""Inversion contours of one direction (add or remove) of a run, by truncation level, with bounds where they are wide.
 
 A truncation level 10^-d omits jumps of the privacy loss of total probability at most 10^-d.
 """

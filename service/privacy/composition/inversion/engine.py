@@ -99,13 +99,13 @@ class ContourTradeOff(AbstractTradeOff):
 
     @cached_property
     def contours(self) -> DirectionContours:
-        """Contours and contour-free bounds of this direction (`DirectionContours`), built on first use."""
+        """Inversion contours of this direction and bounds that need no contour, built on first use."""
         return DirectionContours(self.run, self._accuracy, reflected=self._reflected)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio of this direction in nats, enclosed (`DirectionContours.largest_log_ratio`)."""
+        """Largest log-likelihood ratio of this direction in nats, enclosed ."""
         return self.contours.largest_log_ratio
 
     @property

@@ -52,7 +52,7 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
-    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines the profile, else None."""
+    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None."""
     step = contours.jumping_step
     if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
         return None
@@ -187,11 +187,11 @@ def _by_bisection(contours: DirectionContours, delta: float, rounds: int) -> Enc
     slack = 1e-15 * (1 + abs(log_delta))
 
     def is_proved(epsilon: float) -> bool:
-        """Return whether the profile at `epsilon` is proved to be at most the given delta."""
+        """Return whether delta(`epsilon`), the privacy profile, is proved to be at most the given delta."""
         return straight_profile(contours, epsilon)[1] <= log_delta - slack
 
     def is_possible(epsilon: float) -> bool:
-        """Return whether the profile at `epsilon` is not proved to exceed the given delta."""
+        """Return whether delta(`epsilon`), the privacy profile, is not proved to exceed the given delta."""
         return straight_profile(contours, epsilon)[0] <= log_delta + slack
 
     if _is_zero(contours, delta):

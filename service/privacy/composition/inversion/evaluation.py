@@ -91,8 +91,9 @@ class _Query(ABC):
         """Return the tilt of the best contour for each number with an index in `where`.
 
         `tilt_grid` has the contours of one truncation level. `slack` is the number of nats that a number may lose by
-        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`). The notation is that of
-        `_Query`.
+        cancellation so that fewer contours serve the list (`TiltGrid.for_thresholds`). A tilt is the real number at
+        which a contour, the path of an inversion integral, crosses the axis. A truncation level says how little of the
+        loss's law is omitted.
         """
 
     @abstractmethod
@@ -102,34 +103,36 @@ class _Query(ABC):
         """Return a mask of the numbers `where` that a truncation level serves; other numbers wait for a deeper level.
 
         `level` is the index of the level, `tilts` are the tilts of the numbers, and `last` is a mask of the numbers
-        without another level to try. The notation is that of `_Query`.
+        without another level to try. A truncation level 10^-d omits rare large losses of total probability at most
+        10^-d. A tilt is the real number at which a contour crosses the axis.
         """
 
     @abstractmethod
     def evaluate(self, contour: StraightContour, where: IndexArray) -> Readings:
         """Return enclosures of the m numbers with indices `where` on one straight contour, as m columns.
 
-        The notation is that of `_Query`.
+        A straight contour is a vertical line in the complex plane, the path of an inversion integral.
         """
 
     @abstractmethod
     def evaluate_deformed(self, contours: DeformedRun, index: int) -> Readings:
         """Return the enclosure of the number with this index on deformed contours, as one column.
 
-        The notation is that of `_Query`.
+        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
         """
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
-        """Tighten `known` of the numbers `where` by bounds that need no contour through their saddle point.
+        """Tighten the enclosures of the numbers with indices `where` by bounds that need no contour.
 
-        The notation is that of `_Query`.
+        The enclosures are the columns of `known`.
         """
 
     def answer(self, *, deformed: bool = True) -> Readings:
         """Return `known`, the enclosures of all numbers, as narrow as contours can make them.
 
-        `deformed` is whether deformed contours may serve. The notation is that of `_Query`.
+        `deformed` is whether deformed contours may serve. A contour is the path of an inversion integral. A deformed
+        contour is a curve along which the integral decays fast.
         """
         if len(self.open) > 1:
             first = self.levels[:, 0]
@@ -165,7 +168,8 @@ class _Query(ABC):
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
         """Tighten the numbers wider than the relative `width` by deformed contours, and return their indices.
 
-        Numbers with indices in `tried` are left out. The notation is that of `_Query`.
+        Numbers with indices in `tried` are left out. A deformed contour is a curve in the complex plane along which an
+        inversion integral decays fast.
         """
         where = self.contours.to_deform(self.known, self.rows, width)
         where = np.setdiff1d(np.intersect1d(where, self.open), tried) if len(where) else where
@@ -178,8 +182,9 @@ class _Query(ABC):
         """Tighten each number with an index in `where` on contours of its truncation level.
 
         `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
-        for a list on few contours without their neighbours. Return False where the transform of a mixed run does not
-        decay on a contour, because it does not decay at other levels either. The notation is that of `_Query`.
+        for a list on few contours without their neighbours. A truncation level says how little of the loss's law is
+        omitted. Return False where the moment-generating function of a run with several laws does not decay on a
+        contour. It does not decay at other levels either.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -198,9 +203,10 @@ class _Query(ABC):
     def evaluate_on(self, tilts: list[Tilt], where: IndexArray, tilt_grid: TiltGrid | None = None) -> bool:
         """Tighten each number on the contour of its tilt, and wide numbers on neighbouring contours in the `tilt_grid`.
 
-        `tilts` has one tilt for each index in `where`. Without a `tilt_grid` (None) no neighbours are tried. Return
-        False where the transform of a mixed run does not decay on a contour, because it does not decay on the
-        neighbours either. The notation is that of `_Query`.
+        `tilts` has one tilt for each index in `where`. Without a `tilt_grid` (None) no neighbours are tried. A tilt is
+        the real number at which a contour, the path of an inversion integral, crosses the axis. Return False where the
+        moment-generating function of a run with several laws does not decay on a contour. It does not decay on the
+        neighbours either.
         """
         may_help = True
         for tilt in dict.fromkeys(tilts):

@@ -90,7 +90,10 @@ class FallbackBounds:
 
     @cached_property
     def _tilts(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts s inside (0, 1) and beyond 1, and upper bounds of K(s), each of shape (S,); K of `FallbackBounds`."""
+        """Tilts s inside (0, 1) and beyond 1, and upper bounds of K(s), each of shape (S,); K = ln E0 e^{sS}.
+
+        S is the privacy loss of the run, and E0 the expectation under H0.
+        """
         inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
         if self._transform is None:
             return np.array([]), np.array([])
@@ -136,10 +139,10 @@ class FallbackBounds:
     def _next_to_the_largest_loss(self, alpha: FloatArray) -> FloatArray:
         """Return ln alpha + c, a lower bound of ln power at the false positive rates alpha, shape (n,).
 
-        c is a threshold with P1(S' > c) >= alpha for the loss S' in the remove direction, as in `fallback.py`. Every
-        one of the N steps takes the same share alpha^{1/N} of probability. The share comes from the part (1 - p) Phi(y)
-        of the law of its normal score y alone, in which the record is not sampled. Here p is the sampling rate, and Phi
-        is the normal distribution function. The result is -inf where the bound does not apply.
+        c is a threshold with P1(S' > c) >= alpha for the loss S' in the remove direction under P1, the law of its first
+        hypothesis. Every one of the N steps takes the same share alpha^{1/N} of probability. The share comes from the
+        part (1 - p) Phi(y) of the law of its normal score y alone, in which the record is not sampled. Here p is the
+        sampling rate, and Phi is the normal distribution function. The result is -inf where the bound does not apply.
         """
         level = np.log(alpha)
         if not self._steps:
@@ -190,7 +193,10 @@ class FallbackBounds:
 
     @property
     def _log_truncated(self) -> float:
-        """ln of the probability under H1 that the log-moment function omits by truncation; -inf without a function."""
+        """ln of the probability under H1 that the log-moment function omits by truncation.
+
+        It is -inf if that function is not available.
+        """
         return -math.inf if self._transform is None else self._transform.log_truncated_mass[1]
 
     def profile(self, epsilon: FloatArray) -> Readings:

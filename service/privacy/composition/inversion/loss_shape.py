@@ -75,7 +75,7 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
     Parameters
     ----------
     parts : tuple
-        Numbers of each kind of step, with the count of such steps.
+        Descriptions of the kinds of steps, with the number of steps of each kind.
 
     Returns
     -------

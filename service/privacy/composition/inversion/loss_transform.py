@@ -30,7 +30,7 @@ class LossTransform:
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
         """Return K, K', K'' at real tilts of shape (S,), and a bound of the absolute error of K.
 
-        K is the log-moment function of the `LossTransform`.
+        K(s) = ln E0 e^{sS} is the log-moment function of the run's privacy loss S.
         """
         s = 1 - tilts if self.reflected else tilts
         mu2, summands = self.gaussian_mu_squared, self.summands
@@ -60,7 +60,7 @@ class LossTransform:
 
     @property
     def decays(self) -> bool:
-        """Whether e^{K(z)} falls to 0 along a vertical line, with the log-moment function K of `LossTransform`.
+        """Whether e^{K(z)} falls to 0 along a vertical line, where K(z) = ln E0 e^{zS}.
 
         It does if there is Gaussian noise, or a summand whose loss has a density.
         """
@@ -87,7 +87,8 @@ class LossTransform:
     def log_atoms(self, tilt: float) -> float:
         """Return ln of the total mass of the atoms of the loss S, weighted by e^{`tilt` S}; -inf where e^K decays.
 
-        S and K are those of `LossTransform`. The transform of atoms does not decay along a vertical line.
+        S is the privacy loss of the run and K(z) = ln E0 e^{zS}. The transform of atoms does not decay along a vertical
+        line.
         """
         if self.decays:
             return -np.inf
@@ -114,7 +115,11 @@ class TransformOnContour:
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:
-        """Return K(theta) to full precision, and a bound of its absolute error (`TransformOnContour`)."""
+        """Return K(theta) to full precision, and a bound of its absolute error .
+
+        theta is the tilt of the contour, the real number at which it crosses the axis, and K(z) = ln E0 e^{zS} for the
+        loss S.
+        """
         s, mu2 = self._theta, self._transform.gaussian_mu_squared
         value, error = 0.5 * mu2 * (s * s - s), 0.5 * mu2 * (s * s + abs(s)) * 600 * UNIT_ROUNDOFF
         for summand in self._summands:
@@ -129,8 +134,8 @@ class TransformOnContour:
     def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta), k = 0..`nodes`, with error bounds, arrays of shape (`nodes` + 1,).
 
-        theta is the tilt of the `TransformOnContour`. The error bounds those of the exponentials, as in
-        `ValuesOnContour`.
+        K(z) = ln E0 e^{zS} for the loss S of the run, and the contour crosses the real axis at theta. The error e of a
+        value bounds the relative error of its exponential: |e^{true - computed} - 1| <= e^e - 1.
         """
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))
@@ -164,7 +169,7 @@ class TransformOnContour:
 
         M is the transform of one of N steps over its value at the tilt, and A is the part of its atoms. `total` is ln
         of a bound of |M|^N. The modulus is at most |M|^N + |A|^N, and at large heights at most (|A| + V/t)^N - |A|^N,
-        where V/t bounds the part of M with a density. The notation is that of `TransformOnContour`.
+        where V/t bounds the part of M with a density. The contour is Re z = theta, and t is the imaginary part of z.
         """
         atoms = sum(summand.log_atoms for summand in self._summands)
         last = max(summand.last_height for summand in self._summands)

@@ -98,7 +98,7 @@ def _tasks(wanted: Wanted) -> Iterator[Task]:
 def _is_below(task: Task) -> bool:
     """Return whether epsilon of the remove direction is proved to be at most epsilon of the add direction.
 
-    Both are at the delta of the task. A task is one number to evaluate (`Task`).
+    Both epsilons are at the delta of the task, which is one number to evaluate.
     """
     cap, first = task.known.get(task.wanted._replace(quantity="epsilon_cap")), task.known_first
     return cap is not None and first is not None and cap.upper <= first.lower

@@ -296,7 +296,7 @@ class TransformsOfManyRuns:
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """K(theta) at the crossing point theta of each contour, and a bound of its absolute error, each of shape (R,).
 
-        K is the log-moment function of `TransformsOfManyRuns`.
+        K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run.
         """
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
@@ -323,7 +323,10 @@ class TransformsOfManyRuns:
         return np.full_like(self.theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4 nodes for each contour that would be too long: its wide enclosures are not kept."""
+        """Return 4 nodes for each contour that would be too long.
+
+        The wide enclosures of such a contour are not kept.
+        """
         return np.full_like(step, 4.0)
 
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
@@ -344,7 +347,7 @@ class TransformsOfManyRuns:
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known.
 
-        K is the log-moment function of `TransformsOfManyRuns`.
+        K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of a run.
         """
         own = tilts[:, self._groups.first]
         cumulants = self._law.cumulants(1 - own if self._reflected else own)
@@ -355,8 +358,8 @@ class TransformsOfManyRuns:
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta) at the nodes k of all contours, with error bounds, (R, nodes + 1).
 
-        K is the log-moment function of `TransformsOfManyRuns`. theta is the tilt of each contour, and `counts` is the
-        index of its last node.
+        K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run. theta is the real number at which
+        a contour crosses the axis, and `counts` has the index of the last node of each contour.
         """
         first = self._groups.first
         last = np.maximum.reduceat(counts, first)

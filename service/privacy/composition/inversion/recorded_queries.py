@@ -1,4 +1,4 @@
-"""Numbers that a request needs of a trade-off curve, found by a curve that records its evaluations."""
+"""Numbers that a request needs of a trade-off curve, found by a substitute curve that records the requested numbers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ABOUT = Enclosure(0.5, 0.5, Evidence.ASYMPTOTIC)
 
 
 class _NoSingleNumber(Exception):
-    """Raised where a request needs more than single numbers and one list of points."""
+    """Raised to end a recording where a request needs more than single numbers and one list of points."""
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that `read` evaluates on a pair of curves, up to the first list of points.
+    """Return the numbers that `read` evaluates on a pair of curves, up to its first list of points.
 
     `read` is called once, with curves that record every evaluation and return arbitrary values.
     """

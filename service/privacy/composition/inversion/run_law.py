@@ -96,7 +96,7 @@ class RunLaw:
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
-        """`(steps, times)`: the run takes these steps `times` times. None where such runs are evaluated alone."""
+        """`(steps, times)`: the run repeats these steps `times` times. None if it is evaluated alone."""
         steps, laws = self.summands, {step.batch for step in self.summands}
         if len(laws) != 1 or None in laws or len(steps) > MOST_PARTS or self.gaussian_mu_squared > 0:
             return None
@@ -110,9 +110,9 @@ class RunLaw:
 
     @cached_property
     def global_mu(self) -> float:
-        """sqrt(sum N mu^2) over N steps each, with the mu of a step without sampling.
+        """sqrt(sum N mu^2) over all kinds of steps: N equal steps, each of which is mu-GDP without sampling.
 
-        A step without sampling is mu-GDP (Gaussian differential privacy). For a mixture mu is that of its largest
+        GDP is Gaussian differential privacy. For a mixture of Gaussians mu is that of its largest
         shift, and twice that if the mixture is mirrored. The result is infinite where a step has no such mu.
         """
         squares = math.fsum(summand.gdp_mu_squared for summand in self.summands)
@@ -172,10 +172,10 @@ class RunLaw:
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:
-        """Return the log-moment function of the loss without jumps of total probability at most 10^-`digits`.
+        """Return the log-moment function of the loss without rare large losses of total probability 10^-`digits`.
 
         `reflected` swaps the hypotheses. The result is None where the quadrature grids would be too large, or where no
-        summand has a density except summands that are rounded to nothing. Summands are those of `RunLaw`.
+        summand has a density except summands that are rounded to nothing. A summand is a number of equal steps.
         """
         summands = tuple(self._truncate(index, digits) for index in range(len(self.groups)))
         if any(summand.decays and summand.size > _LARGEST_GRID for summand in summands):
@@ -200,7 +200,8 @@ class RunLaw:
     def levels(self, value: float, score: float) -> tuple[int, ...]:
         """Return the indices in `TRUNCATION_DIGITS` of the truncation levels to try for one number, in order.
 
-        `value` is the probability to evaluate, and `score` is its tail in standard deviations, as in `level_orders`.
+        `value` is the probability to evaluate, and `score` is the normal score (in standard deviations) whose tail is
+        that probability. A level says how little of the law is omitted.
         """
         return self._levels_of(value, score, every=False)
 
@@ -223,16 +224,16 @@ class RunLaw:
     def level_orders(self, values: FloatArray, scores: FloatArray, *, every: bool = False) -> IndexArray:
         """Return the truncation levels to try for each of n numbers, in order, as indices in `TRUNCATION_DIGITS`.
 
-        A level 10^-d omits jumps of the loss of total probability at most 10^-d.
+        A level 10^-d omits jumps (rare large losses of a step) of total probability at most 10^-d.
 
         Parameters
         ----------
         values : (n,)
             Probabilities to evaluate; levels lie 12 digits below them.
         scores : (n,)
-            Tails of the probabilities in standard deviations.
+            Normal scores, in standard deviations, whose tails are about these probabilities.
         every : bool
-            Whether all other levels follow.
+            Whether the result also lists all other levels, after the levels that should serve.
 
         Returns
         -------
@@ -276,9 +277,10 @@ class RunLaw:
         return tuple(dict.fromkeys((*shallow, *deeper, *rest)))
 
     def level_orders_for_thresholds(self, epsilons: FloatArray) -> IndexArray:
-        """Return `level_orders` with all levels for the profile at n epsilons (nats), shape (n, levels).
+        """Return the order in which to try truncation levels for the profile at n epsilons (nats), shape (n, levels).
 
-        The scores are those of a Gaussian loss with the `deviation` of the run.
+        A level says how little of the loss's law is omitted; entries are indices in `TRUNCATION_DIGITS`. The order
+        follows from a Gaussian loss with the run's standard deviation.
         """
         deviation = max(self.deviation, 1e-290)
         scores = np.minimum((np.abs(epsilons) + 0.5 * deviation**2) / deviation, 36.0)

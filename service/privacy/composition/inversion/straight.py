@@ -89,9 +89,9 @@ class StraightContour:
     ) -> None:
         """Lay out contours at the tilts theta of `transforms` for thresholds `center` +- `half_width`.
 
-        All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. `center` =
-        K'(theta) and `deviation` = sqrt K''(theta) steer the layout, with K of `StraightContour`; no bound depends on
-        them.
+        All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. K is the
+        log-moment function of the loss. `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; no
+        bound depends on them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
         self.leftmost = float(self.theta.min())
@@ -134,7 +134,8 @@ class StraightContour:
     def _lay_out(self, transforms: TransformsOfRuns, low: FloatArray, high: FloatArray) -> None:
         """Choose the distance h of the nodes and their number for thresholds between `low` and `high`, shape (R,).
 
-        Alias terms should be below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node.
+        Alias terms are the errors of the trapezoid sum, and the majorant bounds the integrand. Alias terms should be
+        below e^-goal over [`low`, `high`], and the majorant below e^-goal beyond the last node.
         """
         theta, sd = self.theta, self.deviation
         self.value, self.value_error = transforms.origin
@@ -162,7 +163,10 @@ class StraightContour:
         self.nodes = int(self.counts.max())
 
     def integrals(self, thresholds: FloatArray) -> Integrals:
-        """Return enclosures of the integrals I0(c), I1(c), ID(c) of `StraightContour` for each threshold c in nats."""
+        """Return enclosures of the integrals I0(c), I1(c), ID(c) for each threshold c in nats.
+
+        I0 and I1 are the tails of the loss beyond c under H0 and H1, and ID is its profile delta(c).
+        """
         c = thresholds.reshape(-1, len(self.theta))
         shift = c - self.center
         found = self._sums.real(shift)
@@ -196,7 +200,7 @@ class StraightContour:
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(sums, log_scale)`: approximations sums e^{log_scale} without bounds, each of shape (4, ...).
 
-        The rows are the integrals I0, I1, ID of `StraightContour` and the density of the loss under H0, at the
+        The rows are the tails of the loss under H0 and H1, the profile, and the density of the loss under H0, at the
         thresholds of shape (...) in nats. These values serve to find roots.
         """
         c = thresholds.reshape(-1, len(self.theta))
@@ -227,9 +231,10 @@ class StraightContour:
         self._most_of_poles = _LARGEST_POLE_TERM * self._size[_POLES_ROW, None]
 
     def _log_truncated(self, c: FloatArray) -> FloatArray:
-        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID of `StraightContour`.
+        """Return ln of bounds of what the truncation of the law takes from I0, I1 and ID.
 
-        `c` has M thresholds for each of R contours, shape (M, R). The result has the shape (3, M or 1, R).
+        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. `c` has M thresholds for each of R
+        contours, shape (M, R). The result has the shape (3, M or 1, R).
         """
         if not self._is_left_of_poles.any():
             return self._log_truncated_right
@@ -242,13 +247,16 @@ class StraightContour:
     def _pole_terms(self, c: FloatArray, log_scale: FloatArray) -> FloatArray:
         """Return the term of each of four poles in the trapezoid sum of its integral, relative to its scale; (4, M, R).
 
-        The poles are 0 for I0, 1 for I1, and 0 and 1 for ID (`StraightContour`). `c` has thresholds (M, R), and
-        `log_scale` has ln of the scales of the integrals.
+        The integrals are the tails I0 and I1 of the loss under H0 and H1 (poles 0 and 1), and its profile ID (both
+        poles). `c` has thresholds (M, R), and `log_scale` has ln of the scales of the integrals.
         """
         return self._pole_signs * np.exp(_POLES_SCALED * c - log_scale[_POLES_ROW] + self._pole_logs)
 
     def _prepare_aliases(self) -> None:
-        """Compute what bounds the alias terms of `StraightContour` and no threshold changes."""
+        """Compute the parts of the bounds of alias terms that no threshold changes.
+
+        Alias terms are the errors of the trapezoid sum along the contour.
+        """
         period = 2 * math.pi / self.step
         distance = np.abs(self._tilts - self.theta)
         base = self._log_bound - self.value - distance * period - np.log(-np.expm1(-distance * period))
@@ -269,8 +277,8 @@ class StraightContour:
         """Return ln of Chernoff bounds of the alias terms on either side, (2, M, R), and a mask of poles, (4, M, R).
 
         `c` has thresholds (M, R). Each bound is the smallest over the tilts further out. The mask has the poles between
-        the contour and the tilts of these bounds, whose terms are known. Alias terms and poles are those of
-        `StraightContour`.
+        the contour and the tilts of these bounds, whose terms are known. Alias terms are the errors of the trapezoid
+        sum along the contour, and poles are those of the integrands, 0 or 1.
         """
         exponents = self._side_bases - self._side_offsets * c
         chosen: FloatArray = self._side_tilts[_SIDES, exponents.argmin(axis=1), self._columns]

@@ -108,7 +108,7 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 
 
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return about ln delta(threshold), the privacy profile, by its saddle-point approximation at theta.
+    """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
     For the loss S let K(s) = ln E0 e^{sS}. `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt
     K''(theta); arrays of one shape.
@@ -347,10 +347,10 @@ class TiltGrid:
         return tilts[-1] is not last
 
     def _extend_to(self, name: str, lowest: float, highest: float) -> None:
-        """Extend both sides until a property of the outermost tilts is outside [`lowest`, `highest`].
+        """Add tilts on both sides until a property of the outermost tilts is outside [`lowest`, `highest`].
 
-        `name` is the property of a `Tilt`, which increases with the tilt. The extension ends earlier where the grid
-        ends.
+        A tilt is a real number at which a contour may cross the axis. `name` is the property of a `Tilt`, which
+        increases with the tilt. The extension ends earlier where the grid ends.
         """
         for side, wanted in ((1, highest), (-1, -lowest)):
             while not side * getattr(self._sides[side][-1], name) >= wanted and self._extend(side):
@@ -441,7 +441,11 @@ class TiltGrid:
         return nearest if nearest.excess_cancellation(threshold, best) <= slack else best
 
     def covers(self, thresholds: FloatArray) -> BoolArray:
-        """Return a mask of n thresholds (nats) within a standard deviation of the saddle points of the grid."""
+        """Return a mask of n thresholds (nats) within a standard deviation of the grid's saddle points.
+
+        The saddle point of a tilt theta (a real number at which a contour may cross the axis) is the threshold
+        K'(theta), where K is the log-moment function of the loss.
+        """
         highest, lowest = self._sides[1][-1], self._sides[-1][-1]
         return (thresholds <= highest.threshold + highest.deviation) & (
             thresholds >= lowest.threshold - lowest.deviation
@@ -450,7 +454,8 @@ class TiltGrid:
     def covers_rates(self, false_positive_rates: FloatArray) -> BoolArray:
         """Return a mask of n false positive rates whose tail scores are within 1 of those of the grid.
 
-        A score is in standard deviations of a normal law.
+        The tail score of a rate is the number of standard deviations at which a normal law has this tail. A tilt of the
+        grid has the score of the rate that it serves best.
         """
         scores = -ndtri(false_positive_rates)
         return (scores <= self._sides[1][-1].score + 1) & (scores >= self._sides[-1][-1].score - 1)

@@ -60,7 +60,10 @@ class TransformsOfRuns(Protocol):
 
     @property
     def log_accuracy(self) -> float | FloatArray:
-        """-ln of the part of an integral that contours may omit, relative to the scale of the contour. It steers."""
+        """-ln of the part of an integral that contours may omit, relative to the scale of the contour.
+
+        It steers the layout only.
+        """
         ...
 
     @property
@@ -72,7 +75,7 @@ class TransformsOfRuns(Protocol):
     def origin(self) -> tuple[FloatArray, FloatArray]:
         """K(theta) to full precision, and a bound of its absolute error, each of shape (R,).
 
-        K and theta are those of `TransformsOfRuns`.
+        K(z) = ln E0 e^{zS} for the loss S of a run, and theta is the real number at which its contour crosses the axis.
         """
         ...
 
@@ -85,7 +88,8 @@ class TransformsOfRuns(Protocol):
     def log_variation(self) -> FloatArray:
         """ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one step of each run, shape (R,).
 
-        M = e^K is the moment-generating function of that step (`TransformsOfRuns`).
+        M is the moment-generating function of that step, and theta the real number at which the contour crosses the
+        axis.
         """
         ...
 
@@ -118,29 +122,30 @@ class TransformsOfRuns(Protocol):
     def atomic_mass(self, tilts: FloatArray, /) -> float | FloatArray:
         """Return the total mass of the atoms of the loss S, weighted by e^{tilt S}, where the transform does not decay.
 
-        The result is 0 where it decays. S is the loss of the `TransformsOfRuns`.
+        The result is 0 where it decays. S is the privacy loss of a run.
         """
         ...
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of K at real `tilts`, both of shape (S, R), infinite where none is known.
 
-        K is the log-moment function of `TransformsOfRuns`.
+        K(s) = ln E0 e^{sS} is the log-moment function of the loss S of a run.
         """
         ...
 
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta), k = 0..the largest count, with error bounds, shape (R, nodes + 1).
 
-        K and theta are those of `TransformsOfRuns`. The bounds hold up to the `counts` of each contour.
+        K(z) = ln E0 e^{zS} for the loss S of a run, and theta is the real number at which its contour crosses the axis.
+        The bounds hold up to the `counts` of each contour.
         """
         ...
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
 
-        `whole` is for the run, and `single` is the smallest bound of one step of it. M and theta are those of
-        `TransformsOfRuns`.
+        `whole` is for the run, and `single` is the smallest bound of one step of it. M is the moment-generating
+        function of the loss, and theta the real number at which the contour crosses the axis.
         """
         ...
 
@@ -176,7 +181,11 @@ class TransformOfRun:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) and a bound of its absolute error, each of shape (1,) (K and theta of `TransformsOfRuns`)."""
+        """K(theta) and a bound of its absolute error, each of shape (1,) .
+
+        K(z) = ln E0 e^{zS} for the loss S of the run, and theta is the real number at which the contour crosses the
+        axis.
+        """
         value, error = self._contour.origin()
         return np.array([value]), np.array([error]) + (
             complement_error(self.theta) if self._transform.reflected else 0.0

@@ -1,4 +1,4 @@
-"""Runs of exactly two steps with curves of shifted laws, sampled or not, or of mixtures of shifted Gaussians."""
+"""Runs of exactly two steps whose noise laws are shifted by the record, sampled or not, or Gaussian mixtures."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def is_two_steps(steps: Steps) -> bool:
 def two_steps_curve(steps: Steps) -> TwoSteps | None:
     """Return the trade-off curve of the add direction of a run of exactly two steps.
 
-    The result is None where the run does not have two steps, or one step is not a shifted law, sampled or not, or a
-    mixture of shifted Gaussians.
+    The result is None where the run does not have two steps, or the record does not shift the noise law of a step (with
+    or without sampling), and the step is no mixture of shifted Gaussians.
     """
     if not is_two_steps(steps):
         return None
@@ -37,7 +37,10 @@ def two_steps_curve(steps: Steps) -> TwoSteps | None:
 
 
 def two_steps_pair(steps: Steps) -> TradeOffPair | None:
-    """Return the trade-off curves of both directions of a run of two steps, or None as `two_steps_curve` does."""
+    """Return the trade-off curves of both directions of a run of two steps, or None.
+
+    None stands for a run without exactly two steps, or with a step whose noise law the record does not shift.
+    """
     curve = two_steps_curve(steps)
     if curve is None:
         return None

@@ -73,7 +73,7 @@ def discretised_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 
 class DiscretisedTradeOff(AbstractTradeOff):
-    """Trade-off curve of one direction (record added or removed) of a composition, from laws on a lattice.
+    """Trade-off curve of one direction (record added or removed) of a composition, from laws of the loss on a lattice.
 
     The relative width is about N/(4 c^2) for N steps, with c lattice cells in a standard deviation of the run's loss.
     """
@@ -226,7 +226,7 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def profile_cap(self, epsilon: float) -> float:
-        """Return an upper bound of delta at this epsilon from the first, coarse lattice."""
+        """Return an upper bound of delta at this epsilon from a coarse lattice of losses."""
         return float(self._profile_within(np.array([epsilon]), _ROUGH).upper[0])
 
     @np.errstate(all="ignore")

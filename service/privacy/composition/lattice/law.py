@@ -3,16 +3,16 @@
 Let X = dH1/dH0 be the likelihood ratio of a step under H0, and E the expectation under H0. D(x) = E(X - x)_+ is the
 profile (delta = D at epsilon = ln x), G(x) = E(x - X)_+ and H(x) = E min(X, x). The composition of two independent
 steps is a mixture with positive weights: D_12(x) = E[X_2 D_1(x/X_2)], and likewise for G and H. Bounds of a step's D, G
-or H therefore hold for any number of steps, with their factors. Both laws are polygons of the profile on the nodes x_k
-= e^{kh}, built from its values at the nodes alone (the dots):
+or H therefore hold for any number of steps, with their factors. The profile of both laws is a polygon with the nodes
+x_k = e^{kh}, built from the true profile's values at the nodes (the dots):
 
-- `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function.
-- `lower` connects lowered dots. In a cell between two nodes the profile lies above the extensions of its neighbours'
-chords. It is therefore at most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (dx: width of the cell in x, P:
-masses of `upper`). Every dot is lowered by the larger gap of its two cells, and the convex minorant is taken. Atoms are
-removed before and moved to a node. An atom that should lie on a node may be off by roundings d. Then X' <= X e^d gives
-D'(x) <= e^d D(x e^-d), and X' >= X e^-d gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold
-(`shift`), which add up under composition.
+- `upper` connects the dots (Doroshenko et al. 2022): chords lie above a convex function. - `lower` connects lowered
+dots. In a cell between two nodes the profile lies above the extensions of its neighbours' chords. It is therefore at
+most gap = dx P_k P_{k+1}/(P_k + P_{k+1}) below the chord (dx: width of the cell in x, P: masses of `upper`). Every dot
+is lowered by the larger gap of its two cells, and the convex minorant is taken. Atoms of the loss are removed first and
+moved to a node. An atom that should lie on a node may be off by roundings d. Then X' <= X e^d gives D'(x) <= e^d D(x
+e^-d), and X' >= X e^-d gives G'(x) <= e^-d G(x e^d). These are a factor and a shift of the threshold (`shift`), which
+add up under composition.
 
 No proof depends on the computation of the masses. Sums over the finished laws are compared with the profile at every
 node, and for `lower` at the kink of the extensions in every cell. A factor (`log_slack_...`) of the law covers the
@@ -72,7 +72,7 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law has masses, and finite slacks (`log_slack_...`), without which it gives no bound."""
+        """Whether the law has masses and finite slacks (`log_slack_...`), so that it gives bounds."""
         slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
         return bool(self.masses.any()) and any(map(math.isfinite, slacks)) and not any(map(math.isnan, slacks))
 
@@ -81,7 +81,7 @@ class LatticeLaw:
         return self.offset + np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * step
 
     def reflected(self, step: float) -> LatticeLaw:
-        """Return the law of -L under H1, where L is the loss: the step in the other direction, with swapped hypotheses.
+        """Return the law of -L under H1, where L is the loss: the step with swapped hypotheses.
 
         `step` is the spacing of the lattice.
         """
@@ -111,8 +111,8 @@ def bracketing_laws(
     add, remove : AbstractTradeOff
         Curves of the step in both directions.
     atoms : sequence of (loss, H0-mass)
-        Atoms of the loss, each within 16 units of rounding. `lower` removes them from the profile, which does not
-        distinguish atoms from short pieces, and moves them to the next node towards 0.
+        Atoms of the loss, each within 16 units of rounding. `lower` removes the atoms from the profile and moves them
+        to the next node towards 0, because a profile does not distinguish atoms from short pieces.
     lattice : Lattice
         Losses of the nodes.
     """
@@ -140,7 +140,7 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
     """Return the H0-masses of the largest convex function below the dots, shape (nodes,), with the sum `total`.
 
     The dots are values at the nodes for the likelihood ratio X: `left` of G(x) = E(x - X)_+ up to x = 1, and `right` of
-    D(x) = E(X - x)_+ from there on. Slopes on either side of 1 are those of the smaller function, so that nothing
+    D(x) = E(X - x)_+ from there on. On either side of 1 the slopes come from the smaller of D and G, so that nothing
     cancels.
     """
     width, zero = nodes.width, nodes.zero
@@ -193,9 +193,10 @@ def _lowered(nodes: LatticeNodes, gaps: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _ended(truth: FloatArray, lowering: FloatArray) -> FloatArray:
-    """Return truth - lowering, and 0 from the first node where this is not positive, shape (nodes,).
+    """Return `truth` - `lowering`, and 0 from the first node where the difference is not positive, shape (nodes,).
 
-    The result is 0 one node earlier if 0 lowers by less than the cell needs.
+    `truth` has values of a profile at the nodes, and `lowering` how much each value is lowered for a lower bound. The
+    result is 0 one node earlier if 0 lowers the value by less than the cell needs.
     """
     values = np.maximum(truth - lowering, 0.0)
     dead = np.flatnonzero(values == 0)
@@ -288,7 +289,7 @@ def _log_of_sum(excess: float, other: float, logarithm: float) -> float:
 
 
 def _log_excess(least: FloatArray, most: FloatArray) -> float:
-    """Return the largest ln(least/most) over all elements, where least should not exceed most."""
+    """Return the largest ln(`least`/`most`) over all elements, where `least` should not exceed `most`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(least > 0, least / np.maximum(most, 0.0), 0.0)
     return math.log(max(float(ratio.max()), 1e-300))
@@ -305,9 +306,10 @@ def _over(
 
     D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X. `law` holds them for the
     lattice law, `rest` for the step without its atoms, and `nodes` for the whole step, to which the results are
-    relative. `mass` is the H0-mass of the rest, and `kinks` are shares of the cells (`_relative_excess`). The nodes are
-    continued as follows. At x = 0, G = H = 0, and D has increased by at most the whole mass times x. At infinity D and
-    H are constant, and G has the slope of the whole mass.
+    relative. `mass` is the H0-mass of the rest, and `kinks` are shares of the cells at which the functions are
+    compared. Beyond the nodes the functions are bounded as follows. At x = 0, G = H = 0, and D exceeds its value at the
+    first node by at most the whole mass times x. At infinity D and H are constant, and G has the slope of the whole
+    mass.
     """
     up = 1 + 16 * UNIT_ROUNDOFF
     steepest = mass * up
@@ -326,8 +328,8 @@ def _over(
 class _Convex:
     """Bounds of a convex function of x at the nodes, shape (nodes,), and its continuation beyond them.
 
-    `at_zero` is its largest value at x = 0, `last_slope` its largest slope beyond the last node, and `least` a lower
-    bound everywhere.
+    `at_zero` is the largest value of the function at x = 0, `last_slope` the largest slope beyond the last node, and
+    `least` a lower bound everywhere.
     """
 
     lower: FloatArray

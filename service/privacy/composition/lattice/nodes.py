@@ -33,7 +33,7 @@ _NEARLY = 1e-9
 class Lattice:
     """Losses offset + k h in nats for first <= k <= last, with first < 0 < last and h = `step`.
 
-    |offset| <= h/2 puts node 0 next to a loss of 0.
+    |offset| is at most h/2, so that node 0 is next to a loss of 0.
     """
 
     step: float
@@ -113,8 +113,9 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
     """Widen the enclosures of D, G and H by their changes when a loss of a node moves by `blur` nats.
 
-    Convex functions are less steep than their chords further out, and D, G and H (`LatticeNodes`) have slopes of at
-    most 1 in x. H is concave with H(0) = 0, so it is less steep than H/x.
+    Convex functions are less steep than their chords further out, and D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E
+    min(X, x) have slopes of at most 1 in x. X is the likelihood ratio under H0. H is concave with H(0) = 0, so it is
+    less steep than H/x.
     """
     if blur == 0:
         return nodes
@@ -135,7 +136,7 @@ def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
 class MovedAtoms:
     """Atoms of a loss, moved towards 0 to nodes of the lattice, and the effect of the move.
 
-    D, G and H are the functions of `LatticeNodes`.
+    D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X under H0.
 
     Attributes
     ----------
@@ -196,9 +197,10 @@ class MovedAtoms:
         return MovedAtoms(tuple(unmoved), masses, infinite, vanishing, rest, shift, *slack)
 
     def taken_out(self, nodes: LatticeNodes) -> LatticeNodes:
-        """Return the nodes with D, G and H (`LatticeNodes`) of the law without its atoms.
+        """Return the nodes with D, G and H of the law without its atoms.
 
-        The masses `infinite` and `vanishing` are left out too.
+        D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) for the likelihood ratio X under H0. The masses that
+        only one hypothesis has are left out too.
         """
         parts = [np.full_like(nodes.x, self.infinite), self.vanishing * nodes.x, np.zeros_like(nodes.x)]
         blurred = np.zeros_like(nodes.x)

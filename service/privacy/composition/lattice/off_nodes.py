@@ -1,4 +1,4 @@
-"""Steps of two losses beside steps on a lattice. Their losses stay exact, between the nodes.
+"""Steps of two losses beside steps on a lattice: the two losses stay exact, between the nodes.
 
 A step of two losses, an (eps, delta)-DP step, has the loss +eps or -eps. Moving these atoms to nodes would cause errors
 of first order in the spacing h. The sum of these steps has few values s_i with H0-masses w_i. Tilted sums over the
@@ -31,7 +31,7 @@ MOST_LOSSES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class OffNodeLosses:
-    """Law of the total loss s of steps with two losses +-eps each, of which each may reveal everything.
+    """Law of the total loss s of steps with the losses +-eps; each step may also reveal everything.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law of all steps (description, count) together; None without any step."""
+        """Build the law of the total loss of all steps, pairs (description, count); None without any step."""
         if not known:
             return None
         shifts = Shifts.of(tuple((part.epsilon, count) for part, count in known if part.epsilon > 0))
@@ -111,7 +111,7 @@ def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPoint
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Positions of `count` thresholds of the loss, at every `stride` nodes of a lattice with spacing `step`."""
+    """Positions of `count` thresholds of the loss, one at every `stride`-th node of a lattice with spacing `step`."""
 
     count: int
     stride: int
@@ -122,8 +122,8 @@ class Thresholds:
 class Between:
     """Losses s_i = n_i h + f_i between the nodes of a lattice of spacing h, with tilted masses v_i of sum 1.
 
-    `cells` has the integers n_i, `rest` the f_i in (0, h], and `weights` the v_i. Without any losses between the nodes
-    it stands for a single loss of 0.
+    `cells` has the integers n_i, `rest` the f_i in (0, h], and `weights` the v_i. If no step has losses between the
+    nodes, the only loss is 0.
     """
 
     cells: tuple[int, ...]
@@ -132,9 +132,9 @@ class Between:
 
     @staticmethod
     def of(off_nodes: OffNodeLosses | None, tilt: float, step: float) -> Between:
-        """Return the losses between the nodes at a tilt, for the spacing `step`; `off_nodes` may be None for none.
+        """Return the losses between the nodes at a tilt, for the spacing `step`; `off_nodes` is None if there are none.
 
-        The f_i of `Between` have errors of at most `OffNodeLosses.blur`.
+        A loss is n_i h + f_i with an integer n_i and h = `step`. The f_i have errors of at most `OffNodeLosses.blur`.
         """
         if off_nodes is None:
             return Between((-1,), (step,), (1.0,))
@@ -147,16 +147,17 @@ class Between:
     def reflected(self, step: float) -> Between:
         """Return the losses for sums over losses at or below thresholds; `step` is the spacing h.
 
-        With the n_i and f_i of `Between`, at or below j h are the indices up to j - n_i - 1, at distances h - f_i.
+        A loss between the nodes is n_i h + f_i with 0 < f_i <= h. Together with a loss k h it is at most j h for k <= j
+        - n_i - 1, at a distance h - f_i from a node.
         """
         return Between(tuple(-n - 1 for n in self.cells), tuple(step - rest for rest in self.rest), self.weights)
 
     def summed(self, sums: FloatArray, begin: int, thresholds: Thresholds, rate: float) -> FloatArray:
         """Return sum_i v_i e^{-rate f_i} A(begin - n_i + k stride) at every threshold k, with A(j) = sums[j].
 
-        n_i, f_i and v_i are those of `Between`, and A(j) is a decayed sum of masses from the node j on. Before the
-        first index A decays, as no mass is added. After the last index A is 0. The result has the shape
-        (thresholds.count,).
+        n_i h + f_i are the losses between the nodes of spacing h, v_i their tilted masses, and A(j) is a sum e^{-rate
+        distance} of masses from the node j on. Before the first index A decays, as no mass is added. After the last
+        index A is 0. The result has the shape (thresholds.count,).
         """
         stride, count = thresholds.stride, thresholds.count
         total = np.zeros(count)

@@ -1,15 +1,15 @@
 """Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
 X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. With the profile D(c) = E(X - e^c)_+,
-G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) (`law.py`), the power and the type II error beta of the best test at the
+G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) under H0, the power and the type II error beta of the best test at the
 false positive rate alpha are:
 
     power(alpha) = min_c D(c) + e^c alpha;
     beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
 
 The law `upper` bounds D and G from above and H from below at every c, so any c gives a bound. `lower` does the reverse.
-It is itself the law of a test, and its vertices (alpha(c), power(c)) are attained. Between vertices curves are straight
-lines.
+It is itself the law of a test, and its vertices (alpha(c), power(c)) are attained. Between vertices the curve of
+`lower` is a straight line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _NUDGES = np.array([-1e3, -10.0, -0.4, 0.4, 10.0, 1e3])
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
     """Compute bounds of ln power, ln type II error and ln slope at false positive rates strictly between 0 and 1.
 
-    The bounds of the slope are infinite. Each row of the result has the shape of `alpha`.
+    `pair` has the upper and the lower law of the run on a lattice. The bounds of the slope are infinite. Each row of
+    the result has the shape of `alpha`.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -59,7 +60,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
 
 
 def _rounded(logarithms: FloatArray, sign: int) -> FloatArray:
-    """Return logarithms moved by their rounding, upwards (sign 1) or downwards (sign -1)."""
+    """Return logarithms moved by their possible rounding error, upwards (sign 1) or downwards (sign -1)."""
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
@@ -74,7 +75,7 @@ def _with_complement(lower: FloatArray, upper: FloatArray, *, power_first: bool)
 
 
 def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
-    """Return indices of three neighbouring thresholds around the one with the wanted ln rate, shape (3, rates).
+    """Return indices of three neighbouring thresholds around each `wanted` ln rate, shape (3, rates).
 
     `log_rates` are ln of the rates at the thresholds. `falling` is whether they decrease.
     """
@@ -92,10 +93,11 @@ def _least_power(pair: LatticePair, log_alpha: FloatArray) -> FloatArray:
 
 
 def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
-    """Return a lower bound of ln of the type II error at the rates, the largest over three neighbouring thresholds.
+    """Return a lower bound of ln of the type II error at the rates alpha, the largest over three thresholds.
 
     `log_rate` is ln alpha for a tilt theta > 0, and the bound H(c) - e^c alpha. Otherwise it is ln(1 - alpha), and the
-    bound e^c (1 - alpha) - G(c). The module docstring of `readings.py` defines H and G.
+    bound e^c (1 - alpha) - G(c). H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X and the
+    threshold c of the loss.
     """
     if pair.theta > 0:
         side = pair.low_upper
@@ -112,11 +114,11 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 
 
 def _vertices(log_rate: FloatArray, log_value: FloatArray, wanted: FloatArray, *, rising: bool) -> FloatArray:
-    """Return ln of the straight line between neighbouring vertices at the wanted ln rate; NaN outside them.
+    """Return ln of the straight line between neighbouring vertices of a curve at each `wanted` ln rate; NaN outside.
 
     A vertex has the rate e^log_rate and the value e^log_value. `rising` tells whether the value increases with the
-    rate. Every vertex lies on the safe side of the curve. It stays there when it is moved towards worse neighbours,
-    which makes the vertices monotone.
+    rate. Every vertex lies on the safe side of the curve. Moving a vertex towards a worse neighbour keeps it there, and
+    makes the vertices monotone.
     """
     order = np.argsort(log_rate, kind="stable")
     rate, value = log_rate[order], log_value[order]
@@ -155,7 +157,7 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
 
-    The first covers rounding alone, and the second also the error of the losses of the law `lower`.
+    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`.
     """
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
@@ -163,7 +165,10 @@ def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, the part of large losses, which decreases."""
+    """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, which decreases in c.
+
+    X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons.
+    """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = (
         _evaluate_lower(pair, low.profile, lambda: low.alpha, epsilon + shift, rising=False) - pair.lower_slack.profile
@@ -174,7 +179,10 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 
 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases."""
+    """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
+
+    X is the likelihood ratio of the run under H0.
+    """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
     larger = _evaluate_lower(pair, high.middle, lambda: high.alpha, epsilon + shift, rising=True)
@@ -183,7 +191,10 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
 
 
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases."""
+    """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases in c.
+
+    X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons.
+    """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
     upper = _interpolate(high.c, high.left, epsilon + rounding) + pair.upper_slack.left
@@ -227,10 +238,11 @@ def _sparse(nodes: FloatArray) -> FloatArray:
 def _next_section(
     nodes: FloatArray, grid: FloatArray, values: FloatArray, log_delta: float, known: float, side: int
 ) -> tuple[FloatArray, float]:
-    """Return the next points of a section search for the root of delta(eps), and the best bound of the root so far.
+    """Return the next points of a search for the root of delta(eps), and the best bound of the root so far.
 
     `grid` are the points evaluated last, and `values` their bounds of ln delta. The bound is the last point above
-    `log_delta` (`side` -1), or the first that is not above (`side` 1). `known` is the bound before.
+    `log_delta` (`side` -1), or the first that is not above (`side` 1). `known` is the previous bound, and `nodes` are
+    all thresholds.
     """
     if len(grid) == 0:
         return grid, known
@@ -267,9 +279,9 @@ def _evaluate_lower(
 ) -> FloatArray:
     """Return ln of D, H or G of the law `lower` between its thresholds c, in the shape of `epsilon`; NaN outside them.
 
-    The functions are those of the module docstring of `readings.py`. A law on nodes is piecewise linear in e^c. With
-    losses between the nodes, D and G lie above, and H below, the tangent in e^c at a threshold. D uses the tangent at
-    the next threshold on the right (`rising` false), the others that on the left.
+    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. A law on nodes is
+    piecewise linear in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a
+    threshold. D uses the tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
     """
     c = pair.lower.thresholds
     if pair.lower.off_nodes is None:
@@ -282,7 +294,7 @@ def _evaluate_lower(
 
 
 def _interpolate(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return ln of a function that is linear in e^c between neighbouring thresholds; NaN outside them."""
+    """Return ln of a function that is linear in e^c between neighbouring thresholds c; NaN outside all thresholds."""
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]
     inside = (epsilon >= left) & (epsilon <= right)

@@ -108,7 +108,8 @@ def _farthest_loss(curve: AbstractTradeOff, log_tail_mass: float) -> float:
 class LatticeRun:
     """Laws of all steps of a run on one lattice of spacing `step`, which bound the run from above and from below.
 
-    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed.
+    `composed` caches the composed laws by the tilt; None marks a tilt at which the composition failed. At a tilt the
+    masses are multiplied by e^{tilt loss}.
     """
 
     step: float
@@ -194,7 +195,8 @@ class LatticeRun:
 
             D(c) <= E X^z sup (x - e^c)_+ x^-z = e^{K(z) - (z-1) c} (1 - 1/z)^z/(z - 1).
 
-        The true profile is at most e^slack D + P1(an infinite loss).
+        The true profile is at most e^slack D + P1(an infinite loss), where e^slack is the factor by which the lattice
+        law bounds the true law.
         """
         slack = run_slack(self.upper, self.off_nodes, 1)
         left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
@@ -261,7 +263,8 @@ def _aligned(atoms: list[Atoms], spacing: float) -> float:
 class CoarseTransform:
     """Log-moment function K(z) = ln E e^{z loss} of a run on a coarse lattice, with the interface of `LossTransform`.
 
-    It chooses tilts; no proof depends on it. With `reflected` it is that of the other direction, K(1 - z).
+    K chooses tilts (real exponents z at which laws are composed); no proof depends on K. With `reflected` the function
+    is that of the other direction, K(1 - z).
     """
 
     def __init__(self, run: LatticeRun, *, reflected: bool) -> None:
@@ -280,7 +283,7 @@ class CoarseTransform:
 
 
 class LatticeRuns:
-    """Lattices of a run in both directions, cached by truncated mass and spacing.
+    """Lattices of a run in both directions, cached by the truncated mass and the spacing of the lattice.
 
     Laws are computed once and mirrored for the other direction.
     """
@@ -293,15 +296,16 @@ class LatticeRuns:
         self._work_of_a_cell = 0.0
 
     def farthest(self, digits: float) -> float:
-        """Return the largest size of a loss (nats) of a step beyond which 10^-digits of its mass remains."""
+        """Return the largest size of a loss (nats) of any step beyond which 10^-digits of the step's mass remains."""
         if digits not in self._farthest:
             self._farthest[digits] = max(max(part.extent(-digits * math.log(10))) for part in self.steps)
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """Return the run on a lattice of a few thousand cells, or None as in `LatticeRun.build`.
+        """Return the run on a lattice of a few thousand cells, or None if that is impossible.
 
-        The lattice ends where 10^-digits of mass remains, or at the largest finite e^loss.
+        The result is None if there are too many cells or e^loss is out of range. The lattice ends where 10^-digits of
+        mass remains, or at the largest finite e^loss.
         """
         if digits not in self._coarse:
             widest = max(max(pair) for pair in _extents(self.steps, -digits * math.log(10)))
@@ -318,7 +322,7 @@ class LatticeRuns:
         return 0.0 if part is None or coarse is None else _LESS * part.size * coarse.step
 
     def at(self, digits: float, spacing: float, *, reflected: bool) -> LatticeRun | None:
-        """Return the run on a lattice of about this spacing (nats), or None as in `LatticeRun.build`.
+        """Return the run on a lattice of about this spacing (nats), or None if there are too many cells.
 
         The lattice ends where 10^-digits of mass remains. `reflected` selects the remove direction. The least recently
         used runs are removed if too many cells are cached.

@@ -1,7 +1,8 @@
 """Choice of the lattice for a composition: as coarse as the tolerance allows, at the best tilt.
 
-The gap between the lower and the upper law is proportional to the squared spacing. A first coarse evaluation therefore
-determines the spacing that the tolerance needs. Lattices are cached for further evaluations, as many as memory allows.
+Two laws on a lattice bound the loss of the run from below and above. The gap between the two laws is proportional to
+the squared spacing. A first coarse evaluation therefore determines the spacing that the tolerance needs. Lattices are
+cached for further evaluations, as many as memory allows.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class LatticeSearch:
     def _pair(self, digits: float, refinement: int, tilt: float) -> LatticePair | None:
         """Return the run composed at a tilt on the lattice of a refinement; None if the lattice would be too large.
 
-        Each refinement has a spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains.
+        A tilt is an exponent: masses are multiplied by e^{tilt loss} before the composition. Each refinement has a
+        spacing smaller by a fixed factor. The lattice ends where 10^-digits of mass remains.
         """
         tilt_grid = self.tilt_grid(digits)
         if tilt_grid is None or is_spent():
@@ -136,20 +138,20 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Update `known` at the given indices by evaluating each at its tilt, and at better tilts if that fails.
+        """Tighten `known` at the given indices by evaluations at the given tilts, and at better tilts if that fails.
 
         Parameters
         ----------
         digits : float
             The lattices end where 10^-digits of mass remains.
         tilts : list of Tilt
-            Tilt of each index.
+            Tilt of each number: a real exponent, with which masses are multiplied by e^{tilt loss}.
         indices : array
             Indices of the numbers in `known`.
         known : Readings
             Bounds to tighten.
         read : callable
-            Evaluates composed laws at indices.
+            Function that returns bounds of the numbers at some indices from a composed pair of laws.
         tolerance : float
             Relative width to reach.
         linear : bool
@@ -190,8 +192,9 @@ class LatticeSearch:
     ) -> None:
         """Evaluate each index at its tilt, on lattices as fine as the tolerance needs and the limits allow.
 
-        Refinements count the factors between spacings. The search stops at the refinement `uninformed_refinement` if
-        the results are still too wide to determine a refinement.
+        A tilt is an exponent: masses are multiplied by e^{tilt loss}. Each refinement of the lattice divides its
+        spacing by a fixed factor. The search stops at the refinement `uninformed_refinement` if the results are still
+        too wide to determine a refinement.
         """
         for tilt in dict.fromkeys(tilts):
             at = indices[[chosen == tilt for chosen in tilts]]
@@ -240,7 +243,7 @@ class LatticeSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Known bounds of some numbers, by index, and the evaluation of composed laws that tightens them.
+    """Known bounds of some numbers, by index, with the function that evaluates composed laws to tighten the bounds.
 
     `linear` is whether the bounds are numbers instead of logarithms.
     """
@@ -250,7 +253,10 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone."""
+        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone.
+
+        `pair` has the upper and the lower law of the run, composed at one tilt.
+        """
         count_work(_A_READING + _A_THRESHOLD * pair.upper.threshold_count)
         found = self.read(pair, indices)
         self.known.tighten(indices, found)

@@ -1,4 +1,4 @@
-"""Sums of two lattice laws composed at one tilt, near its threshold, with rounding included in the bounds.
+"""Sums of two lattice laws composed at one tilt, with rounding included in the bounds.
 
 A lattice law bounds the loss of a step from above (upper) or below (lower). `_Side` has the sums of one law as
 logarithms, `LatticePair` those of both laws, and `Slack` the factors that hold for all thresholds of a run.
@@ -36,9 +36,9 @@ _BYTES_OF_A_THRESHOLD: Final = 64
 class Slack:
     """Logarithms s of the factors e^{+-s} by which a run's lattice law bounds the true law, and its outer masses.
 
-    `profile`, `left` and `middle` belong to the functions D, G and H of `_Side`. `log_infinite` is ln of the H1-mass
-    where H0 has none, and `log_vanishing` ln of the H0-mass where H1 has none. `shift` is the error bound (nats) of the
-    losses.
+    `profile`, `left` and `middle` belong to D(c) = E(X - e^c)_+, G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) of the
+    likelihood ratio X. `log_infinite` is ln of the H1-mass where H0 has none, and `log_vanishing` ln of the H0-mass
+    where H1 has none. `shift` is the error bound (nats) of the losses.
     """
 
     profile: float
@@ -85,7 +85,7 @@ class _Side:
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
-        """Return a bound of ln(e^{K - slope c} sum) at each threshold c, with errors and rounding of the safe sign.
+        """Return a bound of ln(e^{K - slope c} sum) at each threshold c, moved to the safe side by errors and rounding.
 
         K is the log-moment function of the run at the tilt. `sums` has one or two pairs (values, decay rate), and the
         sum is the first plus `sign` times the second.
@@ -144,14 +144,17 @@ class _Side:
 
 @final
 class _RecentlyUsed:
-    """Sides (`_Side`) in the order of their last use. The oldest release their sums if the total size is too large."""
+    """Sums of composed laws in the order of their last use.
+
+    The sums that were not used for the longest time are released if the total size is too large.
+    """
 
     def __init__(self) -> None:
         self._sides: dict[int, tuple[weakref.ref[_Side], int]] = {}
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """Return the side (sums of one law) after marking it as the most recently used."""
+        """Return the sums of one law after marking them as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -219,8 +222,8 @@ class LatticePair:
 def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sign: int) -> Slack:
     """Return the slack of a run: logarithms of the factors by which its lattice law bounds the true law.
 
-    They add up over all steps, on and off the lattice nodes. Masses that only one hypothesis has are rounded up (`sign`
-    1) or down (-1).
+    The slacks add up over all steps, on and off the lattice nodes. Masses that only one hypothesis has are rounded up
+    (`sign` 1) or down (-1).
     """
 
     def total(value: Callable[[LatticeLaw], float]) -> float:
@@ -240,7 +243,7 @@ def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sig
 
 
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
-    """Return ln of 1 - prod (1 - q)^N, plus `slack`: the probability that some step has such a mass.
+    """Return ln of 1 - prod (1 - q)^N, plus `slack`: the probability that some step has an outcome of probability q.
 
     `masses` has pairs (q, N). The result is -inf if all q are 0.
     """

@@ -73,7 +73,7 @@ class CountedLaw:
     count: int
 
     def log_moment(self, tilt: float, step: float) -> tuple[float, float, float]:
-        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, with K' and K'', one number each.
+        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, with K' and K'' (one number each).
 
         The H1-mass where H0 has none (`infinite`) is left out. `step` is the spacing of the lattice.
         """
@@ -95,7 +95,7 @@ class CountedLaw:
     def _tilted(self, tilt: float, step: float) -> tuple[FloatArray, FloatArray, float]:
         """Return the losses of one step, their masses times e^{tilt loss - top}, and top.
 
-        top is the largest exponent tilt loss of a loss with mass. `step` is the spacing of the lattice.
+        top is the largest exponent tilt * loss over all losses with mass. `step` is the spacing of the lattice.
         """
         count_work(_A_CALL + _A_WEIGHT * len(self.law.masses))
         losses, some = self.law.losses(step), self.law.masses > 0
@@ -187,8 +187,8 @@ def window(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> Window | N
 class _Tails:
     """One side of a tilted law, whose mass Chernoff's bound limits by moments at other tilts.
 
-    `value` is the log-moment function K at the tilt theta. The other tilts are at distances in units of `unit`, whose
-    sign is that of the side.
+    `value` is the log-moment function K at the tilt theta. The other tilts have distances from theta in multiples of
+    `unit`, whose sign is that of the side.
     """
 
     laws: tuple[CountedLaw, ...]
@@ -198,11 +198,11 @@ class _Tails:
     unit: float
 
     def nearest(self) -> tuple[float, float]:
-        """Return the nearest endpoint of the window on this side, and the distance of its tilt in units.
+        """Return the nearest endpoint of the window on this side, and the distance of the tilt that proves it.
 
-        The endpoint is counted outwards. The endpoint x has e^{K(s) - K(theta) - (s - theta) x} = e^-goal for the other
-        tilt s, and is infinite if K(s) is out of range. As a function of the distance, endpoints first decrease and
-        then increase.
+        The endpoint is counted outwards. The tilted mass beyond the endpoint is at most e^-goal. The endpoint x has
+        e^{K(s) - K(theta) - (s - theta) x} = e^-goal for the other tilt s, and is infinite if K(s) is out of range. As
+        a function of the distance, endpoints first decrease and then increase.
         """
         best, at = self._end(_DEFAULT_DISTANCE), _DEFAULT_DISTANCE
         for direction in (-1, 1):
@@ -238,7 +238,7 @@ class ComposedLattice:
     """Run of lattice laws composed at one tilt theta, with sums over the law near its tilted mean.
 
     `center` is the lattice index nearest to the mean. `low` and `high` are the first and last index of the thresholds
-    c. The m are the tilted masses, of sum 1, and K is the log-moment function of the run at theta. Sums are relative to
+    c. The tilted masses m have the sum 1, and K is the log-moment function of the run at theta. Sums are relative to
     e^{K - theta c} (for probabilities under H0) or e^{K - (theta - 1) c} (under H1, and the profile) at the threshold
     c. Each kind of sum has one absolute error.
     """
@@ -320,7 +320,9 @@ class ComposedLattice:
     def error(self, rate: float) -> float:
         """Return the absolute error of the sums `above` and `below` with this rate.
 
-        It has parts from noise of the transform in every cell, wrapped mass, and far cells.
+        It has parts from noise of the transform in every cell, wrapped mass, and omitted far cells.
+
+        The sums add e^{-rate distance} times the tilted masses on one side of a threshold.
         """
         cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
         squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
@@ -328,15 +330,19 @@ class ComposedLattice:
         return 1.001 * (self._overflow + noise) + _FAR_CELLS
 
     def sum_rounding(self, rate: float) -> float:
-        """Return the relative error of the sums `above` and `below` with this rate, without noise of the transform."""
+        """Return the relative error of the sums `above` and `below` with this rate, without noise of the transform.
+
+        The sums add e^{-rate distance} times the tilted masses on one side of a threshold.
+        """
         exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)
 
 
 def _reach(masses: FloatArray, default: int) -> int:
-    """Return the number of cells to evaluate outwards, from the tilted masses in this order.
+    """Return the number of lattice cells to evaluate outwards from the centre of a law.
 
-    It is `default`, or more if a noticeable mass lies beyond.
+    `masses` are the tilted masses from the centre outwards. The number is `default`, or more if a noticeable mass lies
+    beyond.
     """
     beyond = np.cumsum(masses[:default:-1]) if len(masses) > default + 1 else masses[:0]
     if len(beyond) == 0 or not beyond[-1] > _JUMPS:
@@ -345,10 +351,10 @@ def _reach(masses: FloatArray, default: int) -> int:
 
 
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
-    """Compute sum_{k >= j} masses_k e^{-decay (k - j)} for j < read.
+    """Compute sum_{k >= j} masses_k e^{-decay (k - j)} for j < `read`.
 
     Blocks are so short that no factor underflows. Cells further away than e^{-_BLOCK_EXPONENT} are omitted. With few
-    cells per sum, and short blocks, each distance is added for all j together, which needs no more additions.
+    cells per sum, and short blocks, each distance k - j is added for all j together, which needs no more additions.
     """
     reach = math.ceil(min(_BLOCK_EXPONENT / decay, float(len(masses))))
     if reach <= min(_MOST_DISTANCES, math.isqrt(len(masses))):
@@ -381,8 +387,8 @@ def _composed(
 ) -> tuple[FloatArray, float, float]:
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
-    The bounds are that of the error of each mass, and that of the Euclidean norm of all errors. By Parseval's identity
-    the norm is that of the transform, divided by sqrt(n), for n cells.
+    The first bound is that of the error of each mass, and the second that of the Euclidean norm of all errors. By
+    Parseval's identity the norm of n errors is that of their transform divided by sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))

@@ -1,6 +1,6 @@
 """Relative width that a request asks for, and the widths at which each engine stops.
 
-Every width here steers: it decides which contours, grids and engines are tried. Enclosures hold for every width.
+The widths decide which contours, grids and engines are tried. Enclosures hold for every width.
 """
 
 from __future__ import annotations
@@ -64,22 +64,27 @@ class Accuracy:
 
     @property
     def straight(self) -> float:
-        """Relative width above which more straight contours are evaluated and their enclosures intersected.
+        """Relative width above which more straight contours (vertical lines) are evaluated, and enclosures intersected.
 
-        These are neighbouring contours for points and profiles, and laws with less truncated mass for all numbers.
+        A contour is the path of an inversion integral. The additional ones are neighbouring contours for points and
+        profiles, and laws with less truncated mass for all numbers.
         """
         return min(_STRAIGHT, self.deformed)
 
     @property
     def straight_of_many(self) -> float:
-        """Relative width with the meaning of `straight`, for runs of many different steps."""
+        """Relative width above which more straight contours are evaluated, for runs of many different steps.
+
+        A straight contour is a vertical line, the path of an inversion integral.
+        """
         return min(_STRAIGHT_OF_MANY, self.deformed)
 
     @property
     def deformed(self) -> float:
         """Relative width above which deformed contours are evaluated after all straight ones.
 
-        It is 1e-6, or the tolerance if that is below 2e-7, and at least 1e-10.
+        A deformed contour is a curve along which an inversion integral decays fast. The width is 1e-6, or the tolerance
+        if that is below 2e-7, and at least 1e-10.
 
         Deformed contours aim at a fifth of this width, so that the default serves tolerances down to 2e-7.
         """
@@ -89,12 +94,18 @@ class Accuracy:
 
     @property
     def deformed_is_narrow(self) -> float:
-        """Relative width of an enclosure at which the search for a better deformed contour ends."""
+        """Relative width of an enclosure at which the search for a better deformed contour ends.
+
+        A deformed contour is a curve along which an inversion integral decays fast.
+        """
         return self.deformed / _MARGIN
 
     @property
     def deformed_error(self) -> float:
-        """Error of quadrature and truncation that a deformed contour may have, relative to the number evaluated."""
+        """Error of quadrature and truncation that a deformed contour may have, relative to the number evaluated.
+
+        A deformed contour is a curve along which an inversion integral decays fast.
+        """
         return self.deformed / 100
 
 

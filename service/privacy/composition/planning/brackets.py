@@ -1,7 +1,7 @@
 """Runs whose composed pairs give only an upper bound, and the attained runs that give the lower bound.
 
-The pair of a step is its law without and with the record, in the worst case over data sets. It is attained if some data
-sets have this pair. Steps are a tuple of (step, number of such steps).
+The pair of a step is its law without and with the record, in the worst case over data sets. The pair is attained if
+some data sets have this pair of laws. Steps are a tuple of (step, number of such steps).
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ def is_bracket(steps: Steps) -> bool:
 
 
 def either_way(steps: Steps) -> bool:
-    """Return whether the attained runs of one direction (record added) also attain the other (record removed)."""
+    """Return whether the attained runs of one direction (record added) also attain the other (record removed).
+
+    A run is attained if some data sets have its pair of output laws.
+    """
     return all(known is None or known.either_way for step, _ in steps for known in [step.attained()])
 
 
 def attained(steps: Steps) -> tuple[Steps, ...]:
-    """Return the attained runs of `brackets.py`, one for each known attack.
+    """Return the runs whose pairs of output laws some data sets attain, one for each known attack.
 
-    Their parameters are rounded to doubles so that each run reveals no more than the exact one. They give lower bounds.
+    These runs give lower bounds. Parameters are rounded to doubles so that each run reveals no more than the exact run.
     """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
         return ((known.alone, 1),), *_choices(*steps[0])
@@ -46,7 +49,7 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
 
 
 def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
-    """Return the attained runs of `count` equal steps, one for each known attack on the step."""
+    """Return runs of `count` equal steps whose pairs are attained, one for each known attack on the step."""
     known = step.attained()
     if known is None:
         return (((step, count),),)
@@ -56,12 +59,13 @@ def _choices(step: AbstractStep, count: int) -> tuple[Steps, ...]:
 def dominating(steps: Steps) -> Steps:
     """Return the steps with their dominating pairs, for upper bounds.
 
-    Their parameters are rounded to doubles so that each step reveals no less than the exact one.
+    A dominating pair is at least as easy to distinguish as any pair of neighbouring data sets. Parameters are rounded
+    to doubles so that each step reveals no less than the exact step.
     """
     return merged((step.rounded(1), count) for step, count in steps)
 
 
 def sentence(steps: Steps) -> str:
-    """Return the sentences for the answer that name the theorems of both bounds, for steps with pairs not attained."""
+    """Return the sentences for the answer that name the theorems of both bounds, for steps with unattained pairs."""
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

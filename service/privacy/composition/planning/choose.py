@@ -66,7 +66,7 @@ def plan(
     Returns
     -------
     Plan
-        Plan whose `curves` are made when they are first evaluated.
+        Plan whose `curves` are built on first use.
 
     Raises
     ------
@@ -127,7 +127,10 @@ def pair(
     neighbours: Neighbours = ONE_ADDED,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> TradeOffPair:
-    """Return the trade-off curves of a mechanism for both directions; the parameters are those of `plan`."""
+    """Return the trade-off curves of a mechanism for both directions; parameters as for `plan`.
+
+    `method` names the engine, `neighbours` the relation of the data sets, and `options` the accuracy.
+    """
     return plan(mechanism, method, neighbours, options).curves
 
 
@@ -165,7 +168,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
-    """Return the plan of the lattice engine, with lower bounds from sub-runs.
+    """Return the plan of the lattice engine, with lower bounds from sub-runs (some of the steps).
 
     For two steps, a closed form serves requests of few numbers.
     """
@@ -216,6 +219,8 @@ def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
     """Return the curves of the strongest of several attacks, which bound the worst case from below.
 
     At each false positive rate, the curve with the largest power counts.
+
+    Each attack is given by the curves of an attained run.
     """
     if len(pairs) == 1:
         return pairs[0]

@@ -44,7 +44,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
 
 
 def one_step(step: AbstractStep) -> Plan:
-    """Return the plan of a single step, which has an exact curve."""
+    """Return the plan of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:

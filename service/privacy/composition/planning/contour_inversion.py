@@ -51,7 +51,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     steps : Steps
         Steps of the run.
     parts : tuple of Counted
-        Parts of the steps, for the contour engine.
+        Descriptions of the steps for the contour engine, with counts.
     options : EngineOptions
         Options of the engines.
     lattices : callable or None
@@ -60,7 +60,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
     Raises
     ------
     UnsupportedCombination
-        For a relation under which a sampled step has no pair.
+        For a neighbouring relation under which a sampled step has no known worst-case pair.
     """
     limit = _why_one_engine(steps, parts, lattices)
     if limit is not None:
@@ -71,7 +71,7 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
-    """Return the reason why no lattices supplement the contour engine for this run; None if lattices do."""
+    """Return the reason why the lattice engine does not supplement contours for this run; None if it does."""
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
     if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
@@ -95,7 +95,7 @@ def _with_limit(
 def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
     """Return the curves of a run, bounded by the sum of the total variation distances of its steps.
 
-    The advantage of a step is its delta at epsilon 0.
+    The total variation distance of a step is the delta of the step at epsilon 0.
     """
 
     def advantages() -> float:
@@ -117,7 +117,7 @@ def _on_contours(
 
 
 def few_of_two_steps(steps: Steps, lattices: TradeOffPair) -> TradeOffPair:
-    """Return the lattices' curves of a run; a closed form serves requests of few numbers if the run has two steps."""
+    """Return the curves of a run by lattices, and by a closed form for few numbers of two steps."""
     direct = two_steps_pair(steps) if is_two_steps(steps) else None
     if direct is None:
         return lattices
@@ -151,7 +151,7 @@ def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: La
 def _inverted(
     parts: tuple[Counted, ...], roundings: tuple[Steps, ...], options: EngineOptions, lattices: Lattices | None
 ) -> TradeOffPair:
-    """Return the curves of a run by contour inversion, supplemented by the second engine `lattices` if not None.
+    """Return the curves of a run by contour inversion, and by a second engine, `lattices`, unless None.
 
     `parts` are those of the run, with bounds of the errors of their doubles. `roundings` holds the steps of the run
     with parameters rounded to doubles, once down and once up.
@@ -242,7 +242,10 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
 
 
 def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run; sub-runs with a closed form or a contour bound wide enclosures from below."""
+    """Return the curves of a run, with lower bounds from sub-runs where enclosures are wide.
+
+    A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run.
+    """
     return with_sub_runs(whole, steps, _inexpensive_curves)
 
 

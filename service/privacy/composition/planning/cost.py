@@ -1,7 +1,7 @@
-"""Cost models of the engines, measured in a warm process, and their growth with the run.
+"""Cost models of the engines, measured in a warm process, and how costs grow with the run.
 
-`CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` hold over the whole range of all arguments. All other numbers are
-estimates.
+`CEILING_OF_ONE_CURVE` and `CEILING_OF_SAMPLED_STEP` are upper limits over the whole range of all arguments. All other
+numbers are estimates.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def laplace_sums(steps: int, loss: float) -> CostModel:
 def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool) -> CostModel:
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
-    `roundings` is the number of evaluated roundings of the parameters (1 or 2).
+    `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)

@@ -1,7 +1,9 @@
-"""Cost models of computing time: three numbers of an engine, in microseconds of CPU.
+"""Cost models of computing time: the costs of building a curve, of one number, and of a point of a list.
 
 Estimates order queues, announce waiting times, and reject requests that exceed the limits with certainty. No bound
 depends on them.
+
+All costs are in microseconds of CPU time.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class CostModel:
     one_curve : bool
         Whether both directions (record added, record removed) have the same curve.
     reuse : float
-        Share of its cost that each further number of a request costs, as contours and lattices are kept.
+        Cost of each further number of a request over the cost of the first, because contours and lattices are cached.
     search_mu : float
         Cost of the mu of Gaussian DP in addition to a list of points.
     """
@@ -123,8 +125,9 @@ class CostModel:
 class Ceiling:
     """Largest costs of all numbers of a closed form, over the whole range of its arguments.
 
-    They decide what the event loop computes itself. `build` and `reuse` are those of `CostModel`. `directed` holds the
-    costs for one direction, and `worst` those for the worse of both, measured separately.
+    Inexpensive closed forms are computed in the event loop. `build` is the cost of making a curve, and `reuse` the
+    relative cost of each further number. `directed` holds the costs for one direction, and `worst` those for the worse
+    of both, measured separately.
     """
 
     build: float
@@ -143,7 +146,7 @@ class Ceiling:
 
 
 def summed(models: Sequence[CostModel]) -> CostModel:
-    """Return the cost model of several curves of which every number needs all."""
+    """Return the cost model of numbers that need several curves, the sum of the costs."""
     return CostModel(
         math.fsum(model.build for model in models),
         math.fsum(model.evaluate for model in models),
@@ -155,7 +158,7 @@ def summed(models: Sequence[CostModel]) -> CostModel:
 
 
 def mixed(models: Sequence[CostModel], *, shared: bool) -> CostModel:
-    """Return the cost model of a mixture, whose points are searched for by levels of the likelihood ratio.
+    """Return the cost model of a mixture, whose points are found by a search over likelihood-ratio levels.
 
     `models` are those of its components. `shared` is whether all components are evaluated at equal levels.
     """

@@ -1,4 +1,7 @@
-"""Engines with a name in the API (parameter `method`), each as a plan; imported when curves are first made."""
+"""Engines with a name in the API (parameter `method`), each as a plan.
+
+The module is imported when curves are first built.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def _ground_truth(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Engine of the registry: a function that makes its curves, and a function that estimates their cost."""
+    """Engine of the registry: a function that builds trade-off curves, and a function that estimates the cost."""
 
     build: Build
     cost: Callable[[Steps, EngineOptions], CostModel]

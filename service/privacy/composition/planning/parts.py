@@ -1,6 +1,7 @@
 """Runs that the contour engine serves, and other properties of runs that decide on an engine.
 
-A step of two losses has the privacy loss +epsilon or -epsilon. A part is the description of a step.
+A step of two losses has the privacy loss +epsilon or -epsilon. A part is the description of a step for the contour
+engine.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def shifts_beside(steps: Steps) -> tuple[tuple[AbstractStep, int], int] | None:
     """Return ((step, count), losses) for a run of one kind of step beside steps of two losses +-epsilon.
 
     The curve of the step or of `count` such steps has a closed form. `losses` is the number of sums of the +-epsilon.
-    The result is None if there are several other kinds of steps, or too many losses.
+    The result is None if there are several kinds of steps with other losses, or too many sums.
     """
     others: list[tuple[AbstractStep, int]] = []
     losses = 1

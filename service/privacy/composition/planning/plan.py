@@ -21,7 +21,7 @@ class Plan:
     Attributes
     ----------
     engine : str
-        Method that answers name; for mixed curves, the method of the most expensive curve.
+        Name of the method in answers; for mixed curves, that of the most expensive curve.
     cost : CostModel
         Estimated cost.
     build : callable
@@ -48,7 +48,7 @@ class Plan:
 def mixed_plan(parts: Sequence[Plan], build: Callable[[], TradeOffPair]) -> Plan:
     """Return the plan of a mixture from the plans of its components and a function that makes the curves.
 
-    It has no ceiling of the cost, because points of mixed curves are searched for.
+    The plan has no upper limit of the cost, because points of mixed curves need a search.
     """
     most = max(parts, key=lambda part: part.cost.evaluate)
     shared = any(part.engine != CLOSED_FORM for part in parts)

@@ -1,4 +1,4 @@
-"""Lower bounds of a run by those of its sub-runs (some of its steps) whose own curves cost little.
+"""Lower bounds of a run from its sub-runs (some of its steps) whose own curves cost little.
 
 A composition is at least as easy to attack as each of its sub-runs.
 """
@@ -49,7 +49,10 @@ def with_sub_runs(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun) 
 
 
 def _groups(steps: Steps) -> list[Steps]:
-    """Return the sub-runs of a run that `with_sub_runs` uses, without the whole run."""
+    """Return the sub-runs of a run that give lower bounds, without the whole run.
+
+    A sub-run has some of the run's steps.
+    """
     if len(steps) == 1:
         step, count = steps[0]
         return [((step, 1),)] if count > 1 else []

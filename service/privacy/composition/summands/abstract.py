@@ -173,7 +173,10 @@ class Summand(ABC):
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key of steps whose runs can be evaluated in one array; None for steps whose runs are evaluated alone."""
+        """Key that is equal for steps whose runs can be evaluated in one array.
+
+        None for steps whose runs are evaluated alone.
+        """
         return None
 
     @property

@@ -67,9 +67,9 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Terms of `TrapezoidOnContour.log_variations`: ln L' and a bound of |L''/L'|, shape (parts, nodes), and ones.
 
-        L' = dL/dx is the sum of mu m for a and, if mirrored, for b (symbols of this class). |L''/L'| is at most mu^2
-        (variances of s)/L' and also at most the largest shift. The third term, the variation left of the first node
-        relative to the value there, has the shape (parts,).
+        L' = dL/dx is mu m at x, plus mu m at -x for mirrored steps. mu is the inverse noise multiplier, and m the mean
+        of the random shift s given x. |L''/L'| is at most mu^2 (variances of s)/L' and also at most the largest shift.
+        The third term, the variation left of the first node relative to the value there, has the shape (parts,).
         """
         grid = self.law.grid
         rate = grid.both(grid.mean)
@@ -92,7 +92,7 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def _highest(self) -> FloatArray:
         """Heights q up to which |a(x + iq)/a(x)| is known to be at least `_LEAST` at all nodes with weight.
 
-        The shape is (parts,).
+        The density of H1 at x is a(x) times the normal density. The shape is (parts,).
         """
         spread = np.where(self.grid.inside, self.law.grid.spread, 0.0).max(axis=1)
         return np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9)
@@ -143,13 +143,15 @@ class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     def _turns_forward(self, eta: FloatArray) -> BoolArray:
         """Return whether arg A(x, q) >= 0 is known for 0 <= q <= eta at all x inside the truncation, shape (E, parts).
 
-        A(x, q) = a(x + iq)/a(x) = E e^{iq mu s}, the mean over the shift s given x. The argument increases with q where
-        mu m >= near/least, or where the grid proves it (`near` and least = 1 - q^2 spread/2 are those of
-        `gaussian_mixture_nodes.py`). Let x* be the right end of the last other cell. Wherever least > 0, arg A > q mu m
-        - pi/2, so that Im A = E sin(q mu s) >= 0 suffices. Let k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q
-        mu s k(eta mu s), Im A >= 0 holds for all q <= eta where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not
-        negative. k decreases, so the coefficients of P change sign at most once in the order of the shifts. P then has
-        at most one zero (Descartes' rule for exponentials) and is positive left of it. Hence P(x*) >= 0 is enough.
+        A(x, q) = a(x + iq)/a(x) = E e^{iq mu s}, the mean over the shift s given x, where a(x) is the density of H1
+        over the normal density. mu is the inverse noise multiplier, and m the mean of s. The argument increases with q
+        where mu m >= near/least, or where the grid proves it (`near` and least = 1 - q^2 spread/2 are those of
+        `gaussian_mixture_nodes.py`). Let x* be the right end of the last cell (half a node distance around a node)
+        where neither is known. Wherever least > 0, arg A > q mu m - pi/2, so that Im A = E sin(q mu s) >= 0 suffices.
+        Let k(y) = inf sin(y')/y' over y' <= y. As sin(q mu s) >= q mu s k(eta mu s), Im A >= 0 holds for all q <= eta
+        where P(x) = sum w_i e^{v_i} s_i k(eta mu s_i) is not negative. k decreases, so the coefficients of P change
+        sign at most once in the order of the shifts. P then has at most one zero (Descartes' rule for exponentials) and
+        is positive left of it. Hence P(x*) >= 0 is enough.
         """
         grid = self.law.grid
         least = 1 - 0.5 * eta[..., None] ** 2 * grid.spread

@@ -178,7 +178,8 @@ class ChiSquareMajorants:
     def _trapezoid_error(self, heights: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid errors of M(theta + it)/M(theta) at increasing heights t, shape (H,).
 
-        The bound increases with t, and each height has that of the next one of a few heights.
+        M is the transform of one step, and theta the tilt of the contour. The bound increases with t. It is evaluated
+        at a few heights, and each t takes the bound of the next height evaluated.
         """
         few = heights[-1] * _MANY_HEIGHTS
         errors = np.fmin.reduce(self._contour.strip_errors(few[:, None], self._contour.half_widths))[:, 0]
@@ -219,7 +220,10 @@ class ChiSquareMajorants:
         return heights, np.minimum(np.maximum.accumulate(logs[::-1])[::-1], 0.0)
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
-        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1)."""
+        """Return ln of the best bound of |M(theta + it')/M(theta)| over t' >= t at each height t, shape (H, 1, 1).
+
+        M is the transform of one step, and theta the tilt of the contour Re z = theta.
+        """
         heights = heights[:, 0]
         known_heights, bounds = self._looked_up
         cell = np.searchsorted(known_heights, heights, side="right") - 1

@@ -153,7 +153,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
             for a law that is evaluated at real tilts only.
         digits : float or (runs,)
             All steps together have less than about 10^-digits of the mass of H0 and of H1 beyond the truncation on the
-            right. Without a truncation, far jumps of the loss would dominate the moments at large tilts.
+            right. Without a truncation, the rare large losses of steps that use the record would dominate the moments
+            at large tilts.
         times : (runs,) or None
             How many times each of several separate runs repeats its steps; None for one run.
         """
@@ -329,6 +330,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def near(self) -> FloatArray:
         """Upper bounds of the responsibility r = p e^v/w within half a node distance of each node.
 
+        w = 1 - p + p e^v is the likelihood ratio of a step with sampling rate p, and v its logarithm without sampling.
         The shape is (parts, nodes).
         """
         return np.minimum(1.0, self.grid.responsibility * np.exp(0.5 * self.step / self.sigma)[:, None])

@@ -128,9 +128,10 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
     @cached_property
     def _majorant_nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Nodes of the sums of majorants: ln of the weights, responsibilities.
+        """Nodes of the sums of majorants: ln of the tilted weights, responsibilities, and distances of the nodes.
 
-        The shape is (parts, n) each, and distances (parts,).
+        Majorants are upper bounds of the transform along the contour. The responsibility of a node is the probability
+        that the step used the record. The first two arrays have the shape (parts, n), and the distances (parts,).
         """
         stride = self.law.majorant_stride
         log_weights = self.log_tilted_weights[:, self.window][:, ::stride] + math.log(stride)

@@ -1,6 +1,7 @@
 """Nodes in y behind the moments of Poisson-sampled Gaussian steps: losses, weights, and rounding errors.
 
-The outcome y, the exponent v, the noise multiplier sigma and the sampling rate p are those of `sampled_gaussian.py`.
+A step has the noise multiplier sigma and the sampling rate p. Its outcome is y ~ N(0, 1) under H0, and its loss is L =
+ln(1 - p + p e^v) with v = y/sigma - 1/(2 sigma^2).
 """
 
 from __future__ import annotations

@@ -194,9 +194,9 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _looked_up(self) -> list[tuple[FloatArray, FloatArray]]:
         """Tables for each part: increasing heights, and ln of bounds of |M(theta + it)/M(theta)| beyond each.
 
-        A bound holds from its height to the last height of the table. M is the transform of one step. Tables are fine
-        for the parts that make the transform decay if these steps alone have to. Other parts have a few heights near
-        the axis.
+        A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
+        steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
+        near the real axis.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)

@@ -1,4 +1,4 @@
-"""Sampled Gaussian steps with one jump (one size of shift), as deformed contours evaluate them."""
+"""Equal sampled Gaussian steps whose mean shifts by one fixed amount when the record is used, for deformed contours."""
 
 from __future__ import annotations
 

@@ -514,9 +514,9 @@ def highest_turn(
         Approximate number of steps that use the record. Where it is small, the transform does not fall with the height
         while no jump disturbs it.
     falls : float or array
-        ln of the height at which the transform of few steps ends.
+        ln of the height at which the transform of few steps becomes negligible.
     separate : bool
-        Whether long contours serve rare runs.
+        Whether long contours are evaluated for runs that seldom use the record.
     """
     rare = np.asarray(sampled) < FEW_SAMPLED
     many = np.minimum(np.where(rare, 1.35, 0.9) * highest, np.where(rare, 180.0, 120.0))

@@ -135,7 +135,10 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @abstractmethod
     def field(self, height: FloatArray) -> StripField:
-        """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts)."""
+        """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts).
+
+        The integrand is |a^z b^{1-z}| at x + iq, where a and b are the densities of H1 and H0 over the normal density.
+        """
 
     @property
     @abstractmethod

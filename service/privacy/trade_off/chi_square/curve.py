@@ -30,7 +30,7 @@ MOST_WIDENINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Bounds of the logarithms of P(reject) and P(accept) of a test under one hypothesis."""
+    """Bounds of ln P(test rejects H0) and ln P(test accepts H0) under one of the two hypotheses."""
 
     reject_low: FloatArray
     reject_high: FloatArray
@@ -167,9 +167,9 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
 
     def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return thresholds t with L(t) <= eps, nearly equal, and lower bounds of L(t); shape (n,).
+        """Return nearly equal thresholds t with L(t) <= eps for the log-likelihood ratio L, and lower bounds of L(t).
 
-        t is 0 where L increases from at least eps.
+        Both arrays have the shape (n,) of eps. t is 0 where L increases and L(0) is at least eps.
         """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)
@@ -221,7 +221,8 @@ def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> Float
 def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
     """Return (lower, upper) bounds of ln delta for eps < 0, from the probabilities that the test accepts.
 
-    The formula is 1 - e^eps + e^eps P0(accept) - P1(accept).
+    The formula is 1 - e^eps + e^eps P0(accept) - P1(accept), with the probabilities `null` under H0 and `alternative`
+    under H1. `slope` is the log-likelihood ratio of the test's threshold.
     """
     epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
     high = _rest(slope, null.accept_high, alternative.accept_low, 1)
@@ -232,7 +233,8 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
     """Return (lower, upper) bounds of ln delta from the gain P1(reject) - P0(reject), relative to the gain.
 
-    The formula is (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject).
+    The formula is (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject), for the test that rejects H0 where the
+    log-likelihood ratio exceeds `slope`.
     """
     low, unit = gain
     with np.errstate(over="ignore", invalid="ignore"):
@@ -248,7 +250,10 @@ def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArra
 
 
 def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
-    """Return 1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (side -1) or up (side 1)."""
+    """Return 1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (`side` -1) or up (`side` 1).
+
+    `log_gained` and `log_lost` are ln of the two probabilities `gained` and `lost`.
+    """
     exponent = epsilon + log_gained
     rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
     size = np.where(np.isfinite(exponent), np.abs(epsilon) + np.abs(log_gained), 0.0)

@@ -34,7 +34,7 @@ class AbstractLogRatio(ABC):
     def inverse(self, value: FloatArray) -> FloatArray:
         """Return approximate t >= 0 with L(t) = value, without an error bound.
 
-        It is 0 where L does not reach the value.
+        L is the log-likelihood ratio of the statistic. The result is 0 where L does not reach the value.
         """
 
     def reversed(self) -> AbstractLogRatio:
@@ -48,9 +48,10 @@ class LinearLogRatio(AbstractLogRatio):
 
     Notes
     -----
-    The first law has the density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2 with nu = d/2 - 1. The second law has
-    the same density at t/r and r m, divided by r. Both Bessel functions are equal. So steepness = (1/r - 1)/2 and
-    intercept = (m - r m - d ln r)/2. Both are laws of |x|^2 for Gaussians of variances 1 and r.
+    chi2'_d(m) is the noncentral chi-square law with d degrees of freedom and noncentrality m. The first law has the
+    density e^{-(t + m)/2} (t/m)^{nu/2} I_nu(sqrt(m t))/2 with nu = d/2 - 1. The second law has the same density at t/r
+    and r m, divided by r. Both Bessel functions are equal. So steepness = (1/r - 1)/2 and intercept = (m - r m - d ln
+    r)/2. Both are laws of |x|^2 for Gaussians of variances 1 and r.
     """
 
     increasing = False
@@ -76,8 +77,9 @@ class BesselLogRatio(AbstractLogRatio):
 
     Notes
     -----
-    For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). The error is about 20 u lambda near the mean of either
-    law, where L is at most a few sqrt(lambda): 1e-9 for lambda = 1e6.
+    For d = 1 the ratio is -lambda/2 + ln cosh(sqrt(lambda t)). d is the number of degrees of freedom and lambda the
+    noncentrality. The error is about 20 u lambda (u = 2^-53) near the mean of either law, where L is at most a few
+    sqrt(lambda): 1e-9 for lambda = 1e6.
     """
 
     increasing = True
@@ -105,7 +107,8 @@ class BesselLogRatio(AbstractLogRatio):
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the growth L(t) - L(0) of the log ratio, a bound of its error, and its approximate derivative.
 
-        All have shape (n,). The growth is that for the upper bound of the noncentrality.
+        All three arrays have the shape (n,). The noncentrality is known within bounds, and the growth belongs to its
+        upper bound.
         """
         scale = self.noncentrality.upper
         if self.degrees == 1:

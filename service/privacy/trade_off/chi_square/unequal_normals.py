@@ -23,8 +23,9 @@ class UnequalNormalsTradeOff(AbstractTradeOff):
 
     Notes
     -----
-    m = lambda/sqrt(2 d) and rho = sqrt(1 + 2 lambda/d). The curve approximates GLRT curves for many dimensions d and
-    small lambda/d, without an error bound. Both bounds of every number are the approximation.
+    Q is the upper normal tail probability, x the false positive rate, lambda the noncentrality, m = lambda/sqrt(2 d)
+    and rho = sqrt(1 + 2 lambda/d). The curve approximates GLRT curves for many dimensions d and small lambda/d, without
+    an error bound. Both bounds of every number are the approximation.
 
     For R, H0 is y ~ N(0, 1), H1 is y ~ N(m, rho^2), and the test rejects large y. For R' the hypotheses are swapped.
     Far on one side such a test has less power than a guess; there the power is x. The profile is the largest R(x) -

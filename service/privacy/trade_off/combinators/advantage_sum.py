@@ -21,10 +21,11 @@ OUTWARD: Final = 1 + 8 * UNIT_ROUNDOFF
 
 @final
 class AdvantageSum(DelegatingCurve):
-    """Trade-off curve of `whole`, with upper bounds lowered to those that follow from the advantages of its steps.
+    """Trade-off curve of `whole`, with upper bounds that also follow from the advantages of its steps.
 
-    The advantage delta(0) of products of laws is at most the sum of the advantages: power(alpha) <= alpha + total, and
-    delta(eps) <= total for eps >= 0. `advantages` returns that sum, rounded up.
+    The advantage of a curve is its total variation distance delta(0). The advantage of products of laws is at most the
+    sum of the advantages: power(alpha) <= alpha + total, and delta(eps) <= total for eps >= 0. `advantages` returns the
+    sum `total`, rounded up.
     """
 
     is_capped = True

@@ -23,8 +23,8 @@ class Bracketed(AbstractTradeOff):
     Parameters
     ----------
     attained : AbstractTradeOff
-        Curve of one choice (of a pair of data sets, of a mechanism in the class) that is made in every step. So no
-        worst case gives the attacker less power.
+        Curve of one choice (a pair of data sets, a mechanism of the class), the same in every step. The worst case
+        gives the attacker at least its power.
     dominating : AbstractTradeOff
         Curve of a pair which a theorem proves to be at least as easy to distinguish as every choice.
 
@@ -103,9 +103,9 @@ def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
 
 
 def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTradeOff) -> AbstractTradeOff:
-    """Return `combine(*curves)`, also for parts that are known from two sides.
+    """Return `combine(*curves)`, also if some curves are only known from two sides (`Bracketed`).
 
-    The combination must have more power where each of its parts has more power. Then the combinations of the lower
+    More power of the combined curves must give more power of the combination. Then the combinations of the lower
     sides and of the upper sides bracket the result.
     """
     if not any(isinstance(curve, Bracketed) for curve in curves):

@@ -1,7 +1,8 @@
 """Epsilon of the convex envelope of two profiles, computed from the profiles alone.
 
 Profiles are convex and fall in x = e^eps. The envelope of min(delta_f, delta_g) consists of parts of both profiles and
-of common tangents that join them. This module finds where the envelope reaches a level.
+of common tangents that join them. This module finds where the envelope (the largest convex function below both
+profiles) falls to a given delta.
 
 The upper bound is a chord between any two points of either profile. The lower bound is a line of slope -c whose value
 at x = 0 is at most the minimum over x of delta(x) + c x for both profiles. `convex_minimum` bounds this minimum from
@@ -53,7 +54,7 @@ class _Points:
 
     @staticmethod
     def of(curve: AbstractTradeOff, epsilon: FloatArray) -> _Points:
-        """Return points of the profile at all epsilons but the first, which bounds the slope at the second.
+        """Return points of the profile at all epsilons but the first, which bounds the slope at the second epsilon.
 
         x is e^eps. Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes
         rise, so that the chord to the left bounds the slope at a point.
@@ -66,7 +67,8 @@ class _Points:
     def least_power(self, rate: float) -> float:
         """Return a lower bound of min over x of delta(x) + c x for c = `rate`.
 
-        It is minus infinity if the points miss it.
+        delta(x) is a privacy profile as a function of x = e^eps, known at the points. The bound is minus infinity if
+        the minimum is not between the points.
         """
         lines = rate * self.x
         low = self.low + lines - SLACK * (lines + np.abs(self.low))
@@ -74,11 +76,17 @@ class _Points:
         return float(convex_minimum(self.x, low, high, 1 + SLACK))
 
     def lowest(self, rate: float) -> int:
-        """Return the index of the point with the smallest upper bound of delta(x) + c x, c = `rate`."""
+        """Return the index of the point with the smallest upper bound of delta(x) + c x, where c is `rate`.
+
+        delta(x) is a privacy profile as a function of x = e^eps.
+        """
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around a point that extend beyond its neighbours, or far beyond the last point."""
+        """Return epsilons around the point with the index `place`, which extend beyond both neighbours.
+
+        Around the last point the epsilons extend far to the right.
+        """
         middle, last = float(self.epsilon[place]), len(self.x) - 1
         if 0 < place < last:
             reach = max(float(self.epsilon[place + 1]) - middle, middle - float(self.epsilon[place - 1]))
@@ -92,7 +100,8 @@ class _Points:
 class _Tangent:
     """Chord of the convex envelope of two profiles at the height delta that is searched.
 
-    `ends` holds (curve, index) of both endpoints, `rate` is c, and `upper` is an upper bound of the epsilon.
+    `ends` holds (curve, index of the point) for both endpoints, `rate` is minus the slope of the chord in e^eps, and
+    `upper` is an upper bound of the epsilon.
     """
 
     ends: tuple[tuple[int, int], tuple[int, int]]
@@ -154,9 +163,10 @@ def envelope_epsilon(
 def _refined(
     curves: tuple[AbstractTradeOff, AbstractTradeOff], points: list[_Points], delta: float, best: Enclosure
 ) -> Enclosure | None:
-    """Return a narrower enclosure of the epsilon in `best`, or None.
+    """Return a narrower enclosure than `best` of the epsilon at which the envelope is `delta`, or None.
 
-    The points approach the chord of the envelope that contains the level `delta`.
+    The envelope is the convex envelope of both profiles. New points approach the chord of the envelope that contains
+    the height `delta`.
     """
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
@@ -180,9 +190,9 @@ def _refined(
 def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bool:
     """Return whether the tangent of `own` at `epsilon` is proved to lie below the profile of `other`.
 
-    In this case the envelope equals the profile of `own` there. Chords on both sides enclose the slope -c of the
-    tangent. The minimum of delta_other(u) + c (u - x) is concave in c, so that both bounds of c cover all slopes
-    between them.
+    In this case the convex envelope of both profiles equals the profile of `own` at `epsilon`. Chords on both sides
+    enclose the slope -c of the tangent at x = e^epsilon. The minimum of delta_other(u) + c (u - x) is concave in c, so
+    that both bounds of c cover all slopes between them.
     """
     if not 0 < epsilon < LARGEST_HIGH:
         return False
@@ -206,7 +216,7 @@ def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
 
 
 def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
-    """Return the chord of the lower convex hull of all points that contains the level `delta`, or None."""
+    """Return the chord of the lower convex hull of all points that contains the height `delta`, or None."""
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))

@@ -18,11 +18,11 @@ from service.privacy.trade_off.enclosed.logs import logged
 
 @final
 class EasiestOf(AbstractTradeOff):
-    """Curve min(f_1, f_2, ...) of the strongest of several attacks, which need not be convex.
+    """Curve min(f_1, f_2, ...) of the type II errors of several attacks, the strongest at each rate.
 
-    Each curve is that of one choice of data sets and of one attack on it. So the worst case is at least as easy to
-    attack as each of them. The power, the profile and the epsilon of this curve are lower bounds of those of the worst
-    case.
+    The minimum need not be convex. Each curve is that of one choice of data sets and of one attack on it. So the worst
+    case is at least as easy to attack as each of them. The power, the profile and the epsilon of this curve are lower
+    bounds of those of the worst case.
     """
 
     def __init__(self, curves: tuple[AbstractTradeOff, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Trade-off curve with two engines. Where the first is wide, its enclosures are intersected with the second's."""
+"""Trade-off curve with two engines: wide enclosures of the first engine are intersected with those of the second."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAINTEST = -690.0
 
 @final
 class Intersected(DelegatingCurve):
-    """Trade-off curve of `first`, intersected with that of `second()` where enclosures are wider than `tolerance`.
+    """Trade-off curve of `first`, intersected with that of a second engine where enclosures are wider than `tolerance`.
 
     `counter` counts the uses of the second engine.
     """
@@ -113,7 +113,7 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _uses_second(self, wide: int) -> bool:
-        """Return whether the second engine evaluates this number of wide enclosures, and record if not."""
+        """Return whether the second engine evaluates this many wide enclosures; record the reason if it does not."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()

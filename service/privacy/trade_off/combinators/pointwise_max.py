@@ -30,12 +30,12 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 @final
 class PointwiseMax(AbstractTradeOff):
-    """Curve max(f, g) of type II errors, which is convex like f and g. Its power is the smaller power of both.
+    """Curve max(f, g) of type II errors, which is convex like f and g. Its power is the smaller power of f and g.
 
     Notes
     -----
     The minimum of two upper bounds on the power is an upper bound too, and the curve encloses this bound. The bound
-    need not be attained by any choice, so that `pointwise_max_pair.py` calls it a bracket.
+    need not be attained by any choice, so that answers report bounds from two theorems (a bracket).
 
     The profile is the convex envelope of min(delta_f, delta_g) as functions of x = e^eps. Let a_f be the rate at which
     a line of slope x touches the power of f, so that delta_f = power_f(a_f) - x a_f, and let a_g be that rate for g.
@@ -140,7 +140,10 @@ class PointwiseMax(AbstractTradeOff):
         return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
-        """Return the rates at which lines of slope e^eps touch the powers of both curves, with bounds."""
+        """Return the rates at which lines of slope e^eps touch the powers of both curves, with bounds.
+
+        `aside` is the distance in eps of the slopes on both sides, from which the bounds follow.
+        """
         places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
         rates: list[FloatArray] = []
         profiles: list[EnclosureArray] = []
@@ -159,7 +162,10 @@ class PointwiseMax(AbstractTradeOff):
         return _Touching(np.stack(rates), profiles[0], profiles[1])
 
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta where neither curve decides alone, from the rate at which both cross."""
+        """Return bounds of ln delta where neither curve has the smaller power at its own rate.
+
+        The bounds follow from the rate at which the powers of both curves cross.
+        """
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
         high = np.clip(scores.max(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -206,7 +212,10 @@ class PointwiseMax(AbstractTradeOff):
         return np.where(scores < 0, powers, errors)
 
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
-        """Return an upper bound of ln delta by a chord between profiles, at both slopes where the curves cross."""
+        """Return an upper bound of ln delta by a chord between the two profiles.
+
+        The endpoints of the chord are the slopes that both curves have at the crossing of their powers.
+        """
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
         between = (ends[0] < epsilon) & (epsilon < ends[1]) & np.isfinite(ends).all(axis=0)
@@ -258,7 +267,7 @@ class PointwiseMax(AbstractTradeOff):
 class _Touching:
     """Rates at which lines of slope e^eps touch the powers of two curves, and the profiles of both curves.
 
-    `rates` holds the bounds of a_f, then of a_g, shape (4, n).
+    `rates` has the shape (4, n): both bounds of the rate for the first curve, then both bounds for the second.
     """
 
     rates: FloatArray
@@ -270,9 +279,9 @@ class _Touching:
     ) -> tuple[BoolArray, BoolArray]:
         """Return where the first, and where the second curve is proved to have the smaller power at its touching rate.
 
-        The power at the far bound of its own rates is at most that of the line. So the test evaluates points only of
-        the other curve. Points of the second curve, which may be expensive, are evaluated only where the second curve
-        does not hold.
+        The touching rate of a curve is the rate where a line of slope e^eps touches its power. A curve's power is at
+        most that line, so the test evaluates only points of the other curve. Points of the second curve, which may be
+        expensive, are evaluated only where the first test fails.
         """
         by_second = _is_weaker(epsilon, self.second, self.rates[2:], first)
         by_first, at = np.zeros_like(by_second), np.flatnonzero(~by_second)
@@ -282,7 +291,10 @@ class _Touching:
         return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta where one curve is proved to hold; elsewhere only the upper bound is valid."""
+        """Return bounds of ln delta where one curve is proved to have the smaller power.
+
+        Elsewhere only the upper bounds are valid.
+        """
         (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
         low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))
         high = np.minimum(first_high, second_high)
@@ -295,7 +307,7 @@ class _Touching:
 
 @np.errstate(all="ignore")
 def _is_weaker(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Return where a curve is proved to have less power than `other` at its touching rate.
+    """Return where a curve is proved to have less power than `other` at the curve's touching rate.
 
     `profile` is the profile of the curve. `rates` holds both bounds of the rate where lines of slope e^eps touch it.
     Powers rise, so that the comparison at the far bounds holds at the touching rate itself.

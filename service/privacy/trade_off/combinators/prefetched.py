@@ -1,4 +1,4 @@
-"""Trade-off curve with numbers that were computed before, together with numbers of other curves."""
+"""Trade-off curve with some numbers that were computed in advance, in one batch with those of other curves."""
 
 from __future__ import annotations
 

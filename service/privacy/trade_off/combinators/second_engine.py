@@ -11,7 +11,7 @@ from service.privacy.limit import WidthLimit
 @final
 @dataclass(slots=True, eq=False)
 class SecondEngine:
-    """Counter of the uses of a second engine, in all directions of a pair.
+    """Counter of the uses of a second engine, for both directions of a pair of curves.
 
     Attributes
     ----------

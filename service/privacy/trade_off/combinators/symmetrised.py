@@ -29,9 +29,10 @@ NARROW = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Tangents:
-    """Bounds from tangents of a symmetrised curve at the log slopes c of both curves, as arrays over alpha.
+    """Bounds from tangents of a symmetrised curve, at the log slopes of two curves at each rate alpha.
 
-    M(c) is the larger profile of both curves.
+    The symmetrised curve is the largest convex function below a curve and its inverse. M(c) is the larger of their
+    profiles at the log slope c.
 
     Attributes
     ----------
@@ -59,10 +60,11 @@ class Symmetrised(AbstractTradeOff):
 
     Notes
     -----
-    This is C_p of Dong, Roth, Su 2022, for a sampled step. The profile is M = max(delta_f, delta_g). So power(alpha) =
-    min_c h(c) with h(c) = M(c) + e^c alpha, which is convex in e^c. Every c gives an upper bound. Let c_f and c_g be
-    the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) is active at c, h falls for c
-    < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three cases:
+    For a sampled step this curve is the operator C_p of Dong, Roth, Su 2022. The profile is M = max(delta_f, delta_g).
+    So power(alpha) = min_c h(c) with h(c) = M(c) + e^c alpha, which is convex in e^c. Every c gives an upper bound. Let
+    c_f and c_g be the log slopes of the curves at alpha. The minimiser lies between them: where f (or g) has the larger
+    profile at c (is active), h falls for c < c_f (c_g) and rises for c > c_f (c_g). Enclosures decide between three
+    cases:
 
     - If f is active at c_f (or g at c_g), its tangent there is the answer, which is the power of this curve.
     - If c_f < 0 < c_g or conversely, 0 is the minimiser, since delta_f(0) = delta_g(0) for g = f^-1. The power is
@@ -187,7 +189,10 @@ class Symmetrised(AbstractTradeOff):
         return CurvePoints(errors, power, EnclosureArray(left, right))
 
     def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
-        """Return both profiles at the slopes of both curves, each on the side that keeps its bound rigorous."""
+        """Return bounds from the profiles of a curve and its inverse at the log slopes of both.
+
+        Slopes are rounded so that every bound stays valid.
+        """
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
         second_low, second_high = _finite(at_second.lower), _finite(at_second.upper)
@@ -229,9 +234,9 @@ class Symmetrised(AbstractTradeOff):
         at_first: EnclosureArray,
         at_second: EnclosureArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bisect [left, right] around the best log slope while the larger profile is certain.
+        """Bisect [left, right] around the best log slope while bounds prove which of two profiles is larger.
 
-        Return both endpoints and a lower bound.
+        Return both endpoints, and a lower bound of the power at the rates `alpha`.
         """
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
@@ -247,7 +252,11 @@ class Symmetrised(AbstractTradeOff):
         return left, right, np.maximum(lowest, _log_sum(profile, left + np.log(alpha), -1))
 
     def _in_order(self, lowest: FloatArray, highest: FloatArray, what: str) -> FloatArray:
-        """Return `lowest`, reduced to at most `highest`. Only approximations and samples may be out of order."""
+        """Return `lowest`, reduced to at most `highest`.
+
+        `what` names the quantity in the error NumericalFailure. Only approximations and samples may be out of order
+        without an error.
+        """
         if self.evidence.is_certain and (lowest > highest).any():
             raise NumericalFailure(f"the {what} of a symmetrised curve is out of order")
         return np.minimum(lowest, highest)
@@ -281,9 +290,10 @@ class Symmetrised(AbstractTradeOff):
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Return where tangents of a curve at its own points surely lie above the other curve's tangents of equal slope.
+    """Return where tangents to the power of a curve are proved to lie above the other curve's tangents of equal slope.
 
-    Every delta(c) is at least power - e^c alpha, so that only the profile of the other curve is evaluated.
+    The height of a tangent of slope e^c is the profile delta(c), which is at least power - e^c alpha at every point. So
+    only the profile of the other curve is evaluated.
     """
     slope, log_alpha = points.log_slope, np.log(alpha)
     low, high = _finite(slope.lower), _finite(slope.upper)
@@ -316,9 +326,9 @@ def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatAr
 def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) -> BoolArray:
     """Return where a bound of epsilon proves that the profile of a curve is at most `least`.
 
-    If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound serves all
-    numbers from that epsilon up to the position of that delta. For large epsilons the profile is often so small that
-    its evaluation would cost more than everything else.
+    If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound proves
+    several entries. For large epsilons the profile is often so small that its evaluation would cost more than
+    everything else.
     """
     found = np.zeros(len(epsilon), dtype=bool)
     order = np.argsort(epsilon)
@@ -336,7 +346,7 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return the points with `others` in place of the true entries of `at`."""
+    """Return the points with `others` in place of the entries where the mask `at` is true."""
     slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
     slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
     errors = placed(points.type_two_error, at, others.type_two_error)

@@ -3,7 +3,7 @@
 Each hypothesis then has an output that the other hypothesis cannot have (singular mass). For the worst pair an (eps,
 delta)-DP step is an eps-DP step that reveals everything with probability delta (Kairouz, Oh, Viswanath 2015, Theorem
 2.1). In a composition the masses add up: with probability Delta = 1 - prod (1 - delta_i) at least one step reveals
-everything. Otherwise the composition is that of the other parts of the steps.
+everything. Otherwise the composition is that of the steps without these outputs.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def _rest(exponent: float, side: int) -> float:
 class WithSingularMass(AbstractTradeOff):
     """Curve of a composition that reveals everything with probability Delta, and otherwise has the curve g.
 
-    It is f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, and 0 above.
+    The curve is f(alpha) = (1 - Delta) g(alpha/(1 - Delta)) up to 1 - Delta, and 0 above.
 
     Notes
     -----
     The power is Delta + (1 - Delta) power_g(alpha/(1 - Delta)), and delta(eps) = Delta + (1 - Delta) delta_g(eps) for
     every real eps. The best rejection set contains all outputs that only H1 can have, and no outputs that only H0 can
-    have. Both hypotheses have the same mass Delta outside the other hypothesis. The relative error is a few u beyond
-    that of g, at rates alpha/(1 - Delta) known to a few u.
+    have. Both hypotheses have the same mass Delta outside the other hypothesis. The relative error is a few u = 2^-53
+    beyond that of g, at rates alpha/(1 - Delta) known to a few u.
     """
 
     def __init__(self, curve: AbstractTradeOff, mass: SingularMass) -> None:
@@ -127,7 +127,10 @@ class WithSingularMass(AbstractTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """Smallest mu for mu-GDP: infinite if everything may be revealed, because the power at rate 0 is positive."""
+        """Smallest mu for mu-GDP: infinite if a step may reveal everything.
+
+        In this case the power at the false positive rate 0 is positive.
+        """
         return Enclosure.point(math.inf) if self._has_mass else self.curve.global_gdp_mu
 
     @property

@@ -113,7 +113,7 @@ def capped(bounds: EnclosureArray, log_cap: FloatArray, certain: bool) -> Enclos
     bounds : EnclosureArray
         Numbers in [0, 1].
     log_cap : array
-        Logarithms of the cap.
+        ln of the largest possible values.
     certain : bool
         Whether the bounds are proved.
 
@@ -142,7 +142,7 @@ def floored(bounds: EnclosureArray, log_floor: FloatArray, certain: bool) -> Enc
     bounds : EnclosureArray
         Numbers in [0, 1].
     log_floor : array
-        Logarithms of the floor.
+        ln of the smallest possible values.
     certain : bool
         Whether the bounds are proved.
 
@@ -167,7 +167,7 @@ def power_of_guess(power: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
     Parameters
     ----------
     power : EnclosureArray
-        Certain powers.
+        Proved enclosures of powers.
     alpha : array
         False positive rates in (0, 1), the powers of a guess.
 
@@ -189,7 +189,7 @@ def error_of_guess(error: EnclosureArray, alpha: FloatArray) -> EnclosureArray:
     Parameters
     ----------
     error : EnclosureArray
-        Certain type II errors.
+        Proved enclosures of type II errors.
     alpha : array
         False positive rates in (0, 1); a guess has the error 1 - alpha.
 
@@ -236,7 +236,7 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
     Parameters
     ----------
     power : Enclosure
-        A certain power.
+        A proved enclosure of the power.
     rate : float
         False positive rate, the power of a guess.
 
@@ -279,7 +279,7 @@ def _crossed(
 ) -> bool:
     """Return whether some lower bound exceeds its upper bound.
 
-    Raises NumericalFailure if rounding does not explain the order of certain bounds.
+    Raises NumericalFailure if the bounds are `certain` (proved) and rounding does not explain the order.
     """
     above = lower > upper
     crossed = bool(above.any())

@@ -1,4 +1,4 @@
-"""Certified roots: the point where a decreasing number of a curve reaches a level."""
+"""Certified roots: the point where a decreasing function, such as a privacy profile, reaches a level."""
 
 from __future__ import annotations
 
@@ -150,7 +150,11 @@ def increasing_root(
 
 
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
-    """Return the error of a root that the width of the enclosures allows: at least two units in the last place."""
+    """Return the possible error of a root, from the width of the enclosures and the slope between points.
+
+    `points` and `values` are the function at points, `spread` is the width of its enclosures, and `index` the point
+    after the root. The result is at least two units in the last place.
+    """
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])
     if not (math.isfinite(drop) and math.isfinite(spread)) or drop <= 0:
@@ -159,7 +163,11 @@ def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) ->
 
 
 def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
-    """Return the root before grid[index] by inverse interpolation (Neville), or the midpoint if interpolation fails."""
+    """Return the root between grid[index - 1] and grid[index] by inverse interpolation, or the midpoint.
+
+    The interpolation is Neville's, of `grid` as a function of `readings`. The midpoint serves where the result is not
+    between both points.
+    """
     chosen = _spread_out(grid, index)
     points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
     if all(map(math.isfinite, values)) and len(set(values)) == len(values):
@@ -173,7 +181,7 @@ def _interpolated(grid: list[float], readings: list[float], index: int, low: flo
 
 
 def _spread_out(grid: list[float], index: int) -> list[int]:
-    """Return indices of up to three points on either side of a gap, whose distances exceed the noise."""
+    """Return indices of up to three points on either side of a gap, whose distances exceed the noise of the values."""
     apart = 0.5 * (grid[index] - grid[index - 1])
     before, after = [index - 1], [index]
     for at in range(index - 2, -1, -1):

@@ -58,7 +58,7 @@ class WeightedSums:
         logs : array, shape (weights, ...)
             ln x_i <= 0.
         total : array, shape (...)
-            The sum itself, from `linear`.
+            The sum sum w_i x_i itself, from the method `linear`.
         side : int
             -1 to round down, 1 to round up.
 

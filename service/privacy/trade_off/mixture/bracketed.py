@@ -31,14 +31,14 @@ SLACK: Final = 8 * FUNCTION_ERROR
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Curve of a rising family, with its weights in the lower and the upper mixture.
+    """Curve of a family with rising power, with its weights in the two mixtures that bound the whole family.
 
     Attributes
     ----------
     curve : AbstractTradeOff
         The curve.
     below, above : Fraction
-        Weights; one of them may be 0.
+        Weights in the lower and in the upper mixture; one of them may be 0.
     """
 
     curve: AbstractTradeOff
@@ -48,18 +48,19 @@ class Part:
 
 @final
 class BracketedMixture(AbstractTradeOff):
-    """Mixture over a rising family of curves, enclosed by two finite mixtures.
+    """Mixture over a family of curves with rising power, enclosed by two finite mixtures of them.
 
     Notes
     -----
     Profiles mix linearly, so that delta lies between sum below_i delta_i and sum above_i delta_i. power(alpha) = min
     over c of delta(c) + e^c alpha, and every c gives an upper bound. On an interval (cell) [c, c'] of levels the power
     is at least delta(c') + e^c alpha, because profiles fall. Type II errors are 1 - power with the absolute accuracy of
-    the power; the inverse curve has the accuracy at the other end. Chords between enclosures bound the slopes.
+    the power; the inverse curve has relative accuracy for small type II errors. Chords between enclosures bound the
+    slopes.
     """
 
     def __init__(self, parts: Sequence[Part], close: float, most_levels: int) -> None:
-        """Build the mixture from rising `parts`.
+        """Build the mixture from `parts` in the order of rising power.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class BracketedMixture(AbstractTradeOff):
         return CurvePoints(error, EnclosureArray.from_logs(log_low[0], log_high[0]), slope)
 
     def _log_powers(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of ln power, from profiles at levels c that approach the log slopes there."""
+        """Return (lower, upper) bounds of ln power at the rates alpha, from profiles at approximate log slopes."""
         levels = self._first_levels(alpha)
         low, high = log_ends(self.profile(levels))
         log_alpha = np.log(alpha)[:, None]
@@ -169,7 +170,10 @@ class BracketedMixture(AbstractTradeOff):
         return np.minimum(lower, upper), upper
 
     def _first_levels(self, alpha: FloatArray) -> FloatArray:
-        """Return first levels (log slopes) around those of the extreme parts at the false positive rates."""
+        """Return the first log slopes for a search: a range around the slopes of the weakest and the strongest part.
+
+        The slopes are those at the false positive rates `alpha`.
+        """
         slopes = [part.curve.points(alpha).log_slope for part in (self._below[0], self._below[-1])]
         ends = np.concatenate([end for slope in slopes for end in (slope.lower, slope.upper)])
         ends = ends[np.isfinite(ends)]

@@ -47,7 +47,7 @@ def mixed(weights: Sequence[Fraction], pairs: Sequence[TradeOffPair], source: st
     weights : sequence of Fraction
         Positive weights with the exact sum 1.
     pairs : sequence of TradeOffPair
-        Curves of the parts. The result keeps their sources and notes.
+        Curves of the mechanisms, from which one is drawn. The result keeps their sources and notes.
     source, reason : str
         The theorem, and the note of the result.
 
@@ -74,8 +74,8 @@ class MixtureTradeOff(AbstractTradeOff):
 
     Notes
     -----
-    Profiles mix linearly: delta(eps) = sum w_i delta_i(eps) for every real eps. At the minimum all parts have one level
-    of the likelihood ratio, so that f is not the average of the f_i at equal alpha. `points.py` encloses this minimum.
+    Profiles mix linearly: delta(eps) = sum w_i delta_i(eps) for every real eps. At the minimum the curves of all parts
+    have one common slope, so that f is not the average of the f_i at equal alpha. `points.py` encloses this minimum.
 
     Where slopes of parts have wide enclosures, the profile gives further bounds for every c: power(alpha) <= delta(c) +
     e^c alpha, f(alpha) >= 1 - delta(c) - e^c alpha, and f(alpha) >= e^c (1 - alpha - delta_swapped(-c)) with the
@@ -90,7 +90,7 @@ class MixtureTradeOff(AbstractTradeOff):
     """
 
     def __init__(self, parts: Sequence[tuple[Fraction, AbstractTradeOff]]) -> None:
-        """Set up the mixture of (weight, curve) pairs, with positive weights of the exact sum 1."""
+        """Set up the mixture of the (weight, curve) pairs in `parts`; weights are positive and have the exact sum 1."""
         if not parts or sum(weight for weight, _ in parts) != 1:
             raise NumericalFailure("the weights of a mixture do not sum to 1")
         self.parts = tuple(parts)
@@ -140,7 +140,10 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search of points for expensive parts, by the first engine of each part at shared log slopes (levels)."""
+        """Search of points for expensive curves, which evaluates all curves at the same log slopes.
+
+        None if the curves of the parts are inexpensive.
+        """
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -155,7 +158,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _has_only_profiles(self) -> bool:
-        """Whether the points of a part would come from a search of its profile."""
+        """Whether some curve of the mixture is known by its privacy profile only, so that its points need a search."""
         return any(curve.has_only_profile for _, curve in self.parts)
 
     @override
@@ -217,7 +220,11 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """Narrow bounds of points by profiles at log slopes, and by points of all parts at the same rates."""
+        """Narrow bounds of points at the rates `alpha`, by profiles and by points of all parts at the same rates.
+
+        `read` has levels (log slopes) near the points. `error` and `power` are the bounds of ln f and ln power, and
+        `loose` marks the rates to treat.
+        """
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
             if not at.size:
@@ -242,7 +249,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve without its second engines and lower bounds from parts, which a search cannot afford."""
+    """Return the curve without its second engines and lower bounds from parts, which are too expensive for a search."""
     if isinstance(curve, DataProcessingBound):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):

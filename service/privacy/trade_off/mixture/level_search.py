@@ -1,6 +1,7 @@
-"""Uncertified search for the levels of the likelihood ratio that determine points, for many rates at once.
+"""Search, without proof, for the likelihood-ratio levels that determine points, for many rates at once.
 
-The levels guide proofs, and no bound relies on them.
+A level is a log-likelihood ratio, the log slope of the curve at a point. Levels guide proofs, and no bound relies on
+them.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def best_level(
     Parameters
     ----------
     steer : Steer
-        The function to minimise.
+        The function of the level whose minimum is the number at a rate.
     is_wide : callable
-        Returns for indices of rates whether the enclosures of the points are still wide. Others need no search.
+        Returns for indices of rates whether the enclosures of the points are still wide. Narrow points need no search.
     low, high : array of shape (n,)
         Intervals of the search.
     fine : array of shape (n,)
@@ -51,7 +52,7 @@ def best_level(
     Returns
     -------
     (array, array)
-        Levels and distances between the levels of a proof, shape (n,).
+        Approximate levels, and the distance of the levels at which a proof should evaluate the function, shape (n,).
     """
     left, right = low.copy(), np.maximum(high, low)
     level, spacing = 0.5 * (left + right), np.full(len(low), np.nan)
@@ -84,7 +85,8 @@ def best_level(
 def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
     """Return rising levels (log-likelihood ratios) between both endpoints, shape (n, K).
 
-    They are equally spaced, or (`bent`) close to the vertex of a parabola.
+    A search evaluates a function at K levels for each of n rates. The levels are equally spaced, or close to `level`,
+    the vertex of a parabola, where `bent` is true.
     """
     start, end = left[:, None], right[:, None]
     spread = start + LOOKS * (end - start)
@@ -96,7 +98,11 @@ def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, ben
 
 
 def _parabola(levels: FloatArray, seen: FloatArray, least: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return (vertex, curvature) of the parabola through the smallest value and its neighbours, shape (n,)."""
+    """Return (vertex, curvature) of the parabola through the smallest value and its neighbours.
+
+    `levels` and `seen` have the arguments and values for n rates, and `least` the index of the smallest value. Both
+    results have the shape (n,).
+    """
     rows, middle = np.arange(len(levels)), np.clip(least, 1, levels.shape[1] - 2)
     (a, b, c), (fa, fb, fc) = (tuple(values[rows, middle + step] for step in (-1, 0, 1)) for values in (levels, seen))
     with np.errstate(all="ignore"):

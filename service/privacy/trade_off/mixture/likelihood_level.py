@@ -35,12 +35,12 @@ SHORTEST: Final = -2.0
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Points of a curve where its slope is -e^c, as arrays over the levels c.
+    """Points of a trade-off curve near the place where its slope is -e^c, for each log slope c (level).
 
     Attributes
     ----------
     rows : array
-        The point at a rate whose slope is about -e^c.
+        Point of the curve with about this slope; one column for each level, rows as in `LevelledCurve`.
     least, most : array
         Points at rates where the curve is proved to be steeper, and proved not to be steeper.
     """
@@ -52,8 +52,9 @@ class Level:
     def loss(self, c: FloatArray) -> FloatArray:
         """Return an upper bound of e^-c [f(a) + e^c a - min_b (f(b) + e^c b)], the loss of the rate a of `rows`.
 
-        The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls (rises) by at most (1
-        - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
+        f is the type II error of the curve, and a the rate of the point at the level c. The loss is how far a is from
+        the best rate b. The minimum lies between `least` and `most`, and f is convex. Between a and b, e^c b falls
+        (rises) by at most (1 - e^{slope - c}) |a - b| more than f rises (falls), where slope is the slope at a.
         """
         ahead = self._distance(self.least, self.rows) * -np.expm1(np.minimum(self.rows[SLOPE_LOW] - c, 0.0))
         steeper = np.expm1(np.minimum(np.maximum(self.rows[SLOPE_HIGH] - c, 0.0), 709.0))
@@ -68,7 +69,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class SearchStarts:
-    """Normal scores of rates, and points there, at which searches start, on the curve and on its inverse."""
+    """Rates at which searches start (as normal scores Phi^-1(rate)), with the points of a curve and of its inverse."""
 
     forward: tuple[FloatArray, FloatArray]
     backward: tuple[FloatArray, FloatArray] | None
@@ -93,7 +94,7 @@ class LevelledCurve:
     def at(self, c: FloatArray, nodes: SearchStarts) -> Level:
         """Return the points of slope -e^c for finite log-likelihood ratios c of shape (n,).
 
-        Searches start at `nodes`.
+        Searches for these points start at the points in `nodes`.
         """
         ahead = (c >= self._turn) | (not self._reachable)
         rows = np.empty((3, ROWS, len(c)))
@@ -103,7 +104,7 @@ class LevelledCurve:
         return Level(*rows)
 
     def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
-        """Return starting nodes of searches near the rates alpha, where the curve has the given points."""
+        """Return starting points of searches near the rates alpha, where the curve has the given points."""
         error = points.type_two_error
         return SearchStarts(
             self._nodes(special.ndtri(alpha), True),
@@ -112,16 +113,17 @@ class LevelledCurve:
 
     @cached_property
     def extreme_slopes(self) -> tuple[float, float]:
-        """Smallest and largest finite log slope at rates spread over all doubles."""
+        """Smallest and largest finite log slope of the curve, over rates spread across the range of doubles."""
         sides = [self._nodes(np.array([LEAST_SCORE, LARGEST_SCORE]), forward) for forward in (True, False)]
         slopes = np.concatenate([rows[[SLOPE_LOW, SLOPE_HIGH]].ravel() for _, rows in sides])
         slopes = slopes[np.isfinite(slopes)]
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
     def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
-        """Return points with approximately the slope -e^c, a larger one, and at most this slope; shape (3, ROWS, n).
+        """Return points whose slopes are about -e^c, proved to be steeper, and proved not to be steeper; (3, ROWS, n).
 
-        `forward` selects the curve itself, otherwise its inverse.
+        The rows of a point are its rates and powers with complements and the log slope. `forward` selects the curve
+        itself, otherwise its inverse.
         """
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
@@ -162,7 +164,10 @@ class LevelledCurve:
         return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
-        """Return points (rows) at rates Phi(score), of the curve or of its inverse."""
+        """Return the points at rates Phi(score), as an array with one row for each of a point's numbers.
+
+        `forward` selects the curve itself, otherwise its inverse.
+        """
         rate = special.ndtr(scores)
         points = (self._curve if forward else self._inverse).points(rate)
         rest, rest_error = 1 - rate, UNIT_ROUNDOFF
@@ -178,13 +183,13 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Points (rows) at false positive rate 0, left of every slope."""
+        """Point at the false positive rate 0, as rows, which lies left of the points of every slope."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Point (rows) at the first rate with f = 0, right of every slope."""
+        """Point at the first rate with type II error 0, as rows, which lies right of the points of every slope."""
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(

@@ -3,10 +3,10 @@
 At a level c every part is at the point where its own slope is -e^c, and T(c) is the point of the mixture there. A
 search finds levels whose points lie on both sides of alpha. These points give three bounds:
 
-- From above, the chord between both points bounds f, because every choice of alpha_i is an attack on the mixture.
-- From below, the lines of slope -e^c through the points bound f, lowered by the possible gain of a part at another rate
-  (`Level.loss`).
-- The slope at alpha lies between two levels. At one level all parts are proved to be steeper at rates whose weighted
+- From above, the chord between both points bounds f, because every choice of alpha_i is an attack on the mixture. -
+From below, the lines of slope -e^c through the points bound f, lowered by what a part could gain at a better rate
+(`Level.loss`). - The slope at alpha lies between two levels. At one level all parts are proved to be steeper at rates
+whose weighted
   sum is more than alpha. At the other level all parts are proved not to be steeper at rates with a smaller sum.
 
 The power has corresponding bounds with swapped signs. All errors are of second order in the distance of the levels.
@@ -107,9 +107,9 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return points of the mixture where its slope is -e^c, and rates surely below and surely above them.
+        """Return points of the mixture where its slope is -e^c, and rates that are proved to be below and above them.
 
-        The rates come with their complements.
+        Each rate is given together with its complement.
         """
         levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
         rows = np.stack([level.rows for level in levels])
@@ -128,7 +128,7 @@ class MixturePoints:
         return mixed, surely_less, surely_more
 
     def _first_levels(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
-        """Return rising log slopes c at which a search starts, from those of all parts at the rates.
+        """Return rising log slopes c at which a search starts, from the log slopes of all parts at the rates.
 
         They enclose the log slope of the mixture.
         """
@@ -146,17 +146,20 @@ class MixturePoints:
 
 
 def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, small: BoolArray) -> FloatArray:
-    """Return ln(alpha/a), or for large a ln(b/rest) of the complements. Its sign is exactly that of alpha - a."""
+    """Return ln(alpha/a), or ln(b/rest) of the complements if alpha is not `small`; the sign is that of alpha - a.
+
+    b is 1 - a, and `rest` is 1 - alpha.
+    """
     return np.where(small, np.log1p((alpha - a) / a), -np.log1p((rest - b) / b))
 
 
 def _enclosed(
     before: FloatArray, after: FloatArray, others: Sequence[FloatArray], alpha: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln f(alpha) and ln power(alpha), shape (2, n) each, from points before and after alpha.
+    """Return bounds of ln f(alpha) and ln power(alpha), shape (2, n) each, from points on both sides of alpha.
 
-    Rounding alone may put the rate of `after` before alpha. Then the point proves as much as the chord to it, which
-    only appears to be worse. The lines through the points in `others`, which may contain NaN, count as well.
+    Rounding alone may put the rate of `after` before alpha. In that case the point itself proves the bound that the
+    chord would give. The lines through the points in `others`, which may contain NaN, count as well.
     """
     small = alpha <= 0.5
     ahead = _chosen(small, alpha - before[ALPHA_HIGH], before[REST_LOW] - rest)
@@ -177,7 +180,8 @@ def _enclosed(
 def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> FloatArray:
     """Return the supporting line of a point at alpha: slope -e^c below f (side -1), or e^c above the power (side 1).
 
-    The line is moved outwards by the loss of the point.
+    `rows` describes a point with the log slope c. The line is moved outwards by the loss of the point, its distance
+    from the exact tangent point.
     """
     shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
     shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)

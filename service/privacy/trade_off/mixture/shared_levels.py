@@ -59,7 +59,7 @@ LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(slots=True)
 class _Found:
-    """Bounds of ln power, ln f and the log slope (level) at n rates, shape (2, n) each. They only tighten."""
+    """Bounds of ln power, ln f and the log slope (level) at n rates, shape (2, n) each. Bounds only become narrower."""
 
     power: FloatArray
     error: FloatArray
@@ -132,7 +132,7 @@ class SharedLevels:
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """Return log bounds of points at rates strictly between 0 and 1, shape (n,).
+        """Return bounds of the logarithms of points at rates strictly between 0 and 1, shape (n,).
 
         Without `with_error`, type II errors are only bounded by the powers.
         """
@@ -163,7 +163,7 @@ class SharedLevels:
     ) -> tuple[FloatArray, FloatArray]:
         """Return approximate intervals (low, high) of the best level, a log-likelihood ratio.
 
-        A wide interval around 0 is reduced to one side.
+        `low` and `high` are the known bounds of the level. A wide interval around 0 is reduced to one side.
         """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
@@ -177,8 +177,8 @@ class SharedLevels:
     ) -> tuple[FloatArray, FloatArray]:
         """Return approximate ln(g + k alpha) at log-likelihood ratios c of shape (n, K), and the widths of enclosures.
 
-        g is the profile at c, and k = e^c. The minimum over c is the power at the rates at[some]. The enclosures narrow
-        the bounds in `found`.
+        g is the profile at c, and k = e^c. The minimum over c is the power at the false positive rates alpha[at[some]].
+        The enclosures narrow the bounds in `found`.
         """
         ends = tuple(end.reshape(levels.shape) for end in self._profile(levels.ravel()))
         self._tighten_power(alpha[at[some]], levels, ends, found, at[some])
@@ -194,9 +194,9 @@ class SharedLevels:
     ) -> tuple[FloatArray, FloatArray]:
         """Return approximate -ln(k (1 - alpha - g')) at log-likelihood ratios (n, K), and the widths of enclosures.
 
-        g' is the profile of the swapped hypotheses, and k = e^c. The best level for the rates at[some] minimises this.
-        Where g' exceeds 1 - alpha, the returned value rises with the level. The enclosures narrow the bounds in
-        `found`.
+        g' is the profile of the swapped hypotheses, and k = e^c. The best level for the false positive rates
+        alpha[at[some]] minimises the returned value. Where g' exceeds 1 - alpha, the returned value rises with the
+        level. The enclosures narrow the bounds in `found`.
         """
         ends = tuple(end.reshape(levels.shape)[:, ::-1] for end in self._mirrored(-levels[:, ::-1].ravel()))
         _tighten_error(alpha[at[some]], levels, ends, found, at[some])
@@ -249,8 +249,8 @@ class SharedLevels:
     ) -> tuple[FloatArray, FloatArray]:
         """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
-        Return two arrays of shape (n,): the last level proved to be below the best one, and the first level proved to
-        be above.
+        Return two arrays of shape (n,): the last level proved to be below the best level, and the first level proved to
+        be above it.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))
@@ -270,9 +270,9 @@ class SharedLevels:
 
 
 def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
-    """Return first bounds: those of a guess and of the extreme slopes of the curve.
+    """Return first bounds of points at the rates alpha: those of a guess, and of the extreme slopes of the curve.
 
-    No slope k has k alpha > 1.
+    The power is at most 1, so that no slope k has k alpha > 1.
     """
     nothing, rest = np.full_like(alpha, -np.inf), np.log1p(-alpha)
     surely = 1 - alpha <= curve.reversed().singular_power.lower
@@ -285,7 +285,7 @@ def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
 
 
 def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
-    """Return first bounds: those that all parts at the rates prove, for the power from below and f from above.
+    """Return first bounds of a mixture's points: at equal rates of all parts, power is bounded below and f above.
 
     The slopes of the parts bound the level. Each slope lies between the slopes of the chords to (0, 0) and (1, 1).
     """
@@ -308,7 +308,10 @@ def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alph
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
 ) -> None:
-    """Narrow bounds of f by swapped profiles g' at -c, in the order of c: f(alpha) = max_k k (1 - alpha - g'(1/k))."""
+    """Narrow bounds of the type II error f(alpha) = max_k k (1 - alpha - g'(1/k)), with k = e^c.
+
+    `ends` has bounds of the profile g' of the swapped hypotheses at -c, in the order of the levels c.
+    """
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
     least, most = np.exp(ends[0]), np.exp(ends[1])

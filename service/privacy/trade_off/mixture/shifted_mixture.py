@@ -29,7 +29,7 @@ from service.privacy.trade_off.mixture.shared_levels import SharedLevels
 @final
 @dataclass(frozen=True, slots=True)
 class Shifts:
-    """Law of a privacy loss with K values a_j and their masses.
+    """Law of a privacy loss that has K possible values a_j, and their masses.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class ShiftedMixture(AbstractTradeOff):
     Notes
     -----
     The relative width of the profile is that of `rest`. The width of power and type II error is 1e-9 with closed forms
-    (tested). A profile costs 2 K evaluations of `rest` for K values.
+    (tested). One number of the profile costs 2 K evaluations of `rest` for K values.
     """
 
     def __init__(self, rest: AbstractTradeOff, shifts: Shifts) -> None:

@@ -24,7 +24,10 @@ BaseT = TypeVar("BaseT", bound=AbstractTradeOff)
 
 
 class AbstractSampled(AbstractTradeOff, Generic[BaseT]):
-    """Base class of both directions of a sampled step: a base curve and a sampling rate 0 < p < 1."""
+    """Base class of both directions of a sampled step: a base curve and a sampling rate 0 < p < 1.
+
+    The base curve is that of the step without sampling.
+    """
 
     def __init__(self, base: BaseT, sample_rate: float) -> None:
         self.base, self.rate = base, sample_rate
@@ -38,7 +41,7 @@ class AbstractSampledAdd(AbstractSampled[BaseT]):
     Notes
     -----
     The power is (1 - p) alpha + p power_base(alpha). The profile is p delta_base(ln(1 + (e^eps - 1)/p)) above ln(1 -
-    p), and 1 - e^eps below. All sums have positive terms, so that the relative accuracy is that of the base.
+    p), and 1 - e^eps below. All sums have positive terms, so that the relative accuracy is that of the base curve f.
     """
 
     @property
@@ -126,9 +129,10 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
 
 
 def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
-    """Return rest * exact + rate * truth for enclosures of the truth, with every factor within one rounding.
+    """Return `rest` * `exact` + `rate` * truth, where `bounds` encloses the truth.
 
-    The sum has a positive term, so that it does not underflow and needs no logarithms.
+    Every factor is within one rounding. The sum has a positive term, so that it does not underflow and needs no
+    logarithms.
     """
     lower = (rest * exact + rate * bounds.lower) * (1 - SLACK) - SMALLEST
     upper = (rest * exact + rate * bounds.upper) * (1 + SLACK) + 2 * SMALLEST
@@ -136,7 +140,10 @@ def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: f
 
 
 def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -> EnclosureArray:
-    """Return profiles with 1 - e^eps where eps <= ln(1 - p) (`below`), because no likelihood ratio is smaller."""
+    """Return enclosures of the profile with 1 - e^eps in place of entries with eps <= ln(1 - p) (`below`).
+
+    p is the sampling rate. No likelihood ratio of a sampled step is smaller than 1 - p.
+    """
     value = -np.expm1(np.minimum(epsilon, 0.0))
     # `below` is decided in doubles. Next to the limit the truth is larger by less than this slack.
     slack = 4 * FUNCTION_ERROR
@@ -150,5 +157,5 @@ def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
 
 
 def negative(ratio: Enclosure) -> Enclosure:
-    """Return the negative of an enclosed log-likelihood ratio, that of the swapped hypotheses."""
+    """Return the negative of an enclosed log-likelihood ratio, which belongs to swapped hypotheses."""
     return Enclosure(-ratio.upper, -ratio.lower, ratio.evidence)

@@ -1,8 +1,8 @@
 """Cells of the noise of one step, with their masses and bounds of the likelihood ratio inside each cell.
 
-The step is one shifted law, sampled or not: H0 has y ~ F, and H1 has y ~ (1 - p) F + p F(. - mu). Mixtures of shifted
-Gaussians are in `mixture_cells.py`. Let a cell have masses w0, w1 under the hypotheses, and likelihood ratios in [x_a,
-x_b]. Two pairs with equal masses bound it:
+The step is one shifted law, sampled or not: under H0 the outcome has the law F, and under H1 the law (1 - p) F + p F(.
+- mu), with sampling rate p and shift mu. Mixtures of shifted Gaussians are in `mixture_cells.py`. Let a cell have
+masses w0, w1 under the hypotheses, and likelihood ratios in [x_a, x_b]. Two pairs with equal masses bound it:
 
 - The whole mass at the mean ratio m = w1/w0 is harder to distinguish: a test that sees only the cell is
   post-processing.
@@ -72,7 +72,11 @@ class Cells:
         return Cells(mass[:, ::-1], -self.mean[::-1, ::-1], -self.border[::-1, ::-1])
 
     def upper_shares(self) -> FloatArray:
-        """Return upper bounds of the shares tau of the masses at the upper borders, in [0, 1]; shape (K,)."""
+        """Return upper bounds of the share tau of each cell's mass that is moved to the upper border, shape (K,).
+
+        The rest of the mass is moved to the lower border, so that the mean likelihood ratio stays. Shares are in [0,
+        1].
+        """
         left, right, mean = self.border[0, :-1], self.border[1, 1:], self.mean[1]
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.expm1(left - mean) / np.expm1(left - right) * (1 + 4 * FUNCTION_ERROR)
@@ -92,7 +96,7 @@ class CellStep(ABC):
 
     @abstractmethod
     def first_borders(self) -> FloatArray:
-        """Return the first borders of the cells (intervals of the noise), from minus to plus infinity."""
+        """Return the initial borders of the cells (intervals of the noise), from minus to plus infinity."""
 
     @abstractmethod
     def cells(self, borders: FloatArray) -> Cells:
@@ -125,7 +129,10 @@ class SampledShift(CellStep):
 
     @override
     def first_borders(self) -> FloatArray:
-        """Return first borders that include both modes, beyond which the ratio of Laplace laws is constant."""
+        """Return initial borders of the cells, including both modes of the shifted laws.
+
+        Beyond the modes the likelihood ratio of Laplace laws is constant.
+        """
         reach = 0.0 if np.isfinite(self.law.log_ratio(np.array([np.inf]), self.shift)[0][0]) else REACH
         return spaced(-reach, self.shift + reach, [0.0, self.shift])
 
@@ -179,8 +186,8 @@ def _sampled(base: FloatArray, rate: float) -> FloatArray:
 def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
     """Return bounds of ln of the masses F(b - mu) - F(a - mu) of cells [a, b], shape (2, K).
 
-    The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F is small. `shift` is mu of either sign,
-    within two roundings.
+    F is the distribution function of the noise. The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F
+    is small. `shift` is mu of either sign, within two roundings.
     """
     left, right = borders[:-1] - shift, borders[1:] - shift
     mirrored = left + right > 0
@@ -199,7 +206,8 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
     """Return ln F and its error at rounded points, shape (n,).
 
-    The error is 0 at infinity, and ln F rises by at most 1 + |t|.
+    F is the distribution function of the noise. The error is 0 at infinity. Elsewhere it follows from the slope of ln F
+    at t, at most 1 + |t|.
     """
     inside = np.isfinite(points)
     within = np.where(inside, points, 0.0)

@@ -1,6 +1,7 @@
 """Profile of two independent steps, bounded from both sides by sums over the loss of the first step.
 
-With L = L1 + L2, a test of level eps on the sum is, given L1 = l, one of level eps - l on L2. So for every real eps
+The loss is L = L1 + L2. Given L1 = l, a test of L at the threshold eps is a test of L2 at the threshold eps - l. So for
+every real eps
 
     delta(eps) = E_H1 [ delta_2(eps - L1) ],
 
@@ -39,7 +40,7 @@ SHORT: Final = 1e-4
 @final
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """First of two independent steps, whose loss is divided into cells, with the order of the hypotheses.
+    """First of two independent steps, whose loss is divided into cells, and the order of the hypotheses.
 
     Attributes
     ----------
@@ -75,15 +76,26 @@ class Sums:
         self._table = rest.table if isinstance(rest, GaussianMixtureTradeOff) else None
 
     def lower_parts(self, epsilon: float, side: int = -1) -> FloatArray:
-        """Return lower (side -1) or upper (1) bounds of the log terms of the lower sum, one for each cell."""
+        """Return lower (`side` -1) or upper (1) bounds of ln of the terms of the lower sum, one for each cell.
+
+        The lower sum bounds the profile at `epsilon` from below. A cell is an interval of the noise of the first of two
+        steps.
+        """
         return self.low.log_mass[0] + self._log_rest(epsilon, self.low.mean[0], side)
 
     def upper_parts(self, epsilon: float) -> FloatArray:
-        """Return upper bounds of the logarithms of the terms of the upper sum, one for each cell."""
+        """Return upper bounds of the logarithms of the terms of the upper sum, one for each cell.
+
+        The upper sum bounds the profile at `epsilon` from above. A cell is an interval of the noise of the first of two
+        steps.
+        """
         return self._spread(self._log_rest(epsilon, self.high.border[1], 1))
 
     def about_parts(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln of the terms of both sums, from a table if there is one, without any bound."""
+        """Return approximate ln of the terms of both sums that bound the profile, without error bounds.
+
+        The numbers come from a table of the second step's profile, if there is one.
+        """
         if self._table is None:
             return self.lower_parts(epsilon), self.upper_parts(epsilon)
         with np.errstate(invalid="ignore"):
@@ -104,7 +116,10 @@ class Sums:
         return log_ends(self.rest.profile(epsilon - losses - side * slack))[(side + 1) // 2]
 
     def lower(self, epsilon: float, side: int = -1) -> float:
-        """Return a lower (side -1) or upper (1) bound of ln of the lower sum."""
+        """Return a lower (side -1) or upper (1) bound of ln of the lower sum for delta(epsilon).
+
+        The lower sum bounds the profile of two steps from below, up to rounding.
+        """
         return _log_sum(self.lower_parts(epsilon, side), side)
 
     def upper(self, epsilon: float) -> float:
@@ -126,12 +141,18 @@ class Sums:
         return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
     def lower_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of ln of the lower sum, which is itself a profile except for its total mass."""
+        """Return (lower, upper) bounds of ln of the lower sum, which bounds the profile from below.
+
+        The lower sum is itself the profile of two laws, except that the total mass is not exactly 1.
+        """
         low, high = (np.array([self.lower(float(each), side) for each in epsilon]) for side in (-1, 1))
         return low, high
 
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
-        """Return approximate epsilons at which the lower and the upper sum reach delta, by the lower sum's slope."""
+        """Return approximate epsilons at which the lower and the upper sum reach delta.
+
+        The slope of the lower sum gives both; sums bound the profile of two steps.
+        """
         near = SHORT * min(1 + epsilon, max(most - epsilon, SHORT))
         lower = self.lower(epsilon)
         slope = (lower - self.lower(epsilon + near)) / near

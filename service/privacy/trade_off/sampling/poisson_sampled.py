@@ -51,9 +51,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
 
     Notes
     -----
-    The test rejects where y <= t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t). Two points
-    enclose t, and the enclosures of the rate prove on which side each point is. For alpha > 1/2 the complement is
-    solved, so that power and type II error keep their relative accuracy.
+    F is the distribution function of the noise, p the sampling rate and mu the shift. The test rejects where the
+    outcome y is at most t: rate alpha = (1 - p) F(t) + p F(t - mu), power F(t), type II error F(-t). Two points enclose
+    t, and the enclosures of the rate prove on which side each point is. For alpha > 1/2 the complement is solved, so
+    that power and type II error keep their relative accuracy.
     """
 
     @property
@@ -87,7 +88,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return certified (lower, upper) bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2."""
+        """Return proved (lower, upper) bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2.
+
+        F is the distribution function of the noise, p the sampling rate and mu the shift.
+        """
         x, x_error = self.base.law.quantile(target)
         mu = self.base.shift.upper
         slack = 2 * x_error + SLACK * (np.abs(x) + mu)
@@ -107,7 +111,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         raise NumericalFailure("the threshold of a sampled step was not bracketed")
 
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift mu."""
+        """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift mu.
+
+        F is the distribution function of the noise and p the sampling rate.
+        """
         shift = self.base.shift
         moved = t + sign * shift.upper
         # The rounding of the sum and the width of the shift, on both sides.
@@ -122,7 +129,11 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _newton(
         self, target: FloatArray, sign: FloatArray, x: FloatArray, low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """Return an uncertified threshold t by Newton's method on F^-1(rate(t)), which is nearly linear."""
+        """Return an approximate threshold t by Newton's method on F^-1(rate(t)), which is nearly linear in t.
+
+        F is the distribution function of the noise, and rate(t) the false positive rate of the test at t. The start is
+        `x`, within [`low`, `high`].
+        """
         law, mu = self.base.law, self.base.shift.upper
         t = np.where(sign < 0, low, high)
         with np.errstate(all="ignore"):

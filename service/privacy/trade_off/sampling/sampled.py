@@ -51,8 +51,8 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     Notes
     -----
     Let b be a rate of the inverse curve of the base, with the power 1 - a there. Then the rate is alpha = (1 - p)(1 -
-    a) + p b, the power 1 - a and the type II error a. Two rates enclose b, and enclosures prove on which side each rate
-    is. From about alpha = 1/2 the complement of the equation is solved for a instead. No power is singular, as H0
+    a) + p b, the power 1 - a and the type II error a. Two rates enclose b, with a proof on which side of b each of them
+    lies. From about alpha = 1/2 the complement of the equation is solved for a instead. No power is singular, as H0
     contains (1 - p) H1.
     """
 
@@ -81,10 +81,11 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return CurvePoints(EnclosureArray.from_logs(*error), EnclosureArray.from_logs(*power), EnclosureArray(*slope))
 
     def _solved(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds of the number that solves the equation for a rate, in logarithms, shape (2, n) each.
+        """Return bounds of the base curve's rate or error that gives the rate `target`, in logarithms, (2, n) each.
 
-        The three arrays bound ln of the number, ln of its complement, and the log slope. On the inverse curve the power
-        solves (1 - p) power(b) + p b = target. On the base curve a solves (1 - p) a + p power(a) = target.
+        The three arrays bound ln of the number, ln of its complement, and the log slope. The base curve is that of the
+        step without sampling, and p the sampling rate. On the inverse curve a rate b solves (1 - p) power(b) + p b =
+        target. On the base curve a solves (1 - p) a + p power(a) = target.
         """
         low, high = self._bracketed(target, inverse=inverse)
         curve = self.inverse if inverse else self.base
@@ -109,7 +110,11 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return np.log(places) * (1 + error), np.log1p(-places[::-1]) * (1 + error), slope
 
     def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
-        """Return rates of the base at which the solved equation is proved to be below, and not below, its target."""
+        """Return rates of the base curve at which a function is proved to be below, and not below, `target`.
+
+        The function is (1 - p) power(b) + p b at rates b of the inverse curve, or (1 - p) a + p power(a) at rates a of
+        the curve itself, with the sampling rate p.
+        """
         count = len(target)
         log_target = np.log(target)
 
@@ -135,10 +140,10 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
         return low, high
 
     def _weighed(self, rates: FloatArray, *, inverse: bool) -> EnclosureArray:
-        """Return the left side of the solved equation, at rates of the inverse curve or of the base curve.
+        """Return the rate of the sampled step, from rates of the inverse of the base curve or of the base curve.
 
-        It is (1 - p) power(b) + p b at rates b of the inverse curve, and (1 - p) a + p power(a) at rates a of the base
-        curve.
+        The base curve is that of the step without sampling, and p the sampling rate. The result is (1 - p) power(b) + p
+        b at rates b of the inverse curve, and (1 - p) a + p power(a) at rates a of the base curve.
         """
         if inverse:
             return mixed_bounds(rates, self.rate, self.inverse.power(rates), self.rest)

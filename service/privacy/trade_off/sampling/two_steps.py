@@ -1,9 +1,9 @@
-"""Trade-off curve of two independent steps: the closed form of one, at thresholds that the other's loss shifts.
+"""Trade-off curve of two independent steps: closed form of one step, at thresholds shifted by the loss of the other.
 
 Sums that bound the profile (`loss_sums.py`) answer every question. Coarse sums locate the threshold, finer sums locate
 it more closely, and the finest sums prove both bounds. The lower sum is the profile of a pair except for its total
 mass. So points follow from it as from any profile (`trade_off/combinators/profile_points.py`). Every threshold of the
-upper sum bounds them too.
+upper sum also gives a bound of a point.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class TwoSteps(AbstractTradeOff):
 
     Notes
     -----
-    Domain: both hypotheses absolutely continuous. The relative width is about 1e-7 for profile, power and type II
-    error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors far below 1 at rates far
-    below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
+    Each hypothesis must be absolutely continuous with respect to the other. The relative width is about 1e-7 for
+    profile, power and type II error, and 1e-6 for epsilon, wherever numbers are above 1e-250 (tested). Type II errors
+    far below 1 at rates far below 1 lose digits, since both formulas of a point are then differences of numbers near 1.
 
     References
     ----------
@@ -73,7 +73,7 @@ class TwoSteps(AbstractTradeOff):
     method = "closed_form"
 
     def __init__(self, first: FirstStep, alone: AbstractTradeOff, rest: AbstractTradeOff) -> None:
-        """Build the curve of `first`, whose own curve is `alone`, and of a second step with the curve `rest`."""
+        """Build the curve of two steps: `first`, with its own curve `alone`, and one with the curve `rest`."""
         self.first, self.alone, self.rest = first, alone, rest
 
     @cached_property
@@ -155,9 +155,9 @@ class TwoSteps(AbstractTradeOff):
     def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
         """Return six numbers: lower and upper bound of the type II error, of the power, and of the log slope at a rate.
 
-        With the slope k = e^c of the curve there, the power is the smallest delta(c) + k alpha, and the error is the
-        largest (1 - alpha - delta'(-c)) k. Relative to the error, rounding has k times the weight in the second
-        formula.
+        delta and delta' are the profiles of the hypotheses in order and swapped. With the slope k = e^c of the power at
+        the rate alpha, the power is the smallest delta(c) + k alpha, and the error is the largest (1 - alpha -
+        delta'(-c)) k. Relative to the error, rounding has k times the weight in the second formula.
         """
         if is_spent():
             return 0.0, 1 - rate + UNIT_ROUNDOFF, rate, 1.0, -math.inf, math.inf
@@ -171,14 +171,14 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to the largest one."""
+        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to the largest level."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
         """Return (lower bound, upper bound) of the power at a rate, and the approximate log slope there.
 
-        The result is None for a large power with a slope below 1.
+        None stands for a large power with a slope below 1, for which the type II error is evaluated instead.
         """
         bottom, top = self._levels(min(-math.log(rate), LARGEST))  # at the best level k alpha <= 1
 
@@ -282,9 +282,10 @@ class TwoSteps(AbstractTradeOff):
     def _minimise(
         self, steer: Callable[[Sums, float], float], share: Callable[[Sums, float], float], bottom: float, top: float
     ) -> tuple[Sums, float]:
-        """Return refined sums, and the threshold that minimises `steer`, a function of sums and threshold.
+        """Return refined sums, and the threshold in [`bottom`, `top`] that minimises `steer`.
 
-        `share` is the required accuracy, relative to delta.
+        Sums bound the profile delta from both sides. `steer` is a function of sums and a threshold, and `share` gives
+        the required accuracy relative to delta there.
         """
         sums = self._coarse
         near = _lowest(lambda c: steer(self._coarse, c), bottom, top)
@@ -301,7 +302,11 @@ def _evaluate_finely(
     sums: Sums,
     near: float,
 ) -> tuple[float, float]:
-    """Return the (lower, upper) bound of a number that `read` evaluates, from sums with cells that become finer."""
+    """Return the (lower, upper) bounds of a number that `read` evaluates, from sums that become finer.
+
+    The sums bound the profile of two steps. `near` is the first threshold, and `share` the required accuracy relative
+    to delta.
+    """
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):
         sums = sums.refined(near, FINEST * share(sums, near))
@@ -324,7 +329,7 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """Return the approximate epsilon at which the profile has the logarithm `log_delta`."""
+    """Return the approximate epsilon, at most `most`, at which ln of the profile is `log_delta`."""
     if sums.middle(0.0) <= log_delta:
         return 0.0
     from scipy.optimize import brentq

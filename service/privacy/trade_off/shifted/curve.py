@@ -28,8 +28,8 @@ class AbstractShifted(AbstractSelfInverse):
     Notes
     -----
     Power and type II error come from ln F on their own side: power = F(x + mu) and type II error = F(-x - mu) with x =
-    F^-1(alpha), evaluated at both bounds of the argument. The relative error is a few u times (1 + |ln value|) for
-    Laplace noise, and a few u times (1 + x^2 + (x + mu)^2) for normal noise.
+    F^-1(alpha), evaluated at both bounds of the argument. The relative error is a few u = 2^-53 times (1 + |ln value|)
+    for Laplace noise, and a few u times (1 + x^2 + (x + mu)^2) for normal noise.
     """
 
     evidence = Evidence.EXACT

@@ -58,8 +58,9 @@ class GaussianTradeOff(AbstractShifted):
     -----
     For eps >= 0 the profile is delta(eps) = phi(a) [R(a) - R(b)], where a = eps/mu - mu/2 and b = a + mu. The Mills
     ratio is R(x) = Phi(-x)/phi(x) = sqrt(pi/2) erfcx(x/sqrt 2). For negative arguments delta(-eps) = 1 - e^-eps +
-    e^-eps delta(eps). The relative error is about a^2 u plus 30 u max(1, a)/min(mu, 1/128), the loss of the difference.
-    All computations use natural logarithms, so that nothing underflows.
+    e^-eps delta(eps). phi is the normal density. The relative error is about a^2 u plus 30 u max(1, a)/min(mu, 1/128),
+    where u = 2^-53; the second term is the cancellation. All computations use natural logarithms, so that nothing
+    underflows.
     """
 
     def __init__(self, shift: Enclosure) -> None:
@@ -92,7 +93,10 @@ class GaussianTradeOff(AbstractShifted):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_profile_end(self, epsilon: float, side: int) -> float:
-        """Return the lower (side -1) or upper (1) bound of ln delta(eps) for 0 <= eps <= FAR mu."""
+        """Return the lower (side -1) or upper (1) bound of ln delta(eps), the privacy profile at eps in nats.
+
+        FAR mu is the largest allowed eps, where mu is the shift.
+        """
         value, error = self._log_profile_at(epsilon, self.shift.lower if side < 0 else self.shift.upper)
         return min(value + side * error, 0.0)
 
@@ -125,7 +129,8 @@ class GaussianTradeOff(AbstractShifted):
     def _first_guess(self, delta: float, high: float) -> float:
         """Return an approximate eps at which the profile is delta, from delta = Phi(-a) (1 - R(b)/R(a)).
 
-        R is the Mills ratio. The second factor varies little.
+        R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2 and b = a + mu. The second factor varies little.
+        `high` is an upper bound of eps.
         """
         mu = self.shift.upper
         a = high / mu - 0.5 * mu
@@ -164,8 +169,8 @@ class GaussianTradeOff(AbstractShifted):
 def gaussian_log_profile(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     """Return lower and upper bounds of ln delta(eps) of N(0, 1) against N(mu, 1), for real eps: shape (2, n).
 
-    `epsilon` and `mu` have this shape. Their first rows hold the arguments of the lower bounds (the larger eps, the
-    smaller mu > 0), their second rows those of the upper bounds.
+    `epsilon` and `mu` have the shape (2, n). Their first rows hold the arguments of the lower bounds (the larger eps,
+    the smaller mu > 0), their second rows those of the upper bounds.
     """
     logs = np.empty_like(epsilon)
     small = mu[1] <= SMALL_SHIFT
@@ -252,7 +257,10 @@ def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
 def _difference(
     a: FloatArray, b: FloatArray, _ratio: FloatArray, _mu: FloatArray, a_error: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the difference R(a) - R(b) of Mills ratios and its relative error, for a >= -5."""
+    """Return the difference R(a) - R(b) of Mills ratios and its relative error, for a >= -5.
+
+    R(x) = Phi(-x)/phi(x) for the normal density phi. `a_error` is the error of a.
+    """
     left = np.maximum(a, LEFTMOST)
     mills_a, mills_b = SQRT_HALF_PI * special.erfcx(SQRT_HALF * left), SQRT_HALF_PI * special.erfcx(SQRT_HALF * b)
     difference = mills_a - mills_b
@@ -269,8 +277,9 @@ def _difference_small(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the difference R(a) - R(a + mu) of Mills ratios and its relative error, for mu <= 1/128.
 
-    It is the integral of 1 - x R(x), by three Gauss-Legendre nodes. The quadrature error is mu^6/2016000 times at most
-    48 (the ratio of the sixth derivative, at 0), relatively below 1e-17.
+    R(x) = Phi(-x)/phi(x). The difference is the integral of 1 - x R(x) over [a, a + mu], by three Gauss-Legendre nodes.
+    The quadrature error is mu^6/2016000 times at most 48 (the ratio of the sixth derivative, at 0), relatively below
+    1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)
@@ -282,7 +291,7 @@ def _difference_small(
 def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln delta and its error for a < -5, where delta = 1 - phi(a) [R(-a) + R(b)] is close to 1.
 
-    R is the Mills ratio Phi(-x)/phi(x).
+    R is the Mills ratio Phi(-x)/phi(x), with a = eps/mu - mu/2 and b = a + mu for curves of N(0, 1) against N(mu, 1).
     """
     density = np.exp(-0.5 * a * a - LOG_SQRT_2PI)
     rest = density * SQRT_HALF_PI * (special.erfcx(-SQRT_HALF * a) + special.erfcx(SQRT_HALF * b))
@@ -293,8 +302,8 @@ def _near_one(a: FloatArray, b: FloatArray, a_error: FloatArray) -> tuple[FloatA
 def _far(a: FloatArray, b: FloatArray, mu: FloatArray, a_error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln delta and its error for a > FAR, from an asymptotic difference of Mills ratios.
 
-    The difference is R(a) - R(b) = mu / (a b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound where a^2
-    overflows.
+    R(x) = Phi(-x)/phi(x) is the Mills ratio, a = eps/mu - mu/2 and b = a + mu. The difference is R(a) - R(b) = mu / (a
+    b) (1 - s / a^2), 0 <= s <= 3. The result has no lower bound where a^2 overflows.
     """
     exponent = 0.5 * np.minimum(a, 1e154) ** 2
     value = np.log(mu) - np.log(np.minimum(a, 1e154)) - np.log(np.minimum(b, 1e154)) - LOG_SQRT_2PI - exponent

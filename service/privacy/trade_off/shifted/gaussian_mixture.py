@@ -239,7 +239,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Infinite, except if H1 is N(0, 1) and H0 has a component at 0."""
+        """Infinite, except if H1 is N(0, 1) and H0 has a component at 0.
+
+        The ratio of a Gaussian mixture is otherwise bounded by the weight of the component at 0.
+        """
         limit = _limit(self.present, self.absent)
         return Enclosure.point(math.inf) if limit is None else Enclosure(-limit.upper, -limit.lower, limit.evidence)
 
@@ -299,10 +302,11 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _around(self, rates: FloatArray, side: int) -> Ends:
         """Return approximate intervals that contain the thresholds at which H0 has a tail of the given rate.
 
-        For distant components the interval over all components is too wide for a search. Two facts narrow it. The first
-        components that together weigh more than the rate reach the rate before the last of them, alone with their
-        weight, would. After dropping the first components that together weigh less than the rate, the others reach the
-        remaining rate no sooner than the first of them.
+        For distant components the interval over all components is too wide for a search. Two facts narrow it. Take the
+        outermost components whose weights add up to more than the rate. They reach the rate no later than a single
+        component with their weight at the innermost of their means. Next drop the outermost components whose weights
+        add up to less than the rate. The others reach the remaining rate no sooner than a component at the outermost of
+        their means.
         """
         z, distances = NORMAL.quantile(rates)[0], self.absent.distances[1]
         farthest = float(distances.max())
@@ -351,7 +355,8 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
     def _profile(self, epsilon: FloatArray) -> FloatArray:
         """Return lower and upper bounds of ln delta(eps), shape (2, E) for E epsilons.
 
-        delta falls as the threshold rises. It is at least 1 - e^eps, and equal to this number below the smallest ratio.
+        delta falls as the threshold rises. delta is at least 1 - e^eps, and equal to this number below the smallest
+        ratio.
         """
         left, right = self._at_losses(epsilon)
         low, high = self._log_delta(right)[0], self._log_delta(left)[1]
@@ -368,7 +373,8 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is eps.
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
-        counts, the loss is too flat for rounding to distinguish it from 0. So the sign gives the bound there.
+        counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
+        there.
         """
         left, right = self._found_losses(epsilon)
         if self.absent is self.present:
@@ -413,7 +419,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """Return the log-likelihood ratio ln dH1/dH0 at t and its slope, without bounds."""
+        """Return approximations of the log-likelihood ratio ln dH1/dH0 at t and of its slope, without error bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_components, sign in ((self.present, 1), (self.absent, -1)):
             if all_components.is_at_zero:
@@ -443,19 +449,29 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
-        """Return intervals in which the log-likelihood ratio reaches eps: powers of 4, or FARTHEST if none does."""
+        """Return intervals of thresholds in which the log-likelihood ratio reaches eps, between powers of 4.
+
+        FARTHEST is the endpoint if no power of 4 reaches eps.
+        """
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
         return -POWERS[np.minimum(at[0], len(POWERS) - 1)], POWERS[np.minimum(at[1], len(POWERS) - 1)]
 
     @cached_property
     def _losses_afar(self) -> Ends:
-        """Approximate log-likelihood ratios at minus and plus POWERS. The first array falls, the second rises."""
+        """Approximate log-likelihood ratios at minus and plus POWERS.
+
+        POWERS are increasing thresholds. The ratios in the first array (at negative thresholds) decrease, and those in
+        the second array increase.
+        """
         left, right = (0.5 * sum(self.log_ratio(side * POWERS)) for side in (-1, 1))
         return np.minimum.accumulate(left), np.maximum.accumulate(right)
 
     def _log_delta(self, t: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of ln delta at the eps that is the log-likelihood ratio at t."""
+        """Return (lower, upper) bounds of ln delta at the epsilon that belongs to the threshold t.
+
+        This epsilon is the log-likelihood ratio at t.
+        """
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
         present, rest = self.present.relevant_to_tails(t)
         terms = [_tails(present, present.exponents(t, 1), None)]
@@ -514,7 +530,7 @@ def log_sums(logs: FloatArray) -> Ends:
 def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
     """Return bounds of ln of w e^factor times the Gaussian profile at `epsilon`, for components not at 0.
 
-    None: all components are at 0.
+    w are the weights of the components. The result is None if all components are at 0.
     """
     count_work(2 * A_COMPONENT * epsilon.size * len(components.weights))
     apart = components.distances[1] > 0
@@ -534,7 +550,10 @@ def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray
 
 
 def _limit(still: NormalComponents, mixed: NormalComponents) -> Enclosure | None:
-    """Return ln of the weight of `mixed` at 0, a limit of the log ratio, if `still` is N(0, 1), or None without it."""
+    """Return the limit of the log-likelihood ratio: ln of the weight of `mixed` at 0 if `still` is N(0, 1).
+
+    The result is None if `still` has other components or `mixed` has none at 0.
+    """
     weight = mixed.weight_at_zero
     if not still.is_at_zero or weight is None:
         return None

@@ -30,7 +30,10 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        """Return ln F and its error at finite points. The error is positive, so that 0 < F < 1 survives rounding."""
+        """Return ln F of the distribution function F and its error at finite points.
+
+        The error is positive, so that the bounds of F stay strictly between 0 and 1.
+        """
 
     @abstractmethod
     def density(self, point: FloatArray) -> FloatArray:
@@ -49,7 +52,7 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def log_ratio(self, point: FloatArray, shift: float) -> ValueAndError:
-        """Return ln of density(point - shift)/density(point) and its error. The shift is exact to four roundings."""
+        """Return ln of density(point - shift)/density(point) and its error; `shift` is known to four roundings."""
 
 
 @final

@@ -61,7 +61,10 @@ class ProfileTable:
 
 
 def _between(left: FloatArray, right: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return cubic (Hermite) interpolation at `epsilon`; the rows of both endpoints are eps, value and slope."""
+    """Return cubic (Hermite) interpolation at `epsilon`; `left` and `right` are the nodes.
+
+    The rows of a node are eps, the value and the slope of ln delta.
+    """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         width = right[0] - left[0]
         share = np.where(width > 0, (epsilon - left[0]) / width, 0.0)

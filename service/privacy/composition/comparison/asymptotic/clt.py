@@ -58,7 +58,10 @@ def clt_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class CentralLimitTradeOff(DelegatingCurve):
-    """Gaussian trade-off curve as an approximation: both bounds of every number are the closed form's upper bound."""
+    """Gaussian trade-off curve as an approximation.
+
+    Both bounds of every number are the upper bound of the closed form.
+    """
 
     def __init__(self, mu: float) -> None:
         super().__init__(GaussianTradeOff(Enclosure.point(mu)))

@@ -71,7 +71,7 @@ def edgeworth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 class EdgeworthTails(ApproximateTails):
     """Tail probabilities of the loss by the Edgeworth series.
 
-    The parameter of `ApproximateTails` is the threshold itself.
+    The parameter that indexes the tails is the threshold of the loss itself.
     """
 
     def __init__(self, loss: ComposedLoss, order: int) -> None:

@@ -70,7 +70,7 @@ def saddlepoint_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 
 @final
 class SaddlepointTails(ApproximateTails):
-    """Lugannani-Rice tails of a loss S; the parameter of `ApproximateTails` is the tilt s of the threshold K'(s).
+    """Lugannani-Rice tails of a loss S, indexed by the tilt s of the threshold K'(s).
 
     K(s) = ln E0 e^{sS} is the log-moment function of S.
     """

@@ -98,7 +98,7 @@ class ApproximateLogTails:
 class ApproximateTails(ABC):
     """Approximate law of the loss S of a run under both hypotheses, as a function of a parameter.
 
-    The parameter increases with the threshold of S; each engine chooses it.
+    The parameter indexes thresholds and increases with the threshold of S; each engine chooses its own.
     """
 
     means: tuple[float, float]
@@ -110,21 +110,30 @@ class ApproximateTails(ABC):
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
         """Return increasing parameters whose thresholds run from far left to far right of the mean of the loss.
 
-        The mean is that under the given hypothesis. The mean is in the middle. The parameter is that of
-        `ApproximateTails`.
+        The mean, under the given hypothesis, is in the middle. A parameter stands for a threshold of the loss, in a
+        scale that the engine chooses.
         """
 
     @abstractmethod
     def thresholds(self, parameters: FloatArray) -> FloatArray:
-        """Return the thresholds c of the loss (nats) for these parameters, in their shape."""
+        """Return the thresholds c of the loss (nats) for these parameters, in the shape of `parameters`.
+
+        A parameter stands for a threshold, in a scale that the engine chooses.
+        """
 
     @abstractmethod
     def parameters_of(self, thresholds: FloatArray) -> FloatArray:
-        """Return the parameters of thresholds of the loss, the inverse of `thresholds`."""
+        """Return the parameters of thresholds of the loss, the inverse of `thresholds`.
+
+        A parameter stands for a threshold, in a scale that the engine chooses.
+        """
 
     @abstractmethod
     def log_tails(self, hypothesis: Hypothesis, parameters: FloatArray) -> ApproximateLogTails:
-        """Return the approximate tails of the loss at these parameters, without any correction for monotonicity."""
+        """Return the approximate tails of the loss at these parameters, without any correction for monotonicity.
+
+        A parameter stands for a threshold of the loss, in a scale that the engine chooses.
+        """
 
 
 @final
@@ -132,7 +141,8 @@ class MonotoneTails:
     """Tails of the loss under one hypothesis, made monotone.
 
     A tail that decreases from the mean outwards does not increase again. The threshold of a given probability is
-    therefore unique: the first from the mean outwards. Parameters are those of `ApproximateTails`.
+    therefore unique: the first from the mean outwards. A parameter stands for a threshold, in a scale that the engine
+    chooses.
     """
 
     def __init__(self, tails: ApproximateTails, hypothesis: Hypothesis) -> None:
@@ -149,7 +159,7 @@ class MonotoneTails:
         return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
     def at(self, parameters: FloatArray) -> ApproximateLogTails:
-        """Return the monotone tails at any parameters (`ApproximateTails`), which increase with the threshold."""
+        """Return the monotone tails at any parameters, which stand for thresholds and increase with them."""
         raw = self._tails.log_tails(self._hypothesis, parameters)
         last = len(self._grid) - 1
         right = np.searchsorted(self._grid, parameters)
@@ -309,7 +319,7 @@ def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...
 def _outward(log_tail: FloatArray) -> FloatArray:
     """Return ln of a decreasing tail on a grid with the mean in the middle, in the shape of `log_tail`.
 
-    It is the running minimum to the right of the middle, and the running maximum to the left.
+    The result is the running minimum to the right of the middle, and the running maximum to the left.
     """
     middle = len(log_tail) // 2
     left = np.maximum.accumulate(log_tail[middle::-1])[::-1]

@@ -67,8 +67,8 @@ class DrawnLaw:
     def of_step(law: LossLaw, cut: float) -> DrawnLaw:
         """Build the law of the loss of a single step, rounded to a lattice.
 
-        The far tail of an unbounded law, of mass at most `cut`, goes into the last cell. Finite endpoints of the losses
-        are lattice points, so that atoms there are not rounded.
+        The far tail of an unbounded law, of mass at most `cut`, goes into the last lattice cell. Finite endpoints of
+        the losses are lattice points, so that atoms there are not rounded.
         """
         low, high = _range(law, cut)
         step = (high - low) / FIRST_CELLS if high > low else 0.0

@@ -92,7 +92,7 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
 class _Intervals(Protocol):
     """Confidence bounds of the probability beyond a threshold from the number of draws beyond it.
 
-    They also give the ranks of draws beyond which a known probability lies.
+    The methods also give the ranks of draws beyond which a known probability lies.
     """
 
     def share_below(self, counts: IntArray, /) -> FloatArray: ...
@@ -126,7 +126,7 @@ class _SeparateIntervals:
 class MonteCarloTradeOff(AbstractTradeOff):
     """Curve from confidence intervals of draws of the loss S. `reflected` selects the remove direction.
 
-    That direction has S -> -S with swapped hypotheses. alpha is the false positive rate, delta(c) the profile at a
+    That direction has the loss -S and swapped hypotheses. alpha is the false positive rate, delta(c) the profile at a
     threshold c, and D the drawn number, a rounded S. The upper bound of the power is the smallest of three numbers. The
     first is the upper bound of the share of H1 draws above a threshold whose rate is at least alpha, within the
     confidence. The second is the tangent delta(c) + e^c alpha, which is valid for every c; the H0 draws alone choose c.
@@ -193,7 +193,7 @@ class MonteCarloTradeOff(AbstractTradeOff):
     def _band(self) -> DistributionBand:
         """Simultaneous confidence band of the distribution function of the draws under one hypothesis.
 
-        The band of minus the draws is its reflection.
+        The band of the negated draws is the reflection of this band.
         """
         return DistributionBand.of(self._draws.samples, self._failure / BAND_DIVISOR)
 

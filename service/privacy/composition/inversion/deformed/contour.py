@@ -76,7 +76,7 @@ class DeformedContour:
         """Evaluate the nodes of a contour in numbers of the type `dtype`.
 
         `layout` has the panels and their error bounds. `deviation` is the standard deviation of the loss without rare
-        jumps; it steers.
+        large losses of a step. No bound depends on it.
         """
         self.theta, self.center, self.deviation = layout.bend.theta, layout.center, deviation
         self.leftmost = self.theta
@@ -177,8 +177,8 @@ class DeformedContour:
     def _collect(self, nodes: ContourNodes, kinds: list[Moments]) -> None:
         """Store the weighted values of the integrand F at the center for each kernel, and their error bounds.
 
-        F is that of `DeformedContour`. The kernels are 1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1 of each
-        kind of step at all nodes.
+        F is the moment-generating function of the run's loss, times the exponentials of the threshold. The kernels are
+        1/z, 1/(z - 1), 1/(z (z - 1)) and 1. `kinds` has M - 1 of each kind of step at all nodes.
         """
         dtype, unit, theta = self._dtype, roundoff(self._dtype), self._dtype(self.theta)
         x, t = nodes.x - theta, nodes.t
@@ -239,7 +239,8 @@ class DeformedContour:
     def _sums(self, shift: FloatArray) -> RealArray:
         """Return I0, I1, ID and the density of the loss under H0 at the thresholds center + `shift`, shape (4, C).
 
-        The integrals are those of `DeformedContour`, and all values are relative to their scales (`log_scale`).
+        I0 and I1 are the tails of the privacy loss under H0 and H1, and ID is its profile delta. All values are
+        relative to the factors of `log_scale`.
         """
         moved = shift.astype(self._dtype)[:, None]
         turn = np.exp(-self._x * moved)
@@ -250,7 +251,7 @@ class DeformedContour:
     def integrals(self, thresholds: FloatArray) -> Integrals:
         """Return enclosures of the integrals I0(c), I1(c), ID(c) at thresholds c (nats), shape (C,).
 
-        The integrals are those of `DeformedContour`.
+        I0 and I1 are the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
         """
         shift = thresholds - self.center
         found = self._sums(shift).astype(np.float64)
@@ -271,16 +272,17 @@ class DeformedContour:
     def log_scale(self, thresholds: FloatArray) -> FloatArray:
         """Return ln of the factors on which I0, I1, ID and the density of the loss are evaluated, shape (4, C).
 
-        The integrals are those of `DeformedContour`, at C thresholds c (nats). The factors are F0 e^{-(theta - pole)
-        c}. F0 is about the moment E0 e^{theta S} of the loss S, at the point theta where the contour crosses the axis.
-        The pole is 0 for I0 and the density, and 1 for I1 and ID.
+        I0 and I1 are the tails of the privacy loss beyond each of C thresholds c (nats) under H0 and H1, and ID is its
+        profile delta(c). The factors are F0 e^{-(theta - pole) c}. F0 is about the moment E0 e^{theta S} of the loss S,
+        at the point theta where the contour crosses the axis. The pole is 0 for I0 and the density, and 1 for I1 and
+        ID.
         """
         return self._value - (self.theta - _SCALE_POLES) * thresholds
 
     def approximate(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return I0, I1, ID and the density of the loss under H0 at thresholds (C,), and ln of their scales.
 
-        Both arrays have the shape (4, C); a value is its entry times its scale, without an error bound. The integrals
-        are those of `DeformedContour`.
+        Both arrays have the shape (4, C); a value is its entry times its scale, without an error bound. I0 and I1 are
+        the tails of the privacy loss beyond c under H0 and H1, and ID is the privacy profile delta(c).
         """
         return self._sums(thresholds - self.center).astype(np.float64), self.log_scale(thresholds)

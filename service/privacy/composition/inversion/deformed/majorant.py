@@ -122,6 +122,8 @@ class _RoughValues:
 
     w is the likelihood ratio of a step along a path. `columns`, shape (3, P * J), has ln|w|, -arg w, and ln of the
     weight of each node. `ends` has the values at both ends of the grid.
+
+    A majorant is an upper bound of the modulus of a moment-generating function.
     """
 
     paths: Paths
@@ -146,8 +148,8 @@ def _spacing(step: SampledStep, fineness: float) -> float:
 def least_real(step: SampledStep, tilt: float) -> float:
     """Return the smallest Re z at which majorants of a step are needed: at most 0 for mirrored steps, -inf for others.
 
-    A majorant bounds the moment E0 e^{zL} of the loss L of the step. `tilt` is where the contour in z crosses the real
-    axis. Majorants of mirrored steps grow to the left of 0 as well.
+    A majorant bounds the moment E0 e^{zL} of the loss L of the step. `tilt` is the real number at which the inversion
+    contour in z crosses the real axis. Majorants of mirrored steps grow to the left of 0 as well.
     """
     return _LEFTWARDS * (1 - max(tilt, 1.0)) if step.mirrored else -math.inf
 
@@ -180,8 +182,9 @@ class MajorantGrid:
         """Lay out the nodes tau for the majorants of a step.
 
         `need` and `tilt` steer: the mass beyond the grid should be below e^-need of the whole for Re z up to about
-        `tilt`. The spacing is divided by `fineness`. Majorants and tau are those of `MajorantGrid`, and the tilt is
-        where the contour in z crosses the real axis.
+        `tilt`. The spacing is divided by `fineness`. A majorant bounds the moment-generating function of the step by
+        the integral of a modulus along a path with the parameter tau. The tilt is where the contour in z crosses the
+        real axis.
         """
         self.step = step
         self.spacing = _spacing(step, fineness)
@@ -192,7 +195,10 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """Return the approximate number of nodes of a grid with these parameters."""
+        """Return the approximate number of nodes of a grid with these parameters.
+
+        The grid has the nodes of the trapezoid sums that bound the moment-generating function of a step.
+        """
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)
 
@@ -203,12 +209,15 @@ class MajorantGrid:
 
     @property
     def log_rough_spacing(self) -> float:
-        """ln of the distance of neighbouring nodes of `rough_tau`."""
+        """ln of the distance of neighbouring nodes of `rough_tau`.
+
+        A rough node belongs to the trapezoid sum of an approximate bound, which chooses contours and paths.
+        """
         return math.log(self._stride * self.spacing)
 
     @cached_property
     def family(self) -> Paths:
-        """All paths of the outcome v that are tried, the real line first."""
+        """All paths in the complex plane of a step's outcome v that are tried, the real line first."""
         return path_family(self.step)
 
     @cached_property
@@ -222,16 +231,18 @@ class MajorantGrid:
     def estimates(self, z: ComplexArray) -> FloatArray:
         """Return about ln B_G(z) for each of P paths G and every point z, shape (P, Z). No bound depends on it.
 
-        B_G is the majorant of `MajorantGrid`.
+        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
+        and the likelihood ratio w.
         """
         return self._estimates(self._family_values, z)
 
     def provable(self, z: ComplexArray) -> FloatArray:
         """Return about the bounds of ln B_G(z) that `log_bounds` will prove, shape (P, Z) for P paths G and Z points z.
 
-        B_G is the majorant of `MajorantGrid`. On low paths, strips reach below the real line, where the modulus |w^z|
-        grows with Im z, or are too narrow for the grid. A path moved by -i alpha is about the path of the same ramp
-        that is alpha lower.
+        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
+        and the likelihood ratio w. On low paths, strips reach below the real line, where the modulus |w^z| grows with
+        Im z, or are too narrow for the grid. A path moved by -i alpha is about the path of the same ramp that is alpha
+        lower.
         """
         plain = self.estimates(z)
         values = self._family_values.paths
@@ -263,7 +274,8 @@ class MajorantGrid:
     def plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """Return about ln B_G(z) for each of P paths G at its own V points z, shape (P, V).
 
-        B_G is the majorant of `MajorantGrid`. The result is the logarithm of the trapezoid sum without error terms.
+        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
+        and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms.
         """
         return np.concatenate(
             [self._plain(paths.chosen(some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
@@ -281,7 +293,8 @@ class MajorantGrid:
     def log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         """Return upper bounds of ln B_G(z) for each of P paths G at its own V points z, shape (P, V), and the strips.
 
-        B_G is the majorant of `MajorantGrid`. The strips bound the errors of trapezoid sums.
+        B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
+        and the likelihood ratio w. The strips bound the errors of trapezoid sums.
         """
         parts = [self._log_bounds(paths.chosen(some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
         return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
@@ -304,7 +317,9 @@ class MajorantGrid:
     def strips(self, paths: Paths, z: ComplexArray) -> Strips:
         """Return bounds of the majorants on G + i alpha and G - i alpha for P paths G and several alpha.
 
-        `z` has V points for each path, shape (P, V). The notation is that of `MajorantGrid`.
+        `z` has V points for each path, shape (P, V). The majorant of a path G is the integral of |g w^z| along G, with
+        the density g of the step's outcomes under H0 and the likelihood ratio w. G + i alpha is G moved by alpha in its
+        parameter.
         """
         largest = np.minimum(paths.largest_shift(), _STRIP_DEVIATIONS / self.step.sigma)
         shift = _SHIFTS[:, None] * largest[:, 0]
@@ -317,7 +332,8 @@ class MajorantGrid:
     def _integral(self, paths: Paths, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of int |g w^z| |dv| on G + i `shift`, by cells around the nodes; shape (P, V).
 
-        The notation is that of `MajorantGrid`. `paths` has P paths G, and `z` has V points for each path.
+        g is the density of the step's outcomes v under H0, and w the likelihood ratio. `paths` has P paths G, and `z`
+        has V points for each path.
         """
         values = PathValues.along(self.step, paths, self.tau[None], shift)
         fastest = 1 + paths.slope
@@ -337,8 +353,9 @@ class MajorantGrid:
     def _tails(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` beyond both sides of the grid, shape (P, V).
 
-        The notation is that of `MajorantGrid`. `ends` has the values at the first and the last node of each path. Sums
-        over further nodes have the same bound, because the bounding functions fall outwards.
+        The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
+        likelihood ratio w. `ends` has the values at the first and the last node of each path. Sums over further nodes
+        have the same bound, because the bounding functions fall outwards.
         """
         left = self._left_hump(paths, shift, z) if self.step.mirrored else self._left_tail(paths, ends, shift, z)
         tail = np.logaddexp(left, self._right_tail(paths, ends, shift, z))
@@ -347,10 +364,11 @@ class MajorantGrid:
     def _left_tail(self, paths: Paths, ends: PathValues, shift: FloatArray, z: ComplexArray) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` left of the grid, shape (P, V).
 
-        The steps are not mirrored, and the notation is that of `MajorantGrid`. `ends` has the values at the first and
-        the last node. Left of the grid 1 - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on
-        paths without a ramp. |arg w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only
-        the sign of t arg w matters.
+        The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
+        likelihood ratio w. The steps are not mirrored. p is the sampling rate, tau the parameter of the path, and u the
+        logarithm of the odds of w's two parts. `ends` has the values at the first and the last node. Left of the grid 1
+        - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a ramp. |arg w| is at
+        most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only the sign of t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
         real_bound = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
@@ -372,7 +390,8 @@ class MajorantGrid:
     def _left_hump(self, paths: Paths, shift: FloatArray, z: ComplexArray, lag: float = 0.0) -> FloatArray:
         """Return ln of an upper bound of the majorant of mirrored steps on G + i `shift` left of the grid, (P, V).
 
-        The notation is that of `MajorantGrid`, with w = a/b of `SampledStep`. For Re z >= 0 |w| is below 1, and largest
+        The majorant is the integral of |g b w^z| along a path of outcomes v, with the normal density g. The likelihood
+        ratio is w = a/b, and g a and g b are the densities under H1 and H0. For Re z >= 0 |w| is below 1, and largest
         at the first node. |b| is little above e^u of its exponent u, and |arg b| <= |Im v|, so that |g b^y| is bounded
         by a normal density, with a real power y >= 1. `lag` is the largest slope of the logarithm of a further factor
         of the integrand that grows outwards.
@@ -397,10 +416,11 @@ class MajorantGrid:
     ) -> FloatArray:
         """Return ln of an upper bound of the majorant on G + i `shift` right of the grid, shape (P, V).
 
-        The notation is that of `MajorantGrid`, with v' = dv/dtau and x = Re z. `ends` has the values at the first and
-        the last node. Either d ln|f|/dtau = Re((-sigma^2 (v - m) + z r) v') is below a negative constant there, or that
-        of |g| |w|^x alone is, or no bound is known. `lag` is the largest slope of the logarithm of a further factor of
-        f.
+        The majorant is the integral of |f| along a path of outcomes v with the parameter tau. f = g w^z has the density
+        g of v under H0 and the likelihood ratio w. sigma is the noise multiplier, m the mean of v, r = d ln w/dv, v' =
+        dv/dtau and x = Re z. `ends` has the values at the first and the last node. Either d ln|f|/dtau = Re((-sigma^2
+        (v - m) + z r) v') is below a negative constant there, or that of |g| |w|^x alone is, or no bound is known.
+        `lag` is the largest slope of the logarithm of a further factor of f.
         """
         step, end, size, slope = self.step, float(self.tau[-1]), np.abs(shift), paths.slope
         x, t = z.real, z.imag
@@ -447,10 +467,10 @@ class MajorantGrid:
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, at points z = x + it of each path; shape (P, V).
 
-        M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step, with r = d ln w/dv and the
-        other symbols of `MajorantGrid`. Here g is the normal density, and g b is the density of H0. Integration by
-        parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here (g b/r)' = (g b/r) (-sigma^2 (v -
-        m) + (ln b)' - r'/r).
+        M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step, with r = d ln w/dv, the
+        likelihood ratio w and the mean m of the outcome v. Here g is the normal density, and g b is the density of H0.
+        Integration by parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here (g b/r)' = (g b/r)
+        (-sigma^2 (v - m) + (ln b)' - r'/r).
         """
         step = self.step
         values = PathValues.along(step, paths, self.tau[None], np.zeros_like(paths.eta))
@@ -482,9 +502,9 @@ class MajorantGrid:
     def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
         """Return ln of the part of the bound of `log_variation` left of the grid, shape (P, V).
 
-        `first` is ln of the part of the first node, and `distance` is |v - m| there, in the notation of `MajorantGrid`.
-        For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there, where |d ln a/dv| < .01 and |d ln b/dv| > .8, with
-        w = a/b.
+        `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
+        w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,
+        where |d ln a/dv| < .01 and |d ln b/dv| > .8, with w = a/b.
         """
         step, fastest, end = self.step, 1 + paths.slope, float(self.tau[0])
         odds = math.exp(end + step.log_odds)

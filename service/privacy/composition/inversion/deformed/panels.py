@@ -63,7 +63,7 @@ Grids = tuple[MajorantGrid, ...]
 
 @dataclass(frozen=True, slots=True)
 class Bend:
-    """Shape of a contour: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u for u >= 0.
+    """Curve of an inversion integral: z = theta + side b sin(psi) (cosh u - 1) + i b cos(psi) sinh u for u >= 0.
 
     theta is the point on the real axis, b = `width`, psi = `angle`, and side is 1 for a contour that bends to the right
     and -1 to the left.
@@ -190,7 +190,10 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this contour with other grids of majorants."""
+        """Return this contour with other grids of majorants.
+
+        The layout divides the contour into panels. A majorant bounds a moment-generating function.
+        """
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
@@ -204,7 +207,9 @@ class ContourLayout:
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
         """Return U(z) - value at the threshold center + `shift`, from `log_majorants` = sum N ln B at z.
 
-        The notation is that of `ContourLayout`. The result has the broadcast shape of the arguments.
+        U(z) bounds ln|F(z)| for the integrand F of the inversion, and `value` is about ln F at the real axis. B is an
+        upper bound of the moment-generating function of one of N steps. The result has the broadcast shape of the
+        arguments.
         """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
@@ -214,7 +219,8 @@ class ContourLayout:
     def _bulge(self, polygons: ComplexArray) -> FloatArray:
         """Return how much U may exceed its vertex values on an edge of each polygon; shape (..., 8) -> (...).
 
-        U >= ln|F| is that of `ContourLayout`. It is convex except for the Gaussian part.
+        U is an upper bound of ln|F| for the integrand F of the inversion integral. U is convex except for the Gaussian
+        part.
         """
         edge = np.roll(polygons, -1, axis=-1) - polygons
         return 0.125 * self.gaussian_mu_squared * np.maximum(edge.imag**2 - edge.real**2, 0.0).max(axis=-1)
@@ -222,8 +228,8 @@ class ContourLayout:
     def cost(self) -> float:
         """Return a number that ranks contours: the smallest is the least expensive.
 
-        It counts panels, the height of |F| on the panels above its value at theta, and the depth of the goal below. F
-        and the goal are those of `ContourLayout`.
+        The number counts panels, the height of the integrand |F| on the panels above its value on the real axis, and
+        the digits that the error aimed at lies below that value.
         """
         corners, size = self._corners
         if len(corners) < 2:
@@ -235,15 +241,15 @@ class ContourLayout:
 
     @cached_property
     def _least_real(self) -> float:
-        """Smallest Re z at which the majorants B of `ContourLayout` are needed, over all kinds of steps."""
+        """Smallest Re z at which bounds of the moment-generating functions are needed, over all kinds of steps."""
         return max(least_real(grid.step, self.bend.theta) for grid in self.grids)
 
     @cached_property
     def _corners(self) -> tuple[ComplexArray, FloatArray]:
         """Points of the contour up to its possible end, and approximate smallest U there, each of shape (n,).
 
-        U >= ln|F| is that of `ContourLayout`, minimised over paths. There is one point only where the contour cannot
-        end.
+        U bounds ln|F| for the integrand F of the inversion integral, and is minimised over the paths of the moments.
+        There is one point only where the contour cannot end.
         """
         corners = self.bend.points(self.bend.parameters())
         there = self.moments_at(corners)
@@ -273,8 +279,8 @@ class ContourLayout:
     def _prove_panels(self, starts: ComplexArray, ends: ComplexArray, proved: list[Panel]) -> bool:
         """Append panels from each start to its end to `proved`, and return whether all their error bounds are proved.
 
-        `starts` and `ends` have one complex point for each panel (`ContourLayout`). A panel without a small error bound
-        is halved, a few times at most.
+        `starts` and `ends` have one complex point for each panel in the complex plane. A panel without a small error
+        bound is halved, a few times at most.
         """
         for _ in range(_ROUNDS):
             if len(starts) == 0 or sum(len(part.start) for part in proved) + len(starts) > _MOST_PANELS:
@@ -319,7 +325,7 @@ class ContourLayout:
         """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
         The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
-        integrand of `ContourLayout`.
+        integrand of the inversion integral.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -361,9 +367,9 @@ class ContourLayout:
         )
 
     def _prove_rest(self, last: ComplexArray) -> None:
-        """Prove bounds of the majorants on the vertical line above the contour's `last` point, at doubling heights.
+        """Prove bounds of the moment-generating functions on the vertical line above `last`, at doubling heights.
 
-        The paths are those of the last panel.
+        `last` is the end of the contour's last panel. The paths of the moments are those of the last panel.
         """
         self._beyond = last.real + 1j * last.imag * 2.0 ** np.arange(_DOUBLINGS)
         there = self.moments_at(self._beyond)[None]
@@ -378,7 +384,8 @@ class ContourLayout:
     def _log_rules(self, panels: Panel, shift: FloatArray) -> FloatArray:
         """Return ln of the quadrature error of Q panels for the integrals I0, I1, ID, shape (3, Q, C).
 
-        The integrals are those of `ContourLayout`, at C thresholds center + `shift` (nats).
+        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile, at C thresholds center + `shift`
+        (nats).
         """
         size = self.log_sizes(panels.corner_bounds[..., None], panels.corners[..., None], shift).max(axis=1)
         zero, one = np.maximum(panels.distances.T, 0.0)
@@ -388,8 +395,8 @@ class ContourLayout:
     def log_errors(self, shift: FloatArray) -> FloatArray:
         """Return ln of the errors of I0, I1, ID by quadrature and truncation, at C thresholds center + `shift`; (3, C).
 
-        The integrals are those of `ContourLayout`. The errors are relative to e^{value - (theta - pole) c} at the
-        threshold c, with the pole 0 for I0 and 1 for I1 and ID.
+        I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The errors are relative to e^{value
+        - (theta - pole) c} at the threshold c, with the pole 0 for I0 and 1 for I1 and ID.
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
@@ -397,8 +404,9 @@ class ContourLayout:
     def _log_rest(self, shift: FloatArray) -> FloatArray:
         """Return ln of the vertical rest (1/pi) int |F| dt/t at C thresholds center + `shift`, for I0, I1, ID; (3, C).
 
-        The notation is that of `ContourLayout`. The rest is bounded by blocks [t, 2t] of the height t, the last of
-        which uses |M| <= V/t of one step, with a constant V.
+        The vertical rest is the part of the contour above its last panel. F is the integrand of the inversion, I0 and
+        I1 are the tails of the loss under both hypotheses, and ID is its profile. The rest is bounded by blocks [t, 2t]
+        of the height t, the last of which uses |M| <= V/t of one step, with a constant V.
         """
         sizes = self.log_sizes(self._beyond_bounds[:, None], self._beyond[:, None], shift)
         heights = np.log(self._beyond.imag)[:, None]

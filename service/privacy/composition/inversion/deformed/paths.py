@@ -77,9 +77,10 @@ class Paths:
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        The notation is that of `Paths`. With s = tau + ln rho, |Re v - tau| <= k alpha, so that a path meets the
-        abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2) ln(1 + e^{2 (k alpha - off)}).
-        The result keeps this bound below pi.
+        w is the likelihood ratio of a step. The path G has the parameter tau, the height eta, the slope k and the
+        offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v - tau| <= k
+        alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2)
+        ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -121,7 +122,7 @@ def lower_family(family: Paths) -> Paths:
 class MixtureValues:
     """Values of the mixture a(v) = 1 - p + p e^{v + offset} along P paths at J nodes each, shape (P, J).
 
-    p is the sampling rate of a step and v is its outcome. For b(v) = a(-v) they are the values as functions of -v.
+    p is the sampling rate of a step and v is its outcome. For b(v) = a(-v) the fields are functions of -v.
 
     Attributes
     ----------

@@ -166,6 +166,8 @@ class DeformedRun:
         """Return enclosures of ln power, ln type II error and ln slope at the false positive rate `alpha`, one column.
 
         `log_power` is an approximate value, rather below ln power; it steers.
+
+        A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
         """
         rates = np.array([alpha])
         result, here = nothing_known(1), np.zeros(1, dtype=np.intp)
@@ -194,7 +196,7 @@ class DeformedRun:
     def profile(self, epsilon: float, lower: float, upper: float) -> Readings:
         """Return an enclosure of ln delta at one `epsilon` (nats), as one row and one column.
 
-        `lower` and `upper` are known bounds of ln delta. They steer.
+        `lower` and `upper` are known bounds of ln delta. They choose the contour only.
         """
         result, here = Readings(np.full((1, 1), -np.inf), np.zeros((1, 1))), np.zeros(1, dtype=np.intp)
         log_size = max(lower, upper - _UNKNOWN_DEPTH)
@@ -283,7 +285,7 @@ class DeformedRun:
         """Return an estimate of the eps (nats) with delta(eps) = `delta`.
 
         Unless reflected, the loss is a normal core plus one rare jump. The profile of a reflected loss is about a third
-        of the tail times the distance from the extreme of the loss (`DeformedRun`).
+        of the tail times the distance from the largest loss.
         """
         if self._reflected:
             levels = -np.geomspace(0.01, 40.0, 60)  # scores
@@ -349,7 +351,9 @@ class DeformedRun:
                 yield contour
 
     def _layout(self, center: float, log_size: float, poles: int = 1) -> ContourLayout | None:
-        """Return the layout of a contour for thresholds near `center` (nats) and numbers of about e^log_size, or None.
+        """Return the layout of a contour for thresholds near `center` and numbers of about e^log_size, or None.
+
+        Thresholds are in nats. The result is None if no contour has a small enough error.
 
         `poles` is the number of poles of the kernel, each of which makes the integral smaller by about theta, where the
         contour crosses the axis. Where the error of every contour is too large for a fine tolerance, a contour for the
@@ -411,6 +415,8 @@ class DeformedRun:
         """Return the grids of majorants of all kinds of steps; None where they would be too large.
 
         `need`, `tilt` and `fineness` are those of `MajorantGrid`.
+
+        A grid has the nodes of the trapezoid sums that bound the moment-generating function of one kind of step.
         """
         if sum(MajorantGrid.size(step, need, tilt, fineness) for step in self._steps) > fineness * _LARGEST_GRID:
             return None
@@ -419,7 +425,7 @@ class DeformedRun:
     def _saddle(self, grids: Grids, center: float) -> float:
         """Return about the theta > 1 at which ln F(theta) - (theta - 1) c is smallest, for the threshold c = `center`.
 
-        F is the moment of `DeformedRun`.
+        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0.
         """
         tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
@@ -427,7 +433,7 @@ class DeformedRun:
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
         """Return about ln F(theta) at the real numbers theta = `tilts`, of their shape.
 
-        F is the moment of `DeformedRun`.
+        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0.
         """
         there = 1 - tilts if self._reflected else tilts
         total = 0.5 * self._mu_squared * tilts * (tilts - 1)
@@ -436,7 +442,7 @@ class DeformedRun:
         return total
 
     def _rough_threshold(self, alpha: float) -> float:
-        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the loss S of `DeformedRun`.
+        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
         Unless reflected, it is that of the law on a lattice, where the lattice reaches it.
         """
@@ -447,7 +453,7 @@ class DeformedRun:
         return known if math.isfinite(known) else guess
 
     def _first_threshold(self, alpha: float) -> float:
-        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the loss S of `DeformedRun`.
+        """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
         It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
         one rare jump. A reflected loss has the estimate by the saddle point.
@@ -495,8 +501,9 @@ class DeformedRun:
     def _drawn_distance(self, score: float) -> float:
         """Return about ln of the distance from the extreme of the loss within which a share of the losses lies.
 
-        The share is Phi(`score`) with the normal distribution function Phi, and the extreme is that of `DeformedRun`.
-        The result is NaN without simulated losses. Beyond them it is extrapolated linearly in the score.
+        The share is Phi(`score`) with the normal distribution function Phi, and the extreme is the least loss (the
+        largest one for swapped hypotheses). The result is NaN without simulated losses. Beyond them it is extrapolated
+        linearly in the score.
         """
         if len(self._drawn) == 0:
             return math.nan
@@ -512,8 +519,8 @@ class DeformedRun:
     def _saddle_threshold(self, alpha: float) -> float:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha`, or NaN.
 
-        S is the loss of `DeformedRun`. The saddle-point approximation serves, because the tail of a loss with an
-        extreme is unimodal.
+        S is the privacy loss of the run under P0, the law without the record. The saddle-point approximation serves,
+        because the tail of a loss with an extreme is unimodal.
         """
         grids = self._grids(45.0 + math.log(self._count) - math.log(alpha), 1.0)
         if grids is None:

@@ -160,9 +160,10 @@ class PathNodes:
     ) -> None:
         """Set weights of the rounding errors: `exponent_error` for |z e^{zL}|, and `weight_error` for |e^{zL} - 1|.
 
-        L is the loss at a node v of `PathNodes`. `known` has the logarithms that make up L, `distance` is the distance
-        of Re v from the mean, and `long_height` is Im v. The slope of Im v is `rise`. Im v is known within 24 u of
-        itself, and through the argument of the path's ramp within 24 u of `far`, with the unit roundoff u.
+        L is the loss at a node v on the path of the trapezoid sum, and z a point of the inversion contour. `known` has
+        the logarithms that make up L, `distance` is the distance of Re v from the mean, and `long_height` is Im v. The
+        slope of Im v is `rise`. Im v is known within 24 u of itself, and through the argument of the path's ramp within
+        24 u of `far`, with the unit roundoff u.
         """
         unit, height = self.unit, long_height.astype(np.float64)
         steep = step.sigma**2 * (distance + height)
@@ -223,8 +224,8 @@ class _Ratio:
     def along(self, real: RealArray, imag: RealArray, *, from_least: bool) -> _LogValues:
         """Return ln a at v = `real` + i `imag`, |`imag`| < pi, with error bounds, all of one shape.
 
-        It is computed from p (e^{v + offset} - 1), or right of the zeros of a from e^-u, u = v + ln(p/(1 - p)) +
-        offset. `from_least` subtracts ln(1 - p). The notation is that of `_Ratio`.
+        a(v) = 1 - p + p e^{v + offset} with the sampling rate p. It is computed from p (e^{v + offset} - 1), or right
+        of its zeros from e^-u with u = v + ln(p/(1 - p)) + offset. `from_least` subtracts ln(1 - p).
         """
         dtype, rate, unit = self.dtype, self.rate, roundoff(self.dtype)
         u = real + self.log_odds

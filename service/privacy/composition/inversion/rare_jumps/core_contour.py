@@ -75,7 +75,8 @@ class CoreContour:
     def __init__(self, core: CoreLaw, count: int, epsilon: float, largest_tilt: float) -> None:
         """Bound the moments of one loss at real tilts up to `largest_tilt`.
 
-        `epsilon` is the threshold of the profile in nats. Losses and tilts are those of `CoreContour`.
+        `epsilon` is the threshold of the profile in nats. A tilt is a real number s in the moment E1[e^{sL}; core] of
+        one loss L. The core is the event that the step has no large loss.
         """
         self._core, self._count, self._epsilon = core, count, epsilon
         self._tilts = largest_tilt * np.geomspace(1e-4, 1.0, _TILTS)
@@ -85,14 +86,19 @@ class CoreContour:
     def _log_moments(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of ln M(s)^n at the tilts s, of their shape; infinite where none is known.
 
-        M and n are those of `CoreContour`.
+        M(s) = E1[e^{sL}; core] is the moment of the loss L of one of n steps, on the event that the step has no large
+        loss.
         """
         logs = self._count * np.log1p(self._core.growth(tilts))
         return np.where(np.isnan(logs), np.inf, logs + 1e-12 * (1 + np.abs(logs)))
 
     @np.errstate(all="ignore")
     def log_profile(self) -> Bounds:
-        """Return `(lower, upper)`, bounds of ln psi(epsilon) of `CoreContour`; infinite where none is known."""
+        """Return `(lower, upper)`, bounds of ln psi(epsilon); infinite where none is known.
+
+        psi(x) = E1[(1 - e^{x - S})_+; core] is the profile of the sum S of the losses of n steps, none of which is
+        large.
+        """
         exponents = self._logs - self._tilts * self._epsilon
         at = int(exponents.argmin())
         lower, upper, log_scale = self._integral(float(self._tilts[at]), exponents, None)
@@ -133,16 +139,17 @@ class CoreContour:
     def _missing(self) -> tuple[Bounds, Bounds]:
         """Return ln of the masses of one step outside the core, (low side, high side), under H1 and under H0.
 
-        The core is that of `CoreContour`.
+        The core is the event that the normal score of a step lies between two limits.
         """
         return self._core.log_missing(), self._core.log_missing_absent()
 
     def _integral(self, tilt: float, exponents: FloatArray, jump: CoreLaw | None) -> tuple[float, float, float]:
         """Return `(lower, upper, log_scale)`: the inversion integral lies in e^log_scale [lower, upper].
 
-        The integral runs along Re z = `tilt` and gives psi(epsilon) of `CoreContour`, or its mean over a `jump` if one
-        is given. `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump.
-        The bounds are infinite where none is known.
+        The integral runs along Re z = `tilt` and gives psi(epsilon), the profile of the sum of n losses without large
+        ones, or the mean of the profile over a `jump` (the law of one large loss). M is the moment of one loss.
+        `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump. The bounds
+        are infinite where none is known.
         """
         unknown = -math.inf, math.inf, 0.0
         moment = 1 + float(self._core.growth(np.array([tilt]))[0])
@@ -185,7 +192,8 @@ class CoreContour:
         """Return a period T = 2 pi/h of the trapezoid sum with step h, and ln of a bound of its alias terms.
 
         The bound is the best Chernoff bound at the tilts on either side of `tilt`, whose logarithms are `exponents`.
-        Alias terms and tilts are those of `CoreContour`.
+        Alias terms are the errors of the trapezoid sum along the inversion contour, and tilts are real exponents of the
+        moments.
         """
         left, right = self._tilts < tilt * (1 - 1e-9), self._tilts > tilt * (1 + 1e-9)
         log_alias, period = math.inf, math.inf
@@ -201,7 +209,8 @@ class CoreContour:
     def _terms(self, values: ComplexArray, errors: FloatArray, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Return (M(k + it)/M(k))^n e^{-it epsilon} at the heights t, and bounds of the errors of their logarithms.
 
-        `values` are M(k + it) of `CoreContour`, with `errors`. All arrays have one shape, and the first height is 0.
+        `values` are M(k + it) = E1[e^{(k + it) L}; core] of the loss L of one of n steps, with `errors`. The core is
+        the event that L is not large. All arrays have one shape, and the first height is 0.
         """
         moved = np.log(values / values[0].real)
         relative = errors / np.abs(values)
@@ -213,8 +222,9 @@ class CoreContour:
     def _rest(self, tilt: float, height: float, least: float, spacing: float) -> float:
         """Return a bound of the terms of the trapezoid sum beyond a height, relative to M(k)^n, where k is the `tilt`.
 
-        `least` is a lower bound of M(k) of `CoreContour`, and h = `spacing` is the step of the sum. A term at t is at
-        most (h/pi) (|M(k + it)|/M(k))^n/t^2, and a sum of h/t^2 beyond t at most (1 + h/t)/t.
+        M is the moment-generating function of one of n losses, `least` is a lower bound of M(k), and h = `spacing` is
+        the step of the sum. A term at t is at most (h/pi) (|M(k + it)|/M(k))^n/t^2, and a sum of h/t^2 beyond t at most
+        (1 + h/t)/t.
         """
         variation = math.exp(self._core.log_variation(tilt)) / least
         change = self._core.spread(tilt) / least

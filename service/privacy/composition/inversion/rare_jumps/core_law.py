@@ -120,14 +120,18 @@ class CoreLaw:
     def _log_ellipses(self, tilt: float) -> FloatArray:
         """Return ln of the error of each panel's rule for the integrand g a e^{kL}, by each ellipse, (radii, panels).
 
-        It is the rule's factor times the largest |g a e^{kL}| on the ellipse, k = `tilt`, in the notation of `CoreLaw`.
+        It is the rule's factor times the largest |g a e^{kL}| on the ellipse, k = `tilt`, with the density g a of a
+        step's outcome under H1 and the loss L.
         """
         present = np.maximum((1 + tilt) * self._present[0], (1 + tilt) * self._present[1])
         absent = np.maximum(-tilt * self._absent[0], -tilt * self._absent[1])
         return self._log_factor + present + absent + 1e-9
 
     def log_missing(self) -> tuple[float, float]:
-        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core (`CoreLaw`)."""
+        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core .
+
+        The core is the event that the normal score of the step's outcome lies between two limits.
+        """
         step = self.step
         shift = 1 / step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), math.log(step.rate) + log_ndtr(-self._lowest - shift))
@@ -135,7 +139,10 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def log_missing_absent(self) -> tuple[float, float]:
-        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core (`CoreLaw`)."""
+        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core .
+
+        The core is the event that the normal score of the step's outcome lies between two limits.
+        """
         rate, shift = self.step.rate if self.step.mirrored else 0.0, 1 / self.step.sigma
         low = np.logaddexp(log_ndtr(-self._lowest), np.log(rate) + log_ndtr(shift - self._lowest))
         high = np.logaddexp(log_ndtr(-self.highest), np.log(rate) + log_ndtr(-self.highest - shift))
@@ -144,7 +151,7 @@ class CoreLaw:
     def deviation(self) -> float:
         """Return about the standard deviation of the loss in the core under H1, in nats.
 
-        The core is that of `CoreLaw`.
+        The core is the event that the step has no rare large loss.
         """
         weight = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
         return math.sqrt(float(weight @ self.loss**2))
@@ -152,7 +159,7 @@ class CoreLaw:
     def mean(self, tilt: float) -> float:
         """Return about the mean of the loss L in the core under the law of H1 weighted by e^{`tilt` L}, in nats.
 
-        The core is that of `CoreLaw`.
+        The core is the event that the step has no rare large loss.
         """
         exponent = -0.5 * self.y**2 + (1 + tilt) * self._log_present - tilt * self._log_absent
         weight = self._weight * np.exp(np.minimum(exponent, 700.0))
@@ -161,7 +168,8 @@ class CoreLaw:
     def growth(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of E1[e^{kL}; core] - 1 at the tilts k, of their shape, infinite where no bound is known.
 
-        L is the loss and the core is the event of `CoreLaw`.
+        L is the loss of a step, and the core is the event that the step has no rare large loss. A tilt is a real
+        exponent k.
         """
         exponent = tilts[:, None] * self.loss
         plain = self._weight * np.exp(self._log_present - 0.5 * self.y**2)
@@ -176,7 +184,8 @@ class CoreLaw:
     def _rule_of_growth(self, tilt: float) -> float:
         """Return a bound of the error of the rules for the integrand g a (e^{kL} - 1), k = `tilt`, summed over panels.
 
-        The notation is that of `CoreLaw`. The bound follows from |e^z - 1| <= |z| max(1, |e^z|).
+        The rules are Gauss-Legendre sums on panels. g a is the density of a step's outcome under H1, and L its loss.
+        The bound follows from |e^z - 1| <= |z| max(1, |e^z|).
         """
         logs = np.maximum(self._log_ellipses(tilt), self._log_ellipses(0.0))
         bounds = np.exp(logs) * (abs(tilt) * self._largest)
@@ -185,8 +194,9 @@ class CoreLaw:
     def transform(self, tilt: float, heights: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Return E1[e^{(k + it) L}; core] at heights t >= 0, shape (n,), k = `tilt`, and bounds of the errors.
 
-        The notation is that of `CoreLaw`. On the ellipses |e^{itL}| is at most e^{t |Im L|}. The error on a panel is at
-        most twice the sum without oscillation, and twice the error of that sum.
+        L is the loss of a step, and the core is the event that L is not a rare large loss. Each panel of the
+        Gauss-Legendre quadrature has Bernstein ellipses, on which |e^{itL}| is at most e^{t |Im L|}. The error on a
+        panel is at most twice the sum without oscillation, and twice the error of that sum.
         """
         weight = self._weight * np.exp((1 + tilt) * self._log_present - tilt * self._log_absent - 0.5 * self.y**2)
         values: ComplexArray = np.exp(1j * heights[:, None] * self.loss) @ weight.astype(np.complex128)
@@ -203,7 +213,8 @@ class CoreLaw:
     def spread(self, tilt: float) -> float:
         """Return an upper bound of E1[e^{kL} |L - l|; core], k = `tilt`, where l is about the tilted mean of L.
 
-        By Cauchy and Schwarz it follows from two moments. The notation is that of `CoreLaw`.
+        L is the loss of a step, and the core is the event that L is not a rare large loss. The bound follows from two
+        moments by Cauchy and Schwarz.
         """
         mean = self.mean(tilt)
         values, errors = self.moments(tilt, mean, 1.0, 3)
@@ -213,9 +224,10 @@ class CoreLaw:
     def log_variation(self, tilt: float) -> float:
         """Return ln V with |E1[e^{(k + it) L}; core]| <= V/t for every t > 0, where k = `tilt` >= 0.
 
-        In the notation of `CoreLaw` let f = g a^{1+k} b^-k as a function of v, r = dL/dv and G = f/r. Integration by
-        parts gives V = G(ends) + int |G'|. The logarithm of G has a slope of at most sigma^2 |v - mean| + (1 + k) (ln
-        a)' - k (ln b)' + 1. sigma is the noise multiplier. ln G is bounded on short cells.
+        L is the loss of a step with the outcome v, and the core is the event that L is not a rare large loss. g a and g
+        b are the densities of v under H1 and H0. Let f = g a^{1+k} b^-k as a function of v, r = dL/dv and G = f/r.
+        Integration by parts gives V = G(ends) + int |G'|. The logarithm of G has a slope of at most sigma^2 |v - mean|
+        + (1 + k) (ln a)' - k (ln b)' + 1. sigma is the noise multiplier. ln G is bounded on short cells.
         """
         step, sigma = self.step, self.step.sigma
         ends = np.linspace(-self._lowest, self.highest, math.ceil((self._lowest + self.highest) / _CELL) + 1)
@@ -223,11 +235,11 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
-            """Return d ln a/dv at real v, for a(v) = 1 - p + q e^v of `CoreLaw`."""
+            """Return d ln a/dv at real v, for a(v) = 1 - p + q e^v with the sampling rate p."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:
-            """Return ln G at real scores y, with G of `CoreLaw.log_variation`."""
+            """Return ln G at real normal scores y, for the function G whose variation bounds the integral."""
             v = step.mean + y / sigma
             log_present = lost + np.logaddexp(0.0, v + odds)
             log_absent = lost + np.logaddexp(0.0, odds - v) if step.mirrored else np.zeros_like(v)
@@ -244,8 +256,9 @@ class CoreLaw:
     def moments(self, tilt: float, center: float, scale: float, orders: int) -> tuple[FloatArray, FloatArray]:
         """Return the moments E1[e^{k (L - l)} ((L - l)/s)^j; core], j < `orders`, and bounds of their errors.
 
-        k = `tilt`, l = `center` and s = `scale`; L and the core are those of `CoreLaw`. Both arrays have the shape
-        (`orders`,). The entry j = 0 is without its 1 and without the mass beyond the core: E1[e^{k (L - l)} - 1; core].
+        k = `tilt`, l = `center` and s = `scale`; L is the loss of a step, and the core is the event that L is not a
+        rare large loss. Both arrays have the shape (`orders`,). The entry j = 0 is without its 1 and without the mass
+        beyond the core: E1[e^{k (L - l)} - 1; core].
         """
         away = (self.loss - center) / scale
         moved = self._loss_error / scale

@@ -109,7 +109,7 @@ class CoreTails:
     def tails(self, steps: int) -> FloatArray:
         """Return upper bounds of P1(S > a; core) at the points a of the grid, shape (2 CELLS + 1,).
 
-        S is the sum of the losses of `steps` steps, and the core is that of `CoreTails`.
+        S is the sum of the losses of `steps` steps, and the core is the event that none of them is a rare large loss.
         """
         bounded = np.exp(self.small.log_tails(self.grid, steps))
         total, power = bounded.copy(), np.array([1.0])
@@ -127,14 +127,14 @@ class CoreTails:
     def profile_without_jumps(self, steps: int) -> float:
         """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the event that none of `steps` steps jumps.
 
-        S is the loss of the run. A jump is a loss beyond the core of `CoreTails`.
+        S is the loss of the run. A jump is a rare large loss of one step, beyond a limit.
         """
         return self._integral(self.tails(steps))
 
     def profile_of_several(self, steps: int) -> float:
         """Return an upper bound of E1(1 - e^{epsilon - S})_+ on the event that two or more of `steps` steps jump.
 
-        S is the loss of the run. A jump is a loss beyond the core of `CoreTails`.
+        S is the loss of the run. A jump is a rare large loss of one step, beyond a limit.
         """
         two = _choices(steps, 2) * _with_others(np.convolve(self.jump, self.jump), self.tails(steps - 2))
         three = _choices(steps, 3) * float(self.jump.sum()) ** 3 if steps >= 3 else 0.0

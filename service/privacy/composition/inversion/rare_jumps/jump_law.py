@@ -62,21 +62,27 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q = p e^offset, with the sampling rate p and the offset of the step (`SampledStep.offset`)."""
+        """q = p e^offset, with the sampling rate p and the offset of the step .
+
+        The density ratio of the step is 1 - p + q e^v at the outcome v.
+        """
         return self.step.rate * math.exp(self.step.offset)
 
     @cached_property
     def _exact(self) -> tuple[arb, arb]:
         """The sampling rate p and q = p e^offset as balls (intervals of arbitrary precision).
 
-        The offset is that of the step (`SampledStep.offset`).
+        The density ratio of the step is 1 - p + q e^v at the outcome v.
         """
         rate = arb(self.step.rate) + arb(self.step.rest)
         return rate, rate * (-1 / (2 * arb(self.step.sigma) ** 2)).exp() if self.step.mirrored else rate
 
     @np.errstate(all="ignore")
     def places(self, losses: FloatArray) -> FloatArray:
-        """Return the outcomes v whose losses are `losses`, of their shape, within `_SLACK`; -inf for losses up to 0."""
+        """Return the outcomes v whose losses are `losses`, of their shape, within `_SLACK`.
+
+        An outcome is the noisy result of a sampled Gaussian step. It is -inf for losses up to 0.
+        """
         grown = np.expm1(np.clip(losses, 0.0, 700.0))
         if not self.step.mirrored:
             return np.where(losses > 0, np.log1p(grown / self.step.rate), -np.inf)
@@ -91,7 +97,7 @@ class JumpLaw:
     def log_above(self, losses: FloatArray) -> FloatArray:
         """Return upper bounds of ln P1(L > l) at the losses l (nats), of their shape, within `TAIL_SLACK`.
 
-        L is the loss of the step, and P1 is its law under H1.
+        L is the loss of the step, and P1 is the law under H1, with the record.
         """
         y, rate = self.step.sigma * (self.places(losses) - self.step.mean), self.step.rate
         tail = np.logaddexp(math.log1p(-rate) + log_ndtr(-y), math.log(rate) + log_ndtr(1 / self.step.sigma - y))
@@ -99,7 +105,10 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def tails(self, loss: float) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return bounds `(lower, upper)` of P1(L > l) and of P0(L > l), for the loss L of the step at l = `loss`."""
+        """Return bounds `(lower, upper)` of P1(L > l) and of P0(L > l), for the loss L of the step at l = `loss`.
+
+        P1 and P0 are the laws with and without the record.
+        """
         y, shift = self.score(loss), 1 / self.step.sigma
         rate = self.step.rate if self.step.mirrored else 0.0
         present = math.exp(float(self.log_above(np.array([loss]))[0]))

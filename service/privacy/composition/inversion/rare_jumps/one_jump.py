@@ -163,9 +163,10 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 
 @dataclass(frozen=True, slots=True)
 class _Middle:
-    """Place of the series of T1, the part of delta with exactly one jump (`one_jump.py`).
+    """Place of the power series of T1, the part of delta with exactly one rare large loss among N steps.
 
-    It has the tilt k, the center l of one step's loss, and m = (N - 1) l for the N - 1 other steps, l and m in nats.
+    The place has the tilt k (a real exponent), the center l of one step's loss, and m = (N - 1) l for the N - 1 other
+    steps, l and m in nats.
     """
 
     tilt: float
@@ -232,7 +233,7 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump (`_OneJump`), by a series around `middle`.
+        """Return bounds of T1, the part of delta with one jump , by a series around `middle`.
 
         The upper bound is infinite where none is known.
         """
@@ -252,7 +253,7 @@ class _OneJump:
     def _one_jump_on_contour(self) -> tuple[float, float]:
         """Return bounds of ln T1 by an inversion contour, infinite where none is known.
 
-        T1 is the part of delta with one jump (`_OneJump`).
+        T1 is the part of delta with exactly one rare large loss of a step.
         """
         largest = self._epsilon + _DEVIATIONS * math.sqrt(self._others) * self._core.deviation()
         highest = self._core.highest
@@ -268,7 +269,7 @@ class _OneJump:
     def _distance(self, middle: _Middle) -> arb:
         """Return epsilon - m as a ball, where m is the loss of the other steps around which the series is expanded.
 
-        The notation is that of `_OneJump`.
+        A ball is an interval of arbitrary precision.
         """
         return arb(self._epsilon) - arb(middle.center) * self._others
 
@@ -276,7 +277,8 @@ class _OneJump:
         """Return the place of the series: the tilt k, and the loss m of the N - 1 other steps; None without one.
 
         The law of S' weighted by e^{k S'} is the tilted law, with the mean m. The tilt is chosen so that the product of
-        the law of S' and f is largest near m. S' and f are those of `_OneJump`.
+        the law of S' and f is largest near m. S' is the loss of the N - 1 steps beside a jump (a rare large loss), and
+        f(s) is the part of delta that the jump contributes given S' = s.
         """
         total, tilt, center = 0.0, 0.0, 0.0
         for _ in range(_STEPS_TO_TILT):
@@ -290,7 +292,7 @@ class _OneJump:
     def _growth(self, core: CoreLaw, farthest: float) -> Growth:
         """Return upper bounds of ln E1[e^{kL}; core] at tilts k of the sign of the core's `farthest` loss L.
 
-        L is the loss of one step, and a core is the event that a step has no far loss (`_OneJump`).
+        L is the loss of one step, and a core is the event that a step has no rare large loss.
         """
         tilts = self._largest_tilt(core, farthest) * np.geomspace(1e-3, 1.0, _TILTS)
         return Growth(tilts, np.log1p(core.growth(tilts)))
@@ -299,15 +301,16 @@ class _OneJump:
     def _largest_tilt(core: CoreLaw, farthest: float) -> float:
         """Return a tilt k at which the `farthest` loss in a core determines the moment E1[e^{kL}; core].
 
-        L is the loss of one step, and the core is that of `_OneJump`.
+        L is the loss of one step, and the core is the event that a step has no rare large loss.
         """
         return 2 * (core.y[-1] ** 2 + 20) / farthest
 
     def _moments(self, middle: _Middle) -> list[arb]:
         """Return enclosures of the moments E1[e^{k (S' - m)} ((S' - m)/epsilon)^j; core], j = 0, 1, ..., as balls.
 
-        S' is the loss of the N - 1 steps beside a jump, and k and m are those of `middle` (`_OneJump`). The expectation
-        E1 under H1 is over the event that all these steps are in the core.
+        S' is the loss of the N - 1 steps beside a jump, and k and m (tilt and center) are those of `middle`. The core
+        is the event that a step has no rare large loss. The expectation E1 under H1 is over the event that all these
+        steps are in the core.
         """
         values, errors = self._core.moments(middle.tilt, middle.center, self._epsilon, _ORDERS)
         if not np.isfinite(errors).all():
@@ -323,9 +326,9 @@ class _OneJump:
     def _error(self, middle: _Middle, share: float, moments: list[arb], above: list[float]) -> tuple[int, arb] | None:
         """Return the number of terms of the series and a bound of all errors of T1/N, for one circle, or None.
 
-        T1 is the part of delta with one jump among N steps (`_OneJump`). The radius of the circle is at most `share`
-        times epsilon - m. `moments` are those of `_moments`, and `above` are the bounds of `_cells_above`. The result
-        is None where no bound is known.
+        T1 is the part of delta with one rare large loss among N steps. m is the sum of the other losses around which
+        the series is expanded. The radius of the circle is at most `share` times epsilon - m. `moments` are those of
+        `_moments`, and `above` are the bounds of `_cells_above`. The result is None where no bound is known.
         """
         radius = min(share * (self._epsilon - middle.total), LARGEST_RADIUS)
         distance = min(_WITHIN * radius, self._epsilon - self._jump * (1 + 1e-9) - middle.total)
@@ -346,7 +349,8 @@ class _OneJump:
     def _cells_above(self) -> list[float]:
         """Return bounds of the part of T1/N where S' exceeds each point of the grid from 0 to epsilon.
 
-        T1 is the part of delta with one jump among N steps, and S' is the loss of the other steps (`_OneJump`).
+        T1 is the part of delta with one jump among N steps, and S' is the loss of the other steps. A jump is a rare
+        large loss of a step.
         """
         tails, grid = self._sums.tails(self._others)[: CELLS + 1], self._sums.grid[: CELLS + 1]
         # At the right of each cell f is largest. Beyond epsilon a jump has its probability.

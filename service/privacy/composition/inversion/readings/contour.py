@@ -21,7 +21,7 @@ class Integrals:
     """Enclosures of the integrals I0, I1, ID at C thresholds c: `e^{log_scale} [lower, upper]`.
 
     I0 and I1 are tail probabilities of the loss under H0 and H1, and ID is the profile, each up to a term that depends
-    on the side of the contour (`readings/contour.py`).
+    on the side of the contour of zero.
 
     Attributes
     ----------

@@ -152,8 +152,8 @@ def _proved_sides(
     """Return two masks (n,): whether alpha(c - step) >= alpha and whether alpha(c + step) <= alpha are proved.
 
     alpha(c) is the probability under H0 that the loss exceeds c, and alpha is the wanted rate. `log_target` is ln
-    alpha, or ln(1 - alpha) on contours left of 0. `rounding` is the relative error of e^log_target on the contour's
-    scale.
+    alpha, or ln(1 - alpha) on contours that cross the real axis left of 0. `rounding` is the relative error of
+    e^log_target on the contour's scale.
     """
     n = len(c)
     both = contour.integrals(np.concatenate([c - step, c + step]))

@@ -208,7 +208,7 @@ def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArr
     contour : InversionContour
         Contour that gives the profile delta(eps).
     threshold : array, shape (n,)
-        Approximate roots, nats. Bounds below 0 are replaced by 0.
+        Approximate roots, nats. Bounds below 0 become 0.
     delta : array, shape (n,)
         Values of the profile.
 
