@@ -250,7 +250,7 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Work limit exceeded",
         429,
         "The work of this caller in the current window of time is at its limit, and nothing was computed. Send the "
-        "request again after the time in `Retry-After`, or ask the operator for a higher limit.",
+        "request again after the time in `Retry-After`, or request a higher limit from the operator.",
     ),
     QueueFull: ProblemDefinition(
         "/problems/overloaded",

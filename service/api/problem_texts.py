@@ -183,9 +183,9 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
             _RETRY,
             "Read the header `RateLimit` of earlier responses: it has the remaining units, and the seconds until they "
             "return.",
-            "Send closed forms, and requests that were answered before. They cost next to nothing.",
+            "Send closed forms, and requests that were answered before. They cost almost nothing.",
             _SMALLER,
-            "Ask the operator of the service for a higher limit (`PRIVACY_BOUNDS_WORK_LIMIT`).",
+            "Request a higher limit from the operator of the service (`PRIVACY_BOUNDS_WORK_LIMIT`).",
         ),
     ),
     "/problems/worker-died": ProblemText(

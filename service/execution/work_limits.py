@@ -162,7 +162,7 @@ class WorkAccount:
         return self._window == self._current_window() or (self._sending is not None and not self._sending.done())
 
     async def charge(self, units: int) -> Charge:
-        """Charge units of work, at most the units of a whole window, and return the charge.
+        """Count units of work, at most the units of a whole window, and return the charge.
 
         Raise WorkLimitExceeded if the window has no room for them.
         """

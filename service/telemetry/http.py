@@ -32,7 +32,7 @@ ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class LoggedCaller:
-    """What logs say about an authenticated caller: id of the credential, its kind, name and group, and no secret."""
+    """Authenticated caller in logs: id and kind of the credential, name and group, and no secret."""
 
     id: str
     kind: str
