@@ -33,12 +33,12 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "mcp": "mcp"}
+EXTRAS: Final = {"serve": "server", "worker": "cluster", "operate": "server", "doctor": "server", "mcp": "mcp"}
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
-NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "cite", "figure", "--version")
+NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "doctor", "cite", "figure", "--version")
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -101,6 +101,10 @@ def _run(sent: list[str]) -> int:
             return _run_jobs(parser, chosen)
         case "operate":
             return _run_operate(parser, chosen)
+        case "doctor":
+            from service.command.doctor import run_doctor
+
+            return run_doctor(chosen.url, as_json=chosen.json)
         case "completion":
             return print_completion(parser, chosen.shell)
         case "cite":

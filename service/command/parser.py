@@ -33,6 +33,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
+    _add_doctor(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
@@ -108,6 +109,17 @@ def _add_operate(commands: Commands) -> None:
         "--limit", default=50, type=count, help="for list --ended: number of jobs (default: %(default)s)"
     )
     operate.add_argument("--cursor", help="for list --ended: start of the page")
+
+
+def _add_doctor(commands: Commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="check a deployment: settings, secrets, Redis, clock, disk, versions",
+        description="Check the deployment with the settings of the environment. The exit code is 0 if the deployment "
+        "is healthy, and 1 if it is not. Warnings leave it healthy.",
+    )
+    doctor.add_argument("--url", help="check the running service at this address too")
+    doctor.add_argument("--json", action="store_true", help="write JSON")
 
 
 def _add_plot(commands: Commands) -> None:

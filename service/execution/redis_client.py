@@ -64,6 +64,7 @@ class RedisCircuitBreaker:
         self._timed = partial(call_timed, self._client)
         self.timeout_seconds = timeout_seconds
         self._metrics = metrics
+        metrics.redis_configured.set(1)
         self._logger = logger
         self._state: CircuitState | None = None
         self._consecutive_timeouts = 0

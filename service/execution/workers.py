@@ -7,6 +7,7 @@ and memory limits. A computation that exceeds one of them is queued again for th
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, final
@@ -26,8 +27,8 @@ RESERVE_MEMORY_BYTES: Final = 384 * 2**20
 _COST_BEYOND_RESERVE: Final = int(RESERVE_SECONDS * COST_UNITS_PER_SECOND)
 
 
-def _do_nothing() -> None:
-    """Do nothing. This is the default callback for changes of the queue."""
+def _do_nothing(*_: object) -> None:
+    """Do nothing. This is the default callback for changes and waits of the queue."""
 
 
 @final
@@ -40,12 +41,17 @@ class Workers:
         admission: WorkerAdmission,
         reserve: WorkerPool | None = None,
         on_change: Callable[[], None] = _do_nothing,
+        on_wait: Callable[[float], None] = _do_nothing,
     ) -> None:
-        """Combine pools and admission control. `on_change` is called after each change of the queue length."""
+        """Combine pools and admission control. `on_change` is called after each change of the queue length.
+
+        `on_wait` is called with the seconds that each computation waited for a worker.
+        """
         self.admission = admission
         self._pool = pool
         self._reserve = reserve
         self._on_change = on_change
+        self._on_wait = on_wait
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -75,8 +81,10 @@ class Workers:
         """Wait for a worker and compute one response body. Raise QueueFull and the errors of `WorkerPool.compute`."""
         call = computation, request, digest, engine_version
         early = isinstance(computation, Computation) and computation.ends_early
+        queued = time.monotonic()
         try:
             async with self.admission.slot(work, cost) as lane:
+                self._on_wait(time.monotonic() - queued)
                 self._on_change()
                 if lane == "ordinary" or self._reserve is None:
                     return await self._pool.compute(*call, ends_early=early)

@@ -78,6 +78,14 @@ class DispatchedChunk:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Number of jobs that have not ended, and the time at which the oldest of them was accepted. None: no job."""
+
+    jobs: int
+    oldest: float | None
+
+
 class JobRepository(Protocol):
     """Storage of jobs and results. Every method blocks, and raises JobsUnavailable if the storage does not work.
 
@@ -178,6 +186,10 @@ class JobRepository(Protocol):
         the most. The reason is JobTooOld for jobs accepted more than `age_seconds` ago, and ResultsTooLarge for the
         largest active job if only active jobs exceed the quota.
         """
+        ...
+
+    def backlog(self) -> Backlog:
+        """Return how many jobs have not ended, and when the oldest of them was accepted."""
         ...
 
     def active(self) -> Sequence[StoredJob]:

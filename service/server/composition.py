@@ -76,7 +76,13 @@ async def run_services(
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
         owners = ResultOwners(settings.memory_cache_entries, shared) if are_results_private else None
         siblings = build_sibling_processes(memory, owners)
-        workers = Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted))
+        workers = Workers(
+            pool,
+            admission,
+            reserve,
+            on_change=lambda: metrics.queue_depth.set(admission.admitted),
+            on_wait=metrics.observe_queue_wait,
+        )
         runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, final
@@ -15,6 +17,7 @@ NAMESPACE = "privacy_bounds"
 MULTIPROCESS_FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable with the folder of the metrics of several processes. prometheus_client reads it on import."""
 HTTP_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+WAIT_BUCKETS = (0.001, 0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30)
 LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
@@ -63,17 +66,34 @@ class Metrics:
         self.queue_depth = gauge(
             "queue_depth", "Computations that run in a worker process or wait for one.", multiprocess_mode="livesum"
         )
-
-        self._jobs = counter("jobs_total", "Jobs by resource and final state.", ("resource", "state"))
-        self.jobs_active = gauge("jobs_active", "Jobs that wait or run.", multiprocess_mode="livemax")
-        by_end = "Points of jobs, by outcome: answered, with a problem, or restarted."
-        self._points = counter("job_points_total", by_end, ("outcome",))
+        queued = "Time for which a computation waited for a worker process."
+        self._queue_wait = histogram("queue_wait_seconds", queued, buckets=WAIT_BUCKETS)
 
         before = "Connections that the server rejected or closed, by reason."
         self._refusals = counter("server_refusals_total", before, ("reason",))
         waited = "Delay of the event loop, which delays every request."
         self._loop_lag = histogram("event_loop_lag_seconds", waited, buckets=LAG_BUCKETS)
 
+        self._define_jobs(counter, gauge)
+        self._define_redis(counter, gauge)
+
+        self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
+        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._result_counters: dict[tuple[str, str], Counter] = {}
+        self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
+
+    def _define_jobs(self, counter: Callable[..., Counter], gauge: Callable[..., Gauge]) -> None:
+        self._jobs = counter("jobs_total", "Jobs by resource and final state.", ("resource", "state"))
+        self.jobs_active = gauge("jobs_active", "Jobs that wait or run.", multiprocess_mode="livemax")
+        self.jobs_oldest = gauge(
+            "jobs_oldest_seconds",
+            "Seconds since the oldest job that waits or runs was accepted. 0 without such a job.",
+            multiprocess_mode="livemax",
+        )
+        by_end = "Points of jobs, by outcome: answered, with a problem, or restarted."
+        self._points = counter("job_points_total", by_end, ("outcome",))
+
+    def _define_redis(self, counter: Callable[..., Counter], gauge: Callable[..., Gauge]) -> None:
         late = "Failed or late Redis operations."
         self._redis_failures = counter("redis_failures_total", late, ("operation",))
         foreign = "Invalid entries in Redis."
@@ -84,11 +104,9 @@ class Metrics:
             multiprocess_mode="livemin",
         )
 
-        self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
-
-        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._result_counters: dict[tuple[str, str], Counter] = {}
-        self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
+        self.redis_configured = gauge(
+            "redis_configured", "1 if the settings name a Redis, otherwise 0.", multiprocess_mode="livemax"
+        )
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one HTTP request that was answered. `route` is a template, `method` a known one."""
@@ -135,6 +153,15 @@ class Metrics:
     def count_rejection(self, reason: Rejection) -> None:
         """Count one request that admission control or a quota of its requester rejected."""
         self._rejections.labels(reason).inc()
+
+    def observe_queue_wait(self, seconds: float) -> None:
+        """Record for how many seconds a computation waited for a worker process."""
+        self._queue_wait.observe(seconds)
+
+    def set_backlog(self, jobs: int, oldest: float | None) -> None:
+        """Set the number of active jobs. `oldest` is the time at which the oldest of them was accepted, or None."""
+        self.jobs_active.set(jobs)
+        self.jobs_oldest.set(0.0 if oldest is None else max(0.0, time.time() - oldest))
 
     def count_abandoned(self) -> None:
         """Count one computation that was cancelled because its last client disconnected."""

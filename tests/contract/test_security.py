@@ -65,7 +65,7 @@ def test_container_limits_cover_settings() -> None:
 def test_operator_port_is_not_published() -> None:
     port = stated(r"PRIVACY_BOUNDS_OPERATOR_BIND: 0\.0\.0\.0:(\d+)")
     published = re.findall(r'ports: \["(.*?)"\]', COMPOSE)
-    assert len(published) == 2
+    assert len(published) == 3
     assert not any(f":{port}" in each for each in published)
     scraped = (ROOT / "deploy/prometheus/prometheus.yml").read_text("utf-8")
     assert re.findall(r"targets: \[(.*)\]", scraped) == [f'"api:{port}"']

@@ -299,3 +299,16 @@ def test_unknown_job_raises_not_found(backend: Backend, name: str) -> None:
     for call in calls:
         with pytest.raises(JobNotFound):
             call()
+
+
+def test_backlog_counts_active_jobs_and_dates_the_oldest(backend: Backend) -> None:
+    assert (backend.repository.backlog().jobs, backend.repository.backlog().oldest) == (0, None)
+    oldest = backend.add(created=backend.now() - 60)
+    backend.add(requester="other")
+    found = backend.repository.backlog()
+    assert found.jobs == 2
+    assert found.oldest == pytest.approx(oldest.created, abs=1e-3)
+    backend.repository.cancel(oldest.id)
+    found = backend.repository.backlog()
+    assert found.jobs == 1
+    assert found.oldest == pytest.approx(backend.now(), abs=30)

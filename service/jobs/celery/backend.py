@@ -54,7 +54,7 @@ async def celery_jobs(
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
     app = make_celery_app(settings, engine_version, lambda _: None)
-    watch = ClusterMonitor(store, logger)
+    watch = ClusterMonitor(store, metrics, logger)
     waking: set[asyncio.Task[Any]] = set()
 
     def look(job: StoredJob) -> None:
@@ -91,8 +91,9 @@ async def celery_jobs(
 class ClusterMonitor:
     """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
 
-    def __init__(self, store: RedisStore, logger: FilteringBoundLogger) -> None:
+    def __init__(self, store: RedisStore, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._store = store
+        self._metrics = metrics
         self._logger = logger
         self._workers: int | None = None
         self._epoch: str | None = None
@@ -144,3 +145,5 @@ class ClusterMonitor:
             self._lost_at = time.monotonic()
             self._logger.error("jobs", state="lost", cause=LOST)
         self._epoch = epoch
+        backlog = self._store.backlog()
+        self._metrics.set_backlog(backlog.jobs, backlog.oldest)

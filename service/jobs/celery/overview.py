@@ -10,7 +10,7 @@ from typing import Any, Final
 from service.jobs.celery.scripts import REMOVAL
 from service.jobs.errors import JobNotFound
 from service.jobs.job import Chunk, StoredJob
-from service.jobs.repository import DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, Worker
 
 PAGE: Final = 50
 MOST_DIGITS: Final = 16
@@ -25,6 +25,11 @@ for _, name in ipairs(call('ZRANGE', P .. 'active', ARGV[1], ARGV[2])) do
   table.insert(found, {name, ok and fields or {}})
 end
 return found
+"""
+
+_BACKLOG: Final = """
+local oldest = call('ZRANGE', P .. 'active', 0, 0, 'WITHSCORES')
+return {call('ZCARD', P .. 'active'), oldest[2] or false}
 """
 
 _HELD: Final = """
@@ -76,6 +81,11 @@ class RedisOverview(ABC):
 
     @abstractmethod
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
+
+    def backlog(self) -> Backlog:
+        """Return the number of active jobs, and when the oldest of them was accepted."""
+        jobs, oldest = self._run(_BACKLOG)
+        return Backlog(int(jobs), None if oldest is None else float(oldest))
 
     def active(self) -> Sequence[StoredJob]:
         """Return all active jobs, oldest first."""

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from service.jobs.job import Chunk, StoredJob
 from service.jobs.local.schema import ACTIVE, NAMES, job_from_row, read_job
-from service.jobs.repository import DispatchedChunk, Worker
+from service.jobs.repository import Backlog, DispatchedChunk, Worker
+
+
+def backlog(database: sqlite3.Connection) -> Backlog:
+    """Return the number of active jobs, and when the oldest of them was accepted."""
+    return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 
 def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:

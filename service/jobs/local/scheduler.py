@@ -104,9 +104,9 @@ class LocalScheduler:
         if not self._locks and not await asyncio.to_thread(self._acquire_leadership):
             return
         await asyncio.to_thread(self._housekeeping.run)
-        active = await asyncio.to_thread(self._store.active_count)
-        self._context.metrics.jobs_active.set(active)
-        if active:
+        backlog = await asyncio.to_thread(self._store.backlog)
+        self._context.metrics.set_backlog(backlog.jobs, backlog.oldest)
+        if backlog.jobs:
             self._last_used = asyncio.get_running_loop().time()
         elif self._pool is not None and asyncio.get_running_loop().time() - self._last_used > IDLE_SECONDS:
             await self._close_pool()

@@ -25,7 +25,16 @@ from service.jobs.local import overview
 from service.jobs.local.jobs_file import JobsFile
 from service.jobs.local.quota import largest_active, make_room, remove, remove_oldest_ended, stored_bytes
 from service.jobs.local.schema import ACTIVE, COLUMNS, NAMES, job_from_row, read_job
-from service.jobs.repository import OLDEST_EVERY, OVERHEAD_BYTES, ClaimedChunk, DispatchedChunk, Page, Quota, Worker
+from service.jobs.repository import (
+    OLDEST_EVERY,
+    OVERHEAD_BYTES,
+    Backlog,
+    ClaimedChunk,
+    DispatchedChunk,
+    Page,
+    Quota,
+    Worker,
+)
 from service.jobs.results_codec import failure_count
 
 FORGOTTEN_SECONDS: Final = 3_600.0
@@ -318,10 +327,10 @@ class SqliteStore:
                 (worker, engine_version),
             )
 
-    def active_count(self) -> int:
-        """Return the number of active jobs."""
+    def backlog(self) -> Backlog:
+        """Return the number of active jobs, and when the oldest of them was accepted."""
         with self._file.read_connection() as database:
-            return int(database.execute(f"SELECT count(*) FROM jobs WHERE {ACTIVE}").fetchone()[0])
+            return overview.backlog(database)
 
     def _update_active(
         self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()

@@ -1,0 +1,38 @@
+"""Checks of a running service: its version and its readiness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from service.doctor.finding import Finding
+from service.engine_version import ENGINE_VERSION
+
+TIMEOUT_SECONDS: Final = 5.0
+
+
+def check_service(url: str) -> Iterator[Finding]:
+    """Yield whether the service at an address is ready, and has the version of this installation."""
+    import httpx2
+
+    try:
+        with httpx2.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client:
+            ready, told = client.get("/readyz?verbose"), client.get("/v1/version")
+            report: dict[str, Any] = ready.json()
+            running = str(told.json()["engine_version"])
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
+        remedy = "Start the service, or correct --url."
+        yield Finding("service", "failed", f"The service does not answer at {url}: {type(error).__name__}.", remedy)
+        return
+    if running != ENGINE_VERSION:
+        sentence = f"The service has engine version {running}, and this installation {ENGINE_VERSION}."
+        yield Finding("service", "warning", sentence, "Finish the upgrade, or run the doctor of the other version.")
+    status = report.get("status")
+    if status == "ready":
+        yield Finding("service", "ok", "The service is ready.")
+        return
+    wrong = "; ".join(
+        f"{each['name']}: {each['detail']}" for each in report.get("checks", ()) if each["status"] != "ok"
+    )
+    level = "warning" if status == "degraded" else "failed"
+    yield Finding("service", level, f"The service is {status}. {wrong}".strip(), "See the guide, Operating, Health.")
