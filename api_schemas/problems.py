@@ -20,6 +20,7 @@ LISTED_ERRORS: Final = 64
 
 
 _ProblemType: TypeAlias = Literal[
+    "/problems/authentication-unavailable",
     "/problems/body-too-large",
     "/problems/compute-budget-exceeded",
     "/problems/decision-not-found",
@@ -35,6 +36,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/malformed-http",
     "/problems/malformed-json",
     "/problems/method-not-allowed",
+    "/problems/missing-scope",
     "/problems/not-acceptable",
     "/problems/not-found",
     "/problems/numerical-failure",
@@ -46,6 +48,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/result-not-found",
     "/problems/shutting-down",
     "/problems/too-many-connections",
+    "/problems/unauthenticated",
     "/problems/unsupported-combination",
     "/problems/unsupported-media-type",
     "/problems/uri-too-long",

@@ -13,6 +13,10 @@ Exception
   - UnsupportedCombination
   - NumericalFailure
   - DeadlinePassed
+- AccessError                 access/errors.py: who may call
+  - Unauthenticated
+  - MissingScope
+  - AuthenticationUnavailable
 - ExecutionError              execution/errors.py: failures to run a computation
   - ComputeBudgetExceeded
   - WorkLimitExceeded
@@ -49,6 +53,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
+from service.access.errors import AuthenticationUnavailable, MissingScope, Unauthenticated
 from service.execution.errors import (
     ComputeBudgetExceeded,
     OutOfMemory,
@@ -272,6 +277,24 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Computation was ended",
         500,
         "The process of the computation ended before it answered. Other requests are not affected. Try again.",
+    ),
+    Unauthenticated: ProblemDefinition(
+        "/problems/unauthenticated",
+        "Authentication required",
+        401,
+        "This route needs valid credentials. Send an API key or a token with the header `Authorization: Bearer`.",
+    ),
+    MissingScope: ProblemDefinition(
+        "/problems/missing-scope",
+        "Scope missing",
+        403,
+        "The credentials are valid, but lack the scope that this route needs. Use other credentials.",
+    ),
+    AuthenticationUnavailable: ProblemDefinition(
+        "/problems/authentication-unavailable",
+        "Authentication is not available",
+        503,
+        "The service cannot check credentials at the moment. Try again after the time in `Retry-After`.",
     ),
     JobNotFound: ProblemDefinition(
         "/problems/job-not-found",

@@ -14,6 +14,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.access.addresses import is_loopback
+from service.access.algorithms import Algorithm
 from service.secret_files import SUFFIX, read_secret_files
 
 PREFIX: Final = "PRIVACY_BOUNDS_"
@@ -27,6 +29,9 @@ WORK_LIMIT: Final = r"[1-9][0-9]{0,17}/([1-9][0-9]{0,5} )?(second|minute|hour|da
 
 EARLIER_NAMES: Final = frozenset({f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"})
 """Names of environment variables of earlier versions, which are accepted as aliases."""
+CLIENT_NAMES: Final = frozenset({f"{PREFIX}API_KEY"})
+"""Names of environment variables of clients, which the service does not read."""
+LONGEST_CLOCK_SKEW_SECONDS: Final = 300
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -43,6 +48,39 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", populate_by_name=True
+    )
+
+    require_authentication: bool | None = Field(
+        default=None,
+        description="`true`: every request needs credentials, except to open routes. `false`: no request needs any. "
+        "Absent: requests need credentials if the service listens beyond this machine, or if `TOKEN_ISSUER` is set.",
+    )
+    keys_store: Literal["file", "redis"] | None = Field(
+        default=None,
+        description="Store of API keys: `file` in the data folder, or `redis`, which needs `REDIS_URL` and `SEAL_KEY`. "
+        "Absent: `redis` with `JOBS_BACKEND=celery`, otherwise `file`.",
+    )
+    token_issuer: str | None = Field(
+        default=None,
+        description="Issuer (`iss`) of accepted signed tokens (JWT). Set `TOKEN_AUDIENCE` and `TOKEN_JWKS` too.",
+    )
+    token_audience: str | None = Field(default=None, description="Audience (`aud`) that a token must name.")
+    token_algorithms: Annotated[tuple[Algorithm, ...], NoDecode] = Field(
+        default=("RS256", "ES256", "EdDSA"),
+        min_length=1,
+        description="Accepted algorithms of tokens, separated by commas: RS, PS or ES with 256, 384 or 512, or EdDSA.",
+    )
+    token_jwks: str | None = Field(
+        default=None,
+        validate_default=True,
+        description="Public keys of the issuer, a JWK set: an `https://` address or the absolute path of a file.",
+    )
+    token_clock_skew_seconds: Annotated[float, Field(ge=0, le=LONGEST_CLOCK_SKEW_SECONDS)] = Field(
+        default=30.0, description="Tolerated difference between the clocks of the issuer and the service, in seconds."
+    )
+    token_group_claim: str | None = Field(
+        default=None,
+        description="Claim of a token with the group of the caller, a text. Absent: each subject is its own group.",
     )
 
     redis_password: SecretStr | None = Field(
@@ -272,6 +310,21 @@ class Settings(BaseSettings):
         default="info", description="Log level. `info` writes one event for each request, and `warning` only failures."
     )
 
+    @field_validator("token_algorithms", mode="before")
+    @classmethod
+    def _names(cls, given: Any) -> Any:
+        return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else given
+
+    @field_validator("token_jwks")
+    @classmethod
+    def _complete(cls, place: str | None, info: ValidationInfo) -> str | None:
+        given = [place, *(info.data.get(name) for name in ("token_issuer", "token_audience"))]
+        if len({each is None for each in given}) > 1:
+            raise ValueError(f"set {PREFIX}TOKEN_ISSUER, {PREFIX}TOKEN_AUDIENCE and {PREFIX}TOKEN_JWKS together")
+        if place is not None and not is_key_set_place(place):
+            raise ValueError("must be an `https://` address, or the absolute path of a file")
+        return place
+
     @field_validator("jobs_backend")
     @classmethod
     def _has_what_it_needs(cls, backend: str, info: ValidationInfo) -> str:
@@ -382,6 +435,19 @@ class Settings(BaseSettings):
         return ",".join(names)
 
 
+def is_key_set_place(text: str) -> bool:
+    """Return whether a text is an absolute path or an address whose answers nobody on the way can change."""
+    if text.startswith("/"):
+        return True
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and (
+            parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        )
+    except ValueError:
+        return False
+
+
 def is_origin(text: str) -> bool:
     """Return whether a text is an origin exactly as browsers send it (RFC 6454, section 6.2)."""
     try:
@@ -424,8 +490,9 @@ def read_settings() -> Settings:
     names = {f"{PREFIX}{field.upper()}" for field in Settings.model_fields} | EARLIER_NAMES
     names |= {name + SUFFIX for name in secrets}
     in_files, sentences = read_secret_files(os.environ, secrets)
+    accepted = names | CLIENT_NAMES
     sentences += [
-        _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in names
+        _unknown(name, names) for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in accepted
     ]
     given: dict[str, Any] = {secrets[name]: value for name, value in in_files.items()}
     try:

@@ -35,7 +35,7 @@ class CallerContext:
             return
         context: RequestContext | None = scope.get(REQUEST_CONTEXT_KEY)
         caller = caller_of(scope)
-        if context is not None:
+        if context is not None and caller.kind != "anonymous":
             context.requester = requester_of(scope, caller)
             context.caller = logged_caller(caller)
         services: AppServices | None = scope["state"].get("services")

@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastapi import Request, Response
 from pydantic import ValidationError
 
+from service.api.access_layer import require_scope
 from service.api.compression import GZIP_ETAG_SUFFIX, SHORTEST_BYTES, compress
 from service.api.content_negotiation import accepts_gzip, joined_header, negotiate_media_type
 from service.api.dependencies import AppServices, services_of
@@ -88,6 +89,7 @@ async def _compute(
         body = await read_json(request, services, sent)
         wait_seconds = None if b"prefer" not in sent else parse_prefer_wait(request.headers.getlist("prefer"))
         if wait_seconds is not None:
+            require_scope(request.scope, "jobs")
             return await respond_async(computation, body, wait_seconds, services, job_sender(request))
         return await services.runner.answer(computation, body, waiting_client(request))
     if media_type in ARCHIVE_TYPES and computation.read_archive is not None:

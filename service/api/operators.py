@@ -9,13 +9,19 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from service.api import problem_responses
+from service.api.caller_context import CallerContext
 from service.api.dependencies import AppServices
 from service.api.head_as_get import HeadAsGet
 from service.api.routes import operate, operations
 
 
-def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp]) -> FastAPI:
-    """Return the application for operators, without a published document. `telemetry` adds metrics and logs."""
+def operator_application(
+    services: AppServices, telemetry: Callable[[ASGIApp], ASGIApp], protection: Callable[[ASGIApp], ASGIApp]
+) -> FastAPI:
+    """Return the application for operators, without a published document.
+
+    `telemetry` adds metrics and logs, and `protection` checks credentials.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
@@ -26,5 +32,7 @@ def operator_application(services: AppServices, telemetry: Callable[[ASGIApp], A
         app.include_router(router)
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(CallerContext)
+    app.add_middleware(protection)
     app.add_middleware(telemetry)
     return app

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 
 from api_schemas.problems import FieldError, Problem
+from service.access.errors import MissingScope, Unauthenticated
 from service.execution.errors import ClientGone, QueueFull, WorkLimitExceeded
 from service.problems import (
     ERROR_PROBLEMS,
@@ -25,6 +26,7 @@ from service.problems import (
 from service.telemetry.http import RequestContext, request_context
 
 MEDIA_TYPE = "application/problem+json"
+CHALLENGE = 'Bearer realm="privacy-bounds"'
 
 
 def problem_response(problem: Problem, record: RequestContext, headers: dict[str, str] | None = None) -> Response:
@@ -42,7 +44,18 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
     seconds = error.retry_after_seconds if isinstance(error, QueueFull | WorkLimitExceeded) else 1
     is_temporary = problem.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
     headers = {"Retry-After": str(seconds)} if is_temporary else None
-    return problem_response(problem, record, headers)
+    return problem_response(problem, record, challenge(error) or headers)
+
+
+def challenge(error: Exception) -> dict[str, str]:
+    """Return the header with which a response asks for credentials (RFC 6750, section 3), or no header."""
+    match error:
+        case Unauthenticated():
+            return {"WWW-Authenticate": CHALLENGE + (', error="invalid_token"' if error.is_wrong else "")}
+        case MissingScope():
+            return {"WWW-Authenticate": f'{CHALLENGE}, error="insufficient_scope", scope="{error.scope}"'}
+        case _:
+            return {}
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:

@@ -30,6 +30,10 @@ _REPORT: Final = (
 )
 
 TEXTS: Final[Mapping[str, ProblemText]] = {
+    "/problems/authentication-unavailable": ProblemText(
+        "The service cannot read the keys with which it checks credentials. The credentials may be valid.",
+        (_RETRY, _REPORT),
+    ),
     "/problems/body-too-large": ProblemText(
         "The body of the request is longer than the service reads.",
         (
@@ -110,6 +114,14 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         "The path exists, but does not take this method.",
         ("Use one of the methods that the header `Allow` lists.", "Computations take `POST` with a JSON body."),
     ),
+    "/problems/missing-scope": ProblemText(
+        "The credentials are valid, but do not include the scope that the path needs. The header `WWW-Authenticate` "
+        "names the scope.",
+        (
+            "Use credentials with this scope.",
+            "Get a key with this scope from the operator of the service.",
+        ),
+    ),
     "/problems/not-acceptable": ProblemText(
         "The resource has no representation in any media type of the header `Accept`.",
         (
@@ -159,6 +171,14 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
     "/problems/too-many-connections": ProblemText(
         "The number of open connections is at its limit, in total or for one address.",
         ("Close connections that you do not need, and reuse the others.", _RETRY),
+    ),
+    "/problems/unauthenticated": ProblemText(
+        "The path needs credentials, and the request has none, or has credentials that are not valid.",
+        (
+            "Send an API key or a token in the header `Authorization`, after the word `Bearer` and a space.",
+            "Check that the key is complete, and that it has neither expired nor been revoked.",
+            "Get a key from the operator of the service. On the page, put the key into the field for it.",
+        ),
     ),
     "/problems/unsupported-combination": ProblemText(
         "Every value is valid by itself, but no theorem covers the combination.",

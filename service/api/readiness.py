@@ -44,6 +44,8 @@ class Readiness:
         """Whether the service received a signal to stop."""
         self.audit_trouble: Callable[[], str | None] | None = None
         """Why the audit stream is not complete, or None; None without an audit stream."""
+        self.authentication_failure: Callable[[], str] | None = None
+        """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
     def report(self) -> ReadyResponse:
         """Return the state of each part (numbers, workers, Redis, jobs), and whether the service is ready."""
@@ -53,6 +55,7 @@ class Readiness:
             self._check_redis(),
             *self._check_jobs(),
             *self._check_audit(),
+            *self._check_authentication(),
             *([ENDING] if self.is_draining() else []),
         )
         states = {check.status for check in checks}
@@ -99,6 +102,13 @@ class Readiness:
         return (
             Check(name="audit", status="degraded", detail=f"{trouble}. Make room, or correct PRIVACY_BOUNDS_AUDIT_LOG"),
         )
+
+    def _check_authentication(self) -> tuple[Check, ...]:
+        if self.authentication_failure is None:
+            return ()
+        failure = self.authentication_failure()
+        status: Literal["ok", "degraded"] = "degraded" if failure else "ok"
+        return (Check(name="authentication", status=status, detail=failure or "credentials are checked"),)
 
     def _check_redis(self) -> Check:
         if self._redis is None:

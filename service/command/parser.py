@@ -13,6 +13,7 @@ from typing_extensions import override
 from service.command.arguments import Commands, add_forms, address, count, finite, port
 from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
+from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
 from service.resources.catalogue import resource
 
@@ -34,6 +35,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_jobs(commands)
     _add_operate(commands)
     _add_doctor(commands)
+    add_keys_command(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
@@ -74,7 +76,7 @@ def _add_mcp(commands: Commands) -> None:
         "--http",
         type=address,
         metavar="HOST:PORT",
-        help="serve streamable HTTP at /mcp instead, on an address of this machine, for example 127.0.0.1:8001",
+        help="serve streamable HTTP at /mcp instead, for example on 127.0.0.1:8001",
     )
 
 

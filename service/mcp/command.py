@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Final
 
-from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE, load_settings
-
-NOT_LOOPBACK: Final = (
-    "mcp --http listens on this machine only, since its callers need no credentials; use 127.0.0.1, ::1 or localhost."
-)
+from service.server.serve import PROBLEM_EXIT_CODE, UNABLE_TO_LISTEN_EXIT_CODE, load_settings, may_serve
 
 
 def run_mcp(address: tuple[str, int] | None) -> int:
@@ -23,13 +17,13 @@ def run_mcp(address: tuple[str, int] | None) -> int:
 
     `address` is the host and port of HTTP, or None for standard input and output.
     """
-    if address is not None and not is_loopback(address[0]):
-        return _report(NOT_LOOPBACK, PROBLEM_EXIT_CODE)
     import_module("mcp")  # before the standard streams are claimed: the caller reports what is not installed
     settings = load_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
-    settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
+    settings = settings.model_copy(update={"operator_bind": None})  # which is the port of a service
+    if address is not None and not may_serve(settings, address[0]):
+        return PROBLEM_EXIT_CODE
     streams = claim_standard_streams() if address is None else (0, 0)
     from service.execution.forking import start_fork_server
     from service.preloaded import preloaded_modules
@@ -64,16 +58,6 @@ def claim_standard_streams() -> tuple[int, int]:
     os.close(null)
     os.dup2(2, 1)
     return private
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address or name can only be reached from this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _report(sentence: str, code: int) -> int:

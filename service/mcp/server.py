@@ -1,4 +1,4 @@
-"""Server of the Model Context Protocol over standard input and output, or over HTTP on a loopback address."""
+"""Server of the Model Context Protocol over standard input and output, or over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from http import HTTPStatus
 from importlib.metadata import version as distribution_version
@@ -32,12 +32,18 @@ from mcp_types import (
 )
 from prometheus_client import CollectorRegistry
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
+from service.access.addresses import is_loopback
+from service.access.authenticator import Authenticator
 from service.access.caller import caller_of
+from service.api.access_layer import AccessLayer
 from service.api.caller_context import logged_caller, requester_of
 from service.api.connections import Connections
 from service.api.dependencies import AppServices
+from service.api.problem_responses import MEDIA_TYPE, challenge
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.mcp.answers import QUOTING, answer_result, problem_result
@@ -45,6 +51,7 @@ from service.mcp.documents import document, listed_documents
 from service.mcp.streams import LineWriter, read_lines
 from service.mcp.tools import TOOLS, computation_of, listed_tools
 from service.problems import BodyTooLarge, problem_of
+from service.server.access import build_authenticator, requires_credentials
 from service.server.composition import run_services
 from service.settings import Settings
 from service.telemetry.logs import make_logger
@@ -80,6 +87,7 @@ ProtocolServer = Server[AppServices]
 async def run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
     """Start the services, and yield a server of the protocol that all its sessions share."""
     version = distribution_version(DISTRIBUTION)
+    settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
     async with run_services(settings, metrics, make_logger(settings.log_level), version) as services:
 
         @asynccontextmanager
@@ -200,17 +208,28 @@ async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
 async def serve_http(settings: Settings, host: str, port: int, listening: socket.socket) -> None:
     """Serve the protocol at `/mcp` on an open socket until a signal arrives.
 
-    Requests with a foreign `Host` or `Origin` are rejected, so that no web page can call the tools.
+    Requests with a foreign `Host` or `Origin` are rejected, so that no web page can call the tools. Beyond this machine
+    the service does not know the names of its host, and rejects every `Origin`.
     """
     name = f"[{host}]" if ":" in host else host
     hosts = [f"{each}:{port}" for each in dict.fromkeys((name, "localhost", "127.0.0.1", "[::1]"))]
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{each}" for each in hosts])
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=is_loopback(host),
+        allowed_hosts=hosts,
+        allowed_origins=[f"http://{each}" for each in hosts],
+    )
     logging.getLogger("mcp.server.streamable_http").addFilter(is_worth_logging)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     cancel_at_signals()  # until the server handles them
+    closed = requires_credentials(settings, host)
+    authenticator = build_authenticator(settings, make_logger(settings.log_level)) if closed else None
     with suppress(asyncio.CancelledError):
-        async with run_protocol_server(settings, metrics) as server:
-            await _EndingServer(_http_configuration(server, settings, metrics, security)).serve([listening])
+        async with (
+            nullcontext() if authenticator is None else authenticator.running(),
+            run_protocol_server(settings, metrics) as server,
+        ):
+            configuration = _http_configuration(server, settings, metrics, security, authenticator)
+            await _EndingServer(configuration).serve([listening])
 
 
 def cancel_at_signals() -> Callable[[], bool]:
@@ -221,15 +240,40 @@ def cancel_at_signals() -> Callable[[], bool]:
     return stop
 
 
+def refuse_call(error: Exception, scope: Scope) -> ASGIApp:
+    """Return the response to a request without valid credentials."""
+    problem = problem_of(error, str(scope["path"]), secrets.token_hex(16))
+    headers = {"Cache-Control": "no-store", **challenge(error)}
+    return Response(problem.json_bytes(), problem.status, headers, MEDIA_TYPE)
+
+
+def without_origins(app: ASGIApp) -> ASGIApp:
+    """Return an application that rejects requests of web pages."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        is_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])
+        await (Response("Invalid Origin header", 403) if is_page else app)(scope, receive, send)
+
+    return call
+
+
 def _http_configuration(
-    server: ProtocolServer, settings: Settings, metrics: Metrics, security: TransportSecuritySettings
+    server: ProtocolServer,
+    settings: Settings,
+    metrics: Metrics,
+    security: TransportSecuritySettings,
+    authenticator: Authenticator | None,
 ) -> uvicorn.Config:
-    app = server.streamable_http_app(
+    app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=LONGEST_MESSAGE * settings.max_body_bytes,
         max_sessions=MOST_SESSIONS,
         transport_security=security,
     )
+    if not security.enable_dns_rebinding_protection:
+        app = without_origins(app)
+    if authenticator is not None:
+        app = AccessLayer(app, authenticator=authenticator, needed_scope=lambda _: "compute", refuse=refuse_call)
     return uvicorn.Config(
         app,
         http=cast("Any", Connections(settings, metrics).protocol),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version as distribution_version
 from threading import Event
@@ -14,7 +14,9 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Scope
 
+from service.access.authenticator import Authenticator
 from service.api import problem_responses
+from service.api.access_layer import AccessLayer
 from service.api.caller_context import CallerContext
 from service.api.connections import Connections
 from service.api.cross_origin import cross_origin_access
@@ -25,6 +27,7 @@ from service.api.head_as_get import HeadAsGet
 from service.api.jobs import routes as job_routes
 from service.api.openapi import document
 from service.api.operators import operator_application
+from service.api.route_scopes import ScopesOfPaths
 from service.api.routes import (
     computations,
     decisions,
@@ -38,6 +41,7 @@ from service.api.routes import (
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import requester_from_scope
 from service.resources.catalogue import resources
+from service.server.access import build_authenticator, operators_require_credentials, requires_credentials
 from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
 from service.settings import Settings
@@ -57,12 +61,11 @@ DESCRIPTION = (
 )
 
 
-def create_app(
-    settings: Settings, operators: socket.socket | None = None, *, are_results_private: bool = False
-) -> FastAPI:
+def create_app(settings: Settings, operators: socket.socket | None = None, host: str = "127.0.0.1") -> FastAPI:
     """Return the service as an ASGI application. Its workers, caches and connections start and stop with its lifespan.
 
-    `operators` is the socket of the operator port, or None. The port is served while the application runs.
+    `operators` is the socket of the operator port, or None. The port is served while the application runs. `host` is
+    the host of the public port: whether requests need credentials depends on it.
     """
     version = distribution_version(DISTRIBUTION)
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
@@ -77,14 +80,24 @@ def create_app(
         audit_of=audit_of,
     )
 
+    is_closed, are_operators_closed = (
+        requires_credentials(settings, host),
+        operators_require_credentials(settings, host),
+    )
+    authenticator = build_authenticator(settings, logger) if is_closed or are_operators_closed else None
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
-        async with run_services(
-            settings, metrics, logger, version, are_results_private=are_results_private
-        ) as services:
+        async with (
+            nullcontext() if authenticator is None else authenticator.running(),
+            run_services(settings, metrics, logger, version, are_results_private=is_closed) as services,
+        ):
             services.readiness.is_draining = draining.is_set
+            if authenticator is not None:
+                services.readiness.authentication_failure = authenticator.failure
             by_operator = partial(telemetry, requester_of=lambda _: "operator")
-            async with serve_on_socket(operator_application(services, by_operator), operators):
+            protection = access_layer(authenticator if are_operators_closed else None)
+            async with serve_on_socket(operator_application(services, by_operator, protection), operators):
                 logger.info("started", version=version, engine_version=ENGINE_VERSION)
                 yield {"services": services}
         logger.info("stopped")
@@ -99,7 +112,8 @@ def create_app(
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
-    add_layers(app, partial(telemetry, requester_of=requester_from_scope), settings.cors_origins)
+    protection = access_layer(authenticator if is_closed else None)
+    add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app
@@ -111,14 +125,34 @@ def audit_of(scope: Scope) -> AuditStream | None:
     return None if services is None else services.audit
 
 
+def access_layer(authenticator: Authenticator | None) -> Callable[[ASGIApp], ASGIApp]:
+    """Return the middleware that checks credentials, or without an authenticator a function that adds none."""
+    if authenticator is None:
+        return lambda app: app
+    return partial(
+        AccessLayer,
+        authenticator=authenticator,
+        needed_scope=ScopesOfPaths(),
+        refuse=problem_responses.error_response,
+    )
+
+
 def add_layers(
-    app: FastPathApplication, telemetry: Callable[[ASGIApp], HttpTelemetry], cors_origins: tuple[str, ...]
+    app: FastPathApplication,
+    telemetry: Callable[[ASGIApp], HttpTelemetry],
+    protection: Callable[[ASGIApp], ASGIApp],
+    cors_origins: tuple[str, ...],
 ) -> None:
-    """Put the middleware around an application that has all its routes, from the inside out."""
+    """Put the middleware around an application that has all its routes, from the inside out.
+
+    Credentials are checked after the request has its id, so that refusals are counted and logged, and before anything
+    else. Preflights of browsers have no credentials and are answered outside.
+    """
     app.add_middleware(HeadAsGet)
     app.add_middleware(CallerContext)
+    app.add_middleware(protection)
     app.add_middleware(telemetry)
-    app.enable_fast_path(lambda answer: telemetry(CallerContext(answer)))
+    app.enable_fast_path(lambda answer: telemetry(protection(CallerContext(answer))))
     if DEPRECATED:
         app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
     if cors_origins:
@@ -151,7 +185,7 @@ def create_server(settings: Settings, host: str, port: int, operators: socket.so
 
     `operators` is the socket of the operator port.
     """
-    app = create_app(settings, operators)
+    app = create_app(settings, operators, host)
     connections = Connections(settings, app.state.metrics)
     configuration = uvicorn.Config(
         app,

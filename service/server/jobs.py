@@ -18,6 +18,7 @@ from service.jobs.job_plan import JobConstraints
 from service.jobs.local.backend import local_jobs
 from service.jobs.service import JobService
 from service.problems import problem_of
+from service.server.access import metrics_guard
 from service.server.pools import pool_factory
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
@@ -72,7 +73,7 @@ def run_worker(settings: Settings) -> int:
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     logger = make_logger(settings.log_level)
     with (
-        serve_metrics(settings.operator_address, metrics.exposition),
+        serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)),
         open_audit(settings, metrics, logger) as audit,
     ):
         return run(

@@ -34,6 +34,10 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
     try:
         if listening is None:
             ensure_can_listen(host, port)
+        else:
+            host = str(listening.getsockname()[0])
+        if not may_serve(settings, host):
+            return PROBLEM_EXIT_CODE
         with _operator_socket(settings, operators) as for_operators:
             return _serve(settings, host, port, listening, for_operators)
     except CannotListen as error:
@@ -68,6 +72,8 @@ def serve_processes(count: int, host: str, port: int) -> int:
 
     try:
         with listen((host, port)) as public, _operator_socket(settings, None) as operators:
+            if not may_serve(settings, host):
+                return PROBLEM_EXIT_CODE
             return run_supervised(count, public, operators, settings)
     except CannotListen as error:
         return _report_listen_error(error)
@@ -102,6 +108,21 @@ def serve_inherited_socket(descriptor: int, operators: int | None) -> int:
     end_with_parent()
     for_operators = None if operators is None else socket.socket(fileno=operators)
     return serve("", 0, socket.socket(fileno=descriptor), for_operators)
+
+
+def may_serve(settings: Settings, host: str | None) -> bool:
+    """Return whether the service may listen, or False after a sentence about credentials on standard error.
+
+    `host` is the host of the public port, or None for a process that has only an operator port.
+    """
+    from service.server.access import CannotAuthenticate, ensure_authentication
+
+    try:
+        ensure_authentication(settings, host)
+    except CannotAuthenticate as error:
+        print(f"privacy-bounds: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 @contextmanager
@@ -146,6 +167,8 @@ def run_job_worker(*, only_check: bool) -> int:
         from service.jobs.celery.store import is_worker_on_this_host
 
         return 0 if is_worker_on_this_host(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
+    if not may_serve(settings, None):
+        return PROBLEM_EXIT_CODE
     from service.server.jobs import run_worker
     from service.telemetry.sockets import CannotListen
 

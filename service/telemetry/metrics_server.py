@@ -6,8 +6,9 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from typing_extensions import override
@@ -16,19 +17,27 @@ from service.telemetry.sockets import Address, listen
 
 CLIENT_SECONDS: Final = 10.0
 LIVE: Final = b'{"status":"live"}'
+REFUSED: Final = b"Send an API key with the scope metrics as Authorization: Bearer.\n"
+
+
+Guard: TypeAlias = "Callable[[list[str]], int]"
+"""Function from the values of the header `Authorization` to the status of the response: 200 for who may read."""
 
 
 @contextmanager
-def serve_metrics(address: Address | None, exposition: Callable[[], bytes]) -> Generator[None]:
+def serve_metrics(
+    address: Address | None, exposition: Callable[[], bytes], guard: Guard | None = None
+) -> Generator[None]:
     """Serve metrics at an address while the block runs. Do nothing for None. Raise CannotListen.
 
-    Each request calls `exposition` in a thread of its own and returns its bytes (`Metrics.exposition`).
+    Each request calls `exposition` in a thread of its own and returns its bytes (`Metrics.exposition`). With `guard`,
+    only some callers receive them.
     """
     if address is None:
         yield
         return
     with listen(address) as opened:
-        server = _Server(opened, exposition)
+        server = _Server(opened, exposition, guard)
         thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
         thread.start()
         try:
@@ -43,11 +52,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, opened: socket.socket, exposition: Callable[[], bytes]) -> None:
+    def __init__(self, opened: socket.socket, exposition: Callable[[], bytes], guard: Guard | None) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = opened
         self.exposition = exposition
+        self.guard = guard
 
     @override
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -66,8 +76,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Respond to a request for `/metrics` or `/livez`, and with 404 to other paths."""
         path = self.path.partition("?")[0]
+        server = cast("_Server", self.server)
         if path == "/metrics":
-            self._answer(200, CONTENT_TYPE_LATEST, cast("_Server", self.server).exposition())
+            status = 200 if server.guard is None else server.guard(self.headers.get_all("Authorization", []))
+            if status == HTTPStatus.OK:
+                self._answer(status, CONTENT_TYPE_LATEST, server.exposition())
+            else:
+                self._answer(status, "text/plain; charset=utf-8", REFUSED)
         elif path == "/livez":
             self._answer(200, "application/json", LIVE)
         else:
@@ -75,6 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, media_type: str, body: bytes) -> None:
         self.send_response(status)
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Bearer realm="privacy-bounds"')
         self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

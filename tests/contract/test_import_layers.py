@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.engine_version": set(),
     "service.problems": {
         "api_schemas",
+        "service.access.errors",
         "service.resources.array_archive",
         "service.execution.errors",
         "service.jobs.errors",
@@ -82,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.privacy.errors",
     },
     "service.self_test": {"api_schemas", "service.resources.catalogue", "service.engine_version"},
-    "service.settings": {"service.secret_files"},
+    "service.settings": {"service.access.addresses", "service.access.algorithms", "service.secret_files"},
     "service.secret_files": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"service.command"},

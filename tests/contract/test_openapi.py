@@ -18,9 +18,11 @@ import pytest
 import uvicorn
 
 from api_schemas.base import COMPONENT
+from service.api.route_scopes import route_scopes
 from service.main import create_app
 from service.resources.catalogue import resources
 from service.settings import Settings
+from tests.access.keys import make_key
 from tests.contract.published_document import PATH, published_text
 
 DOCUMENT: dict[str, Any] = json.loads(PATH.read_text("utf-8"))
@@ -90,11 +92,25 @@ def test_response_headers_are_named_components(name: str) -> None:
         assert ("Location" in named) == (status == "202")
 
 
-def test_servers_tags_and_security_are_published() -> None:
+def test_servers_and_tags_are_published() -> None:
     assert DOCUMENT["servers"] == [{"url": "/", "description": "This service."}]
-    assert DOCUMENT["security"] == []
     described = {tag["name"] for tag in DOCUMENT["tags"] if tag["description"]}
     assert described == {operation["tags"][0] for operation in OPERATIONS.values()}
+
+
+def test_closed_operations_name_their_scope() -> None:
+    """A service that only its own machine reaches needs no credentials, so that they are an alternative to none."""
+    assert DOCUMENT["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    assert DOCUMENT["security"] == []
+    scopes = route_scopes()
+    for name, operation in OPERATIONS.items():
+        method, path = name.split()
+        needed = "metrics" if path == "/readyz" else scopes[path]
+        is_open = needed == "open"
+        assert operation.get("security") == (None if is_open else [{"bearer": [needed]}, {}]), method
+        assert {"401", "403"} <= operation["responses"].keys() or is_open
+        for status in {"401", "403"} & operation["responses"].keys():
+            assert "WWW-Authenticate" in operation["responses"][status]["headers"]
 
 
 def test_archives_are_octet_stream_bodies() -> None:
@@ -213,9 +229,15 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live_address() -> Iterator[str]:
-    """Yield the address of the service, listening on a free port of this machine."""
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
+def key_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys")
+
+
+@pytest.fixture(scope="module")
+def live_address(key_folder: Path) -> Iterator[str]:
+    """Yield the address of a service that requires credentials, listening on a free port of this machine."""
+    settings = Settings(require_authentication=True, data_folder=key_folder)
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -238,12 +260,12 @@ def test_generated_client_passes_mypy(client_folder: Path) -> None:
 
 
 def test_generated_client_sends_request_and_parses_response(
-    client_folder: Path, live_address: str, monkeypatch: pytest.MonkeyPatch
+    client_folder: Path, live_address: str, key_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(client_folder)
     models = importlib.import_module(f"{CLIENT}.models")
     bounds = importlib.import_module(f"{CLIENT}.api.bounds.bounds")
-    client_type = importlib.import_module(f"{CLIENT}.client").Client
+    client_module = importlib.import_module(f"{CLIENT}.client")
     request = models.BoundsRequest(
         mechanism=models.RepeatedMechanism(
             type_="repeated", steps=100, mechanism=models.GaussianMechanism(type_="gaussian", noise_multiplier=10.0)
@@ -256,7 +278,12 @@ def test_generated_client_sends_request_and_parses_response(
         ],
     )
     refusable = models.BoundsRequest(mechanism=models.GdpMechanism(type_="gdp", mu=-1.0), questions=request.questions)
-    with client_type(base_url=live_address) as client:
+    with client_module.Client(base_url=live_address) as client:
+        unknown = bounds.sync(client=client, body=request)
+    assert isinstance(unknown, models.Problem)
+    assert unknown.status == 401
+    token = make_key(key_folder, "compute")
+    with client_module.AuthenticatedClient(base_url=live_address, token=token) as client:
         answer = bounds.sync(client=client, body=request)
         refused = bounds.sync(client=client, body=refusable)
     assert isinstance(answer, models.BoundsResponse)

@@ -12,6 +12,8 @@ import pytest
 from api_schemas.fields import shape_of_field
 from api_schemas.problems import Problem
 from service import problems
+from service.access.errors import KeyStoreError
+from service.access.signing_keys import InvalidKeySet
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
@@ -23,13 +25,22 @@ from service.problems import (
     SERVER_PROBLEMS,
     definition_of,
 )
+from service.server.access import CannotAuthenticate
 from service.settings import ConfigurationError
 from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
-NO_ANSWERS = {CannotListen, ConfigurationError, ForeignError, RedisUnavailable}
-"""Printed on standard error before the service starts (two); an unknown error of a library; caught in its package."""
+NO_ANSWERS = {
+    CannotAuthenticate,
+    CannotListen,
+    ConfigurationError,
+    ForeignError,
+    InvalidKeySet,
+    KeyStoreError,
+    RedisUnavailable,
+}
+"""Printed on standard error before the service starts; an unknown error of a library; caught in its package."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
 """The client has disconnected, so that nobody receives a response."""
 

@@ -310,9 +310,9 @@ def test_standard_output_has_nothing_but_messages() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("--http", "0.0.0.0:8001"), 2, "listens on this machine only"),
-        (("--http", "example.com:8001"), 2, "listens on this machine only"),
-        (("--http", "[::]:8001"), 2, "listens on this machine only"),
+        (("--http", "0.0.0.0:8001"), 2, "other machines can reach"),
+        (("--http", "example.com:8001"), 2, "other machines can reach"),
+        (("--http", "[::]:8001"), 2, "other machines can reach"),
         (("--http", "8001"), 2, "use HOST:PORT"),
         (("--http", "127.0.0.1:99999"), 2, "use a port number"),
     ],

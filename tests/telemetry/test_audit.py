@@ -19,7 +19,7 @@ from service.telemetry import audit
 from service.telemetry.audit import AuditStream
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
-from tests.api.callers import closed_application, credentials
+from tests.api.callers import closed_application, credentials, key_id_of, key_of
 from tests.api.requests import bounds
 from tests.api.test_decisions import SUBJECT, run
 from tests.timeouts import TEST_TIMEOUT
@@ -47,10 +47,10 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def test_records_name_who_what_digest_decision_and_status(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    secret = "c7-" * 20
+    secret = key_of("alpha")
     with closed_application(audit_log=str(path)) as client:
         group = credentials("alpha")
-        answer = client.post("/v1/assessments", json=run(subject=SUBJECT), headers={**group, "X-Secret": secret})
+        answer = client.post("/v1/assessments", json=run(subject=SUBJECT), headers=group)
         digest = answer.json()["digest"]
         client.get(f"/v1/decisions/{digest}", headers=group)
         client.head(f"/v1/results/{digest}", headers=credentials("beta"))
@@ -61,7 +61,7 @@ def test_records_name_who_what_digest_decision_and_status(tmp_path: Path) -> Non
             client.get(path_)
     assert path.stat().st_mode & 0o777 == 0o600
     assessed, decision, refused, sent, ended, invalid = records(path)
-    who = {"id": "id-of-alpha", "kind": "key", "name": "alpha robot", "group": "alpha"}
+    who = {"id": key_id_of("alpha"), "kind": "key", "name": "robot", "group": "alpha"}
     for record in (assessed, decision, sent, ended, invalid):
         assert (record["event"], record["caller"], record["address"]) == ("request", who, "testclient")
     decided = answer.json()["decision"]
@@ -90,16 +90,25 @@ def test_decision_of_a_job_is_recorded(tmp_path: Path) -> None:
     assert found["verdict"] == "met"
 
 
-def test_logs_name_the_caller_and_anonymous_lines_stay_as_they_were(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with closed_application(log_level="info", data_folder=tmp_path) as client:
+def test_logs_name_the_caller_and_anonymous_lines_stay_as_they_were(capfd: pytest.CaptureFixture[str]) -> None:
+    with closed_application(log_level="info") as client:
         client.post("/v1/bounds", json=bounds(), headers=credentials("alpha"))
+        client.post("/v1/assessments", json=run(), headers=credentials("alpha"))
+        refused = client.post("/v1/bounds", json=bounds())
+    with TestClient(create_app(Settings.model_validate({"redis_url": None}))) as client:
         client.post("/v1/bounds", json=bounds())
-    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if '"event":"request"' in line]
-    assert (lines[0]["caller"], lines[0]["caller_kind"], lines[0]["requester"]) == ("id-of-alpha", "key", "group:alpha")
-    assert not {"caller", "caller_kind"} & set(lines[1])
-    assert lines[1]["requester"] == "testclient"
+    found = capfd.readouterr().err
+    lines = [json.loads(line) for line in found.splitlines() if '"event":"started"' not in line]
+    *named, unknown, anonymous = [line for line in lines if line["event"] in ("request", "decision")]
+    assert [line["event"] for line in named] == ["request", "decision", "request"]
+    for line in named:
+        assert (line["caller"], line["caller_kind"]) == (key_id_of("alpha"), "key")
+        assert line["requester"] == "group:alpha"
+    assert (refused.status_code, unknown["status"]) == (401, 401)
+    for line in (unknown, anonymous):
+        assert not {"caller", "caller_kind"} & set(line)
+        assert line["requester"] == "testclient"
+    assert key_of("alpha") not in found
 
 
 @needs_full_disk

@@ -5,7 +5,7 @@ These are request bodies, problem documents and examples.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -15,11 +15,13 @@ from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
+from service.access.caller import AccessScope
 from service.api.deprecation import DEPRECATED
 from service.api.openapi.components import add_requests, hoist_components
 from service.api.openapi.headers import document_headers
 from service.api.openapi.property_examples import add_property_examples
 from service.api.openapi.summaries import SUMMARIES
+from service.api.route_scopes import OPTIONAL_SCOPES, route_scopes
 from service.problems import SERVER_PROBLEMS
 from service.rendering.registry import JSON, renderings_of
 from service.resources.abstract import Computation
@@ -28,6 +30,8 @@ SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM_TITLES = {
     400: "The body is not valid JSON, or the request is not valid HTTP.",
+    401: "The service requires credentials, and the request has no valid ones.",
+    403: "The credentials lack the scope of this operation.",
     404: "The resource does not exist or is no longer stored.",
     406: "The resource has no representation in the accepted media types.",
     408: "The request did not arrive within the time limit.",
@@ -75,6 +79,16 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
     304: {"description": "The client already has the result that `If-None-Match` names."}
 }
 """Entry of `responses=` for a result that the client already has."""
+
+SECURITY_SCHEME = "bearer"
+SECURITY_SCHEMES = {
+    SECURITY_SCHEME: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "API key of the service, or signed token of its issuer. A service that only its own machine "
+        "reaches may require no credentials. Each operation lists the scope that it needs.",
+    }
+}
 
 SERVER_STATUSES = tuple(sorted({kind.status for kind in SERVER_PROBLEMS.values()}))
 """Statuses with which the server may answer any request, before the application receives it."""
@@ -140,12 +154,19 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
         license_info=app.license_info,
         routes=app.routes,
     )
+    scopes = route_scopes()
     for path, item in document["paths"].items():
         for operation in item.values():
             operation["summary"] = SUMMARIES[operation["operationId"]]
             if path in DEPRECATED:
                 operation["deprecated"] = True
-            for status, answer in problems(*SERVER_STATUSES).items():
+            needed: AccessScope | None = OPTIONAL_SCOPES.get(path)
+            if scopes[path] not in ("open", "authenticated"):
+                needed = cast("AccessScope", scopes[path])
+            if needed is not None:
+                operation["security"] = [{SECURITY_SCHEME: [needed]}, {}]
+            statuses = SERVER_STATUSES if needed is None else (*SERVER_STATUSES, 401, 403)
+            for status, answer in problems(*statuses).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
         [(model, "validation") for model in (*request_models, JobRequest, Problem)], ref_template=SCHEMA_REFERENCE
@@ -156,7 +177,8 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
     add_property_examples(document)
     document_headers(document)
     document["servers"] = [{"url": "/", "description": "This service."}]
-    document["security"] = []  # nobody has to say who they are
+    document["components"]["securitySchemes"] = SECURITY_SCHEMES
+    document["security"] = []  # of operations that name no scope
     return document
 
 

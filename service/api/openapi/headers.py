@@ -42,6 +42,10 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "description": "Whether the result was cached or computed for this request (RFC 9211).",
         "schema": TEXT,
     },
+    "WWW-Authenticate": {
+        "description": "Challenge of the scheme `Bearer` (RFC 6750), with the missing scope for status 403.",
+        "schema": TEXT,
+    },
     "Location": {"description": "Address of the job.", "schema": TEXT},
     "Preference-Applied": {"description": "Preferences of `Prefer` that the service applied.", "schema": TEXT},
     "RateLimit-Policy": {
@@ -85,6 +89,8 @@ def document_headers(document: dict[str, Any]) -> None:
                     names += RATE_HEADERS
                 if status in ("429", "503") and "application/problem+json" in answer.get("content", {}):
                     names.append("Retry-After")
+                if status in ("401", "403"):
+                    names.append("WWW-Authenticate")
                 if status == "202":
                     names += ["Location", "Retry-After", *(["Preference-Applied"] if "200" in responses else [])]
                 answer["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(names)}

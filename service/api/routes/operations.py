@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from api_schemas.operations import LiveResponse, ReadyResponse
+from service.access.caller import caller_of
+from service.api.access_layer import require_scope
 from service.api.dependencies import InjectedServices
 from service.api.openapi.document import problems
 
@@ -37,14 +39,17 @@ async def livez() -> LiveResponse:
         **problems(422),
     },
 )
-async def readyz(services: InjectedServices, verbose: Verbose = None) -> Response:
+async def readyz(request: Request, services: InjectedServices, verbose: Verbose = None) -> Response:
     """Report whether the service can answer.
 
     The check recomputes a known answer and examines workers and Redis. Without Redis, the service is ready, but
-    degraded.
+    degraded. If the service requires credentials, only callers with the scope `metrics` receive the checks.
     """
+    if verbose is not None:
+        require_scope(request.scope, "metrics")
     report = services.readiness.report()
-    return _told(report, shows_checks=verbose is not None or report.status != "ready")
+    may_see = "metrics" in caller_of(request.scope).scopes
+    return _told(report, shows_checks=may_see and (verbose is not None or report.status != "ready"))
 
 
 @verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")

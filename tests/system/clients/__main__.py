@@ -22,6 +22,7 @@ import uvicorn
 
 from service.main import create_app
 from service.settings import Settings
+from tests.access.keys import make_key
 from tests.contract.published_document import PATH
 
 HERE: Final = Path(__file__).parent
@@ -38,9 +39,10 @@ PYRIGHT: Final = """{
 
 
 @contextmanager
-def live_server() -> Generator[str]:
-    """Yield the address of the service, listening on a free port of this machine."""
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings()), host="127.0.0.1", port=0, log_config=None))
+def live_server(folder: Path) -> Generator[str]:
+    """Yield the address of a service that requires credentials. `folder` has its keys."""
+    settings = Settings(require_authentication=True, data_folder=folder)
+    server = uvicorn.Server(uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -94,10 +96,11 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     make_python(folder)
     has_typescript = make_typescript(folder)
-    with live_server() as address:
-        run(folder, sys.executable, "python_client.py", address, "points.npz")
+    key = make_key(folder / "keys", "compute")
+    with live_server(folder / "keys") as address:
+        run(folder, sys.executable, "python_client.py", address, "points.npz", key)
         if has_typescript:
-            run(folder, NODE / "node", "typescript_client.ts", address)
+            run(folder, NODE / "node", "typescript_client.ts", address, key)
     done = "Python and TypeScript" if has_typescript else "Python; npm had no generator for TypeScript"
     print(f"clients: made, checked and run: {done}")  # noqa: T201
 

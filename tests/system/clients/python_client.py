@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from privacy_bounds_client import Client
+from privacy_bounds_client import AuthenticatedClient
 from privacy_bounds_client.api.bounds import bounds
 from privacy_bounds_client.api.discovery import catalogue
 from privacy_bounds_client.api.pmp import pmp_gaussian
@@ -37,7 +37,7 @@ EPSILON = 4.3771780957
 POWER = 1.82984684056566e-2
 
 
-def ask(client: Client) -> None:
+def ask(client: AuthenticatedClient) -> None:
     """Send one question of each kind of answer, and narrow the answers by class and by `type_`."""
     asked = BoundsRequest(
         mechanism=RepeatedMechanism(
@@ -74,7 +74,7 @@ def ask(client: Client) -> None:
     assert gamma.value <= 1  # A number: no alternative type is possible.
 
 
-def check_rejection(client: Client) -> None:
+def check_rejection(client: AuthenticatedClient) -> None:
     """Check that an invalid request returns a problem of a known kind."""
     refused = bounds.sync(
         client=client,
@@ -87,7 +87,7 @@ def check_rejection(client: Client) -> None:
     assert refused.errors[0].pointer == "/mechanism/mu"
 
 
-def send(client: Client, archive: str) -> None:
+def send(client: AuthenticatedClient, archive: str) -> None:
     """Send an archive of arrays as a body."""
     with open(archive, "rb") as payload:  # noqa: PTH123
         found = pmp_gaussian.sync(client=client, body=File(payload=payload))
@@ -95,9 +95,9 @@ def send(client: Client, archive: str) -> None:
     assert found.points == 4
 
 
-def main(address: str, archive: str) -> None:
+def main(address: str, archive: str, key: str) -> None:
     """Make every call of this program."""
-    with Client(base_url=address) as client:
+    with AuthenticatedClient(base_url=address, token=key) as client:
         ask(client)
         check_rejection(client)
         send(client, archive)

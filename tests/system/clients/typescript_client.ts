@@ -14,7 +14,7 @@ function check(holds: boolean, what: string): asserts holds {
 async function bounds(address: string, body: Schemas["BoundsRequest"]): Promise<Schemas["BoundsResponse"] | Schemas["Problem"]> {
   const response = await fetch(`${address}/v1/bounds`, {
     method: "POST",
-    headers: { "Content-Type": "application/json" },
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${key}` },
     body: JSON.stringify(body),
   });
   return (await response.json()) as Schemas["BoundsResponse"] | Schemas["Problem"];
@@ -40,6 +40,7 @@ function said(answer: Schemas["Answer"]): string {
 }
 
 const address = process.argv[2] ?? "";
+const key = process.argv[3] ?? "";
 const both: Schemas["Direction"] = "both";
 const found = await bounds(address, {
   mechanism: { type: "repeated", steps: 100, mechanism: { type: "gaussian", noise_multiplier: 10 } },

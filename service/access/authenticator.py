@@ -1,0 +1,62 @@
+"""Recognition of callers by the header `Authorization`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final, final
+
+from service.access.api_keys import PREFIX
+from service.access.caller import Caller
+from service.access.errors import Unauthenticated
+from service.access.key_ring import KeyRing
+from service.access.key_set_source import KeySetSource
+from service.access.tokens import TokenVerifier
+
+HEADER: Final = b"authorization"
+BEARER: Final = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*) *")
+"""Form of the header (RFC 6750, section 2.1). The scheme has no case (RFC 9110, section 11.1)."""
+_KEY_PREFIX: Final = PREFIX.encode()
+
+
+@final
+class Authenticator:
+    """Authenticator by API keys and, with `tokens`, by tokens of an issuer, whose keys are in `source`."""
+
+    def __init__(self, keys: KeyRing, tokens: TokenVerifier | None = None, source: KeySetSource | None = None) -> None:
+        self._keys, self._tokens, self._source = keys, tokens, source
+
+    async def caller(self, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+        """Return the caller of a request with these headers. Raise AccessError."""
+        sent = [value for name, value in headers if name == HEADER]
+        if not sent:
+            raise Unauthenticated
+        found = BEARER.fullmatch(sent[0]) if len(sent) == 1 else None
+        if found is None:
+            raise Unauthenticated(is_wrong=True)
+        credential = found[1]
+        if credential.startswith(_KEY_PREFIX):
+            return await self._keys.caller(credential)
+        if self._tokens is None:
+            raise Unauthenticated(is_wrong=True)
+        return await self._tokens.caller(credential)
+
+    def failure(self) -> str:
+        """Return a phrase that says why credentials cannot be checked, or ""."""
+        return self._keys.failure or ("" if self._source is None else self._source.failure)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Read the keys, and keep them current during the block. A slow issuer does not delay the block."""
+        await self._keys.look()
+        tasks = [asyncio.create_task(self._keys.keep_current())]
+        if self._source is not None:
+            tasks.append(asyncio.create_task(self._source.keep_current()))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,99 @@
+"""Keys of a store in memory, so that a request reads no file and waits for no Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from hmac import compare_digest
+from typing import Final, final
+
+from service.access.api_keys import KEY_TEXT, SECRET_BYTES, digest_of
+from service.access.caller import Caller
+from service.access.errors import AuthenticationUnavailable, KeyStoreError, Unauthenticated
+from service.access.key_store import KeyStore, StoredKey
+
+REFRESH_SECONDS: Final = 1.0
+"""Time between two looks at the store, and so the longest time for which a revoked key is accepted."""
+UNKNOWN_SECONDS: Final = 0.2
+"""Least time between two looks at the store for the sake of an unknown key."""
+LONGEST_STALE_SECONDS: Final = 300.0
+"""Time for which the keys stay valid while the store does not answer."""
+_UNREAD: Final = object()
+_NO_DIGEST: Final = bytes(SECRET_BYTES)
+
+
+@final
+class KeyRing:
+    """Keys of a store, read again when the store has changed.
+
+    `report` receives a phrase when the store stops answering, and "" when it answers again.
+    """
+
+    def __init__(
+        self, store: KeyStore, report: Callable[[str], None], *, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._report = report
+        self._wall_clock = wall_clock
+        self._keys: dict[bytes, StoredKey] = {}
+        self._revision: object = _UNREAD
+        self._looked = self._succeeded = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+        self.failure = ""
+        """Phrase that says why the store cannot be read, or ""."""
+
+    async def caller(self, text: bytes) -> Caller:
+        """Return the caller with a key. Raise Unauthenticated or AuthenticationUnavailable."""
+        found = KEY_TEXT.fullmatch(text)
+        if found is None:
+            raise Unauthenticated(is_wrong=True)
+        identifier, secret = found.groups()
+        if identifier not in self._keys and time.monotonic() - self._looked >= UNKNOWN_SECONDS:
+            await self.look()
+        stored = self._keys.get(identifier)
+        digest_key = _NO_DIGEST if stored is None else stored.digest_key
+        expected = _NO_DIGEST if stored is None else stored.key.digest_bytes
+        is_equal = compare_digest(digest_of(digest_key, identifier, secret), expected)
+        if time.monotonic() - self._succeeded > LONGEST_STALE_SECONDS:
+            raise AuthenticationUnavailable
+        if stored is None or not is_equal or self._has_expired(stored):
+            raise Unauthenticated(is_wrong=True)
+        return stored.key.caller
+
+    async def look(self) -> None:
+        """Read the store if it has changed. Requests that wait at the same time share one look."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        await asyncio.shield(self._looking)
+
+    async def keep_current(self) -> None:
+        """Look at the store from time to time, without end."""
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            await self.look()
+
+    async def _look(self) -> None:
+        began = time.monotonic()
+        try:
+            found = await asyncio.to_thread(self._changed)
+        except KeyStoreError as error:
+            failure = str(error)
+        else:
+            failure, self._succeeded = "", began
+            if found is not None:
+                self._revision, self._keys = found
+        self._looked = time.monotonic()
+        if failure != self.failure:
+            self.failure = failure
+            self._report(failure)
+
+    def _changed(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
+        """Return the revision and the keys of the store, or None if the revision is the known one."""
+        revision = self._store.revision()
+        if revision == self._revision:
+            return None
+        return revision, {each.key.id.encode(): each for each in self._store.read()}
+
+    def _has_expired(self, stored: StoredKey) -> bool:
+        return stored.key.expires is not None and self._wall_clock() >= stored.key.expires
