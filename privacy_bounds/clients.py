@@ -29,7 +29,8 @@ __all__ = ["Client", "Local"]
 class Client(Asking):
     """Client of a service at an address. Connections are kept and reused; `close` or a `with` block closes them.
 
-    `headers` are sent with every request, to this address only. Redirects are not followed. `timeout` is the limit in
+    `api_key` is an API key or a token, which is sent as `Authorization: Bearer`. The key and `headers` are sent with
+    every request, to this address only. Redirects are not followed. `timeout` is the limit in
     seconds for one answer. Requests that the service refuses for lack of capacity (429 and 503) are repeated at the
     times that `Retry-After` names, for at most `retry_seconds`. Answers longer than `max_bytes` raise InvalidAnswer.
     """
@@ -38,15 +39,17 @@ class Client(Asking):
         self,
         url: str,
         *,
+        api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
         retry_seconds: float = 60.0,
         max_bytes: int = 64 * 2**20,
     ) -> None:
-        from privacy_bounds.http import Address, check_address
+        from privacy_bounds.http import Address, check_address, with_credentials
 
-        check_address(url, headers, timeout, retry_seconds)
-        self.address = Address(url.rstrip("/"), dict(headers or {}), timeout, retry_seconds, max_bytes)
+        sent = with_credentials(headers, api_key)
+        check_address(url, sent, timeout, retry_seconds)
+        self.address = Address(url.rstrip("/"), sent, timeout, retry_seconds, max_bytes)
         self._opened: httpx2.Client | None = None
         self._process = 0
 

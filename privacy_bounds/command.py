@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
 FAILED, PROBLEM = 1, 2
+KEY_VARIABLE = "PRIVACY_BOUNDS_API_KEY"
+"""Environment variable with the API key or the token that is sent to the service."""
 
 
 def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int:
@@ -27,7 +30,7 @@ def run_jobs(action: str, subject: str | None, url: str, key: str | None) -> int
 
     set_on_retry_hooks([_report_attempt])  # by default, attempts are written to standard output
     try:
-        client = Client(url)
+        client = Client(url, api_key=os.environ.get(KEY_VARIABLE) or None)
         if subject is None:
             for each in client.jobs():
                 _write(each.json_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 PROXY_FAILURES: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 CODINGS: Final = ("", "identity", "gzip")
 LONGEST_SHOWN: Final = 200
+CREDENTIALS: Final = re.compile(r"[!-~]+")
 UNKNOWN_PROBLEM: Final = "/problems/http-error"
 
 
@@ -67,6 +69,18 @@ class Address:
             "timeout": self.timeout,
             "follow_redirects": False,
         }
+
+
+def with_credentials(headers: Mapping[str, str] | None, api_key: str | None) -> dict[str, str]:
+    """Return headers with an API key or a token. Raise InvalidArgument."""
+    sent = dict(headers or {})
+    if api_key is None:
+        return sent
+    if not CREDENTIALS.fullmatch(api_key):
+        raise InvalidArgument("api_key: an API key or a token has neither spaces nor accents, and is not empty.")
+    if any(name.lower() == "authorization" for name in sent):
+        raise InvalidArgument("headers: leave out Authorization, since api_key makes that header.")
+    return sent | {"Authorization": f"Bearer {api_key}"}
 
 
 def check_address(url: str, headers: Mapping[str, str] | None, timeout: float, retry_seconds: float) -> None:

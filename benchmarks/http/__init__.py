@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.http import beside_computation, closed_form, python_client, redis_gone
+from benchmarks.http import access, beside_computation, closed_form, python_client, redis_gone
 from benchmarks.report import Section
 
 
 def measure() -> Section:
     section = Section("HTTP")
-    for subject in (closed_form, beside_computation, redis_gone, python_client):
+    for subject in (closed_form, access, beside_computation, redis_gone, python_client):
         part = subject.measure()
         section.reaches += part.reaches
         section.tables += part.tables

@@ -39,13 +39,29 @@ class Load:
         return sorted(self.latencies)[int(0.9 * len(self.latencies))]
 
 
-def load(port: int, bodies: Iterator[bytes], *, connections: int, seconds: float, period_seconds: float = 0.0) -> Load:
-    """Post bodies to /v1/bounds. Raise RuntimeError if a response is not a 200."""
-    return uvloop.run(load_in_loop(port, bodies, connections=connections, seconds=seconds, period=period_seconds))
+def load(
+    port: int,
+    bodies: Iterator[bytes],
+    *,
+    connections: int,
+    seconds: float,
+    period_seconds: float = 0.0,
+    header: bytes = b"",
+) -> Load:
+    """Post bodies to /v1/bounds, each with a further header line. Raise RuntimeError if a response is not a 200."""
+    return uvloop.run(
+        load_in_loop(port, bodies, connections=connections, seconds=seconds, period=period_seconds, header=header)
+    )
 
 
 async def load_in_loop(
-    port: int, bodies: Iterator[bytes], *, connections: int, seconds: float, period: float = 0.0
+    port: int,
+    bodies: Iterator[bytes],
+    *,
+    connections: int,
+    seconds: float,
+    period: float = 0.0,
+    header: bytes = b"",
 ) -> Load:
     loop = asyncio.get_running_loop()
     found = Load(seconds)
@@ -53,7 +69,7 @@ async def load_in_loop(
     opened: list[_Connection] = []
     for index in range(connections):
         first = start + period * index / connections
-        connection = _Connection(found, bodies, first, start + seconds, period)
+        connection = _Connection(found, bodies, first, start + seconds, period, header)
         await loop.create_connection(lambda made=connection: made, "127.0.0.1", port)
         opened.append(connection)
     await asyncio.wait_for(asyncio.gather(*(one.done for one in opened)), seconds + LATE_SECONDS)
@@ -63,13 +79,16 @@ async def load_in_loop(
 class _Connection(asyncio.Protocol):
     """A connection that sends a request, waits for the whole response, and repeats until the end."""
 
-    def __init__(self, found: Load, bodies: Iterator[bytes], first: float, end: float, period: float) -> None:
+    def __init__(
+        self, found: Load, bodies: Iterator[bytes], first: float, end: float, period: float, header: bytes
+    ) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._found = found
         self._bodies = bodies
         self._due = first
         self._end = end
         self._period = period
+        self._header = header
         self._buffer = b""
         self._missing = -1
 
@@ -112,7 +131,7 @@ class _Connection(asyncio.Protocol):
         self._sent = self._due if self._period else time.perf_counter()
         self._transport.write(
             b"POST /v1/bounds HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            b"%sContent-Length: %d\r\n\r\n%s" % (self._header, len(body), body)
         )
 
 

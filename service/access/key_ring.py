@@ -16,7 +16,7 @@ from service.access.key_store import KeyStore, StoredKey
 REFRESH_SECONDS: Final = 1.0
 """Time between two looks at the store, and so the longest time for which a revoked key is accepted."""
 UNKNOWN_SECONDS: Final = 0.2
-"""Least time between two looks at the store for the sake of an unknown key."""
+"""Least time between two looks at the store for an unknown key. A request with an unknown key waits for that time."""
 LONGEST_STALE_SECONDS: Final = 300.0
 """Time for which the keys stay valid while the store does not answer."""
 _UNREAD: Final = object()
@@ -38,7 +38,7 @@ class KeyRing:
         self._wall_clock = wall_clock
         self._keys: dict[bytes, StoredKey] = {}
         self._revision: object = _UNREAD
-        self._looked = self._succeeded = float("-inf")
+        self._began = self._succeeded = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self.failure = ""
         """Phrase that says why the store cannot be read, or ""."""
@@ -49,8 +49,8 @@ class KeyRing:
         if found is None:
             raise Unauthenticated(is_wrong=True)
         identifier, secret = found.groups()
-        if identifier not in self._keys and time.monotonic() - self._looked >= UNKNOWN_SECONDS:
-            await self.look()
+        if identifier not in self._keys:
+            await self._look_for(identifier)
         stored = self._keys.get(identifier)
         digest_key = _NO_DIGEST if stored is None else stored.digest_key
         expected = _NO_DIGEST if stored is None else stored.key.digest_bytes
@@ -66,6 +66,13 @@ class KeyRing:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
         await asyncio.shield(self._looking)
+
+    async def _look_for(self, identifier: bytes) -> None:
+        """Look at the store once after now, unless the key appears before. The key may have been created just now."""
+        now = time.monotonic()
+        while identifier not in self._keys and self._began < now:
+            await asyncio.sleep(max(0.0, self._began + UNKNOWN_SECONDS - time.monotonic()))
+            await self.look()
 
     async def keep_current(self) -> None:
         """Look at the store from time to time, without end."""
@@ -83,7 +90,7 @@ class KeyRing:
             failure, self._succeeded = "", began
             if found is not None:
                 self._revision, self._keys = found
-        self._looked = time.monotonic()
+        self._began = began
         if failure != self.failure:
             self.failure = failure
             self._report(failure)

@@ -33,19 +33,14 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-EXTRAS: Final = {
-    "serve": "server",
-    "worker": "cluster",
-    "operate": "server",
-    "doctor": "server",
-    "keys": "server",
-    "mcp": "mcp",
-}
+EXTRAS: Final = {"serve": "server", "worker": "cluster", "mcp": "mcp"} | dict.fromkeys(
+    ("operate", "keys", "doctor"), "server"
+)
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
-NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "doctor", "keys", "cite", "figure", "--version")
+NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "keys", "doctor", "cite", "figure", "--version")
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -106,8 +101,10 @@ def _run(sent: list[str]) -> int:
             return run_mcp(chosen.http)
         case "jobs":
             return _run_jobs(parser, chosen)
-        case "operate" | "doctor" | "keys":
-            return _run_administration(parser, chosen)
+        case "operate":
+            return _run_operate(parser, chosen)
+        case "keys" | "doctor":
+            return _run_for_deployment(chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
         case "cite":
@@ -132,20 +129,6 @@ def _serve(chosen: argparse.Namespace) -> int:
     if chosen.socket is not None:
         return serve_inherited_socket(chosen.socket, chosen.operator_socket)
     return serve_shared_port(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
-
-
-def _run_administration(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
-    match chosen.command:
-        case "keys":
-            from service.command.keys import run_keys
-
-            return run_keys(chosen)
-        case "doctor":
-            from service.command.doctor import run_doctor
-
-            return run_doctor(chosen.url, as_json=chosen.json)
-        case _:
-            return _run_operate(parser, chosen)
 
 
 def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
@@ -174,6 +157,17 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
             as_json=chosen.json,
         )
     )
+
+
+def _run_for_deployment(chosen: argparse.Namespace) -> int:
+    """Run a command that manages or checks a deployment."""
+    if chosen.command == "keys":
+        from service.command.keys import run_keys
+
+        return run_keys(chosen)
+    from service.command.doctor import run_doctor
+
+    return run_doctor(chosen.url, as_json=chosen.json)
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:

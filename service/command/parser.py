@@ -34,8 +34,8 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_mcp(commands)
     _add_jobs(commands)
     _add_operate(commands)
-    _add_doctor(commands)
     add_keys_command(commands)
+    _add_doctor(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
@@ -82,7 +82,9 @@ def _add_mcp(commands: Commands) -> None:
 
 def _add_jobs(commands: Commands) -> None:
     jobs = commands.add_parser(
-        "jobs", help="submit a request to a service as a job, follow the job, and get its results"
+        "jobs",
+        help="submit a request to a service as a job, follow the job, and get its results",
+        description="Work with jobs of a service. An API key or a token comes from PRIVACY_BOUNDS_API_KEY.",
     )
     jobs.add_argument("action", choices=("submit", "list", "state", "wait", "results", "cancel"), help="action on jobs")
     subject = "for submit, a JSON file with resource and request, or -; for list, nothing; otherwise the id of a job"

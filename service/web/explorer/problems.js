@@ -35,7 +35,7 @@ export function showProblem(error, notices, state, { take, again }) {
   if (error.requestId && error.status >= 500) elsewhere.add(`Report this request id to the operators: ${error.requestId}.`);
   const links = [...marked].map(([label, id]) => [" ", element("button", { type: "button", class: "link", onclick: () => openField(id) }, `Go to “${label}”`)]).flat();
   showMessages([...notices, [error.message, ...links], ...elsewhere], error.status === 422 ? null : again);
-  if (error.status === 401) byId("key").closest("details").open = true;
+  if (error.status === 401 || error.status === 403) byId("key").closest("details").open = true;
   return marked.size ? `Check: ${[...marked.keys()].join(", ")}.` : error.message;
 }
 
