@@ -147,7 +147,7 @@ class ComputationRunner:
     ) -> ComputedResult:
         """Return the result of a large validated request. The cost is estimated outside the event loop.
 
-        Raise as `run`.
+        Raise PrivacyComputationError or ExecutionError.
         """
         read = await self.request_thread.call(client.requester, self._with_quote, computation, request)
         return await self._answer(computation, read, client)
@@ -235,7 +235,7 @@ class ComputationRunner:
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
-        """Return the result with this digest from the memory cache, or None."""
+        """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
         if body is None:
             return None
@@ -246,7 +246,7 @@ class ComputationRunner:
     def store(
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
-        """Store a result that a job computed. Results above the cost floor are written to Redis as well."""
+        """Store a result that a job computed. Results that were expensive are written to Redis as well."""
         self._memory.put(computation.name, digest, body, requester)
         is_shared = self._shared is not None and cost >= self._shared.cost_floor
         if self._shared is not None and is_shared:
@@ -265,7 +265,8 @@ class ComputationRunner:
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, whoever received it, or None. This serves computations.
 
-        `names` are the computations that the digest may belong to. Search memory, sibling processes and Redis.
+        `names` are the computations that the digest may belong to. Search memory, the other processes of the same
+        supervisor, and Redis.
         """
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
@@ -278,7 +279,7 @@ class ComputationRunner:
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
     ) -> ComputedResult | None:
-        """Return a stored ground truth of the same question with at least `digits` digits, or None."""
+        """Return a stored result of the same question with at least `digits` proved digits, or None."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(index_namespace(computation.name), question)
         shared = self._shared_cache_for(quote)
@@ -302,7 +303,7 @@ class ComputationRunner:
         return ComputedResult(digest, body, "redis")
 
     def _shared_cache_for(self, quote: Quote) -> SharedCache | None:
-        """Return the shared cache for a computation, or None for computations below the cost floor.
+        """Return the shared cache in Redis for an expensive computation, or None for inexpensive ones.
 
         Computing an inexpensive result is as fast as fetching it from Redis. Such results are not written either,
         because many inexpensive results would evict expensive ones from a full Redis.

@@ -47,7 +47,7 @@ FindAnswer: TypeAlias = Callable[[Computation[Any, Any], str], Awaitable[bytes |
 
 
 class _ChunkNotNeeded(Exception):
-    """Stale claim: the result of the chunk is not needed any more."""
+    """Raised when the result of a chunk is not needed any more, because the claim on the chunk is stale."""
 
 
 @final
@@ -74,7 +74,10 @@ class WorkerContext:
 
 @dataclass(eq=False, slots=True)
 class RememberedJob:
-    """Validated request of a job, remembered between two chunks, with the mean of the measured seconds per point."""
+    """Validated request of a job, kept between two chunks (ranges of points) of the job.
+
+    `seconds_per_point` is the mean of the measured times, or None.
+    """
 
     plan: JobPlan
     seconds_per_point: float | None = None
@@ -95,9 +98,9 @@ class ChunkWorker:
         self._remembered: OrderedDict[tuple[str, int], RememberedJob] = OrderedDict()
 
     async def process_next(self) -> bool:
-        """Claim and compute the next chunk. Return False if there is none. Raise JobsUnavailable.
+        """Claim and compute the next chunk (range of points of a job). Return False if no chunk waits.
 
-        Cancelling the call requeues the chunk.
+        Cancelling the call returns the chunk to the queue. Raise JobsUnavailable.
         """
         context = self._context
         claim = await asyncio.to_thread(context.repository.claim, context.engine_version, context.worker, CLAIM_SECONDS)
@@ -204,7 +207,7 @@ class ChunkWorker:
                 context.audit.write(_decision_record(job, decided))
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Return a chunk whose process was killed to the queue, if another try is allowed. Return whether it is.
+        """Return a chunk whose process was killed to the queue if another try is allowed; return whether it is.
 
         Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
         requeued after it exceeded a limit.
@@ -251,7 +254,7 @@ class ChunkWorker:
         )
 
     async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
-        """Write to the storage, and retry every RETRY_SECONDS while the storage is unavailable."""
+        """Call `write` on the storage of jobs, and retry every RETRY_SECONDS while the storage is unavailable."""
         while True:
             try:
                 job = await asyncio.to_thread(write, *values)
@@ -327,7 +330,7 @@ def _split(chunk: Chunk, most: int) -> list[Chunk]:
 
 
 def _log_origin(job: StoredJob) -> dict[str, str]:
-    """Return the log fields for the sender of a job."""
+    """Return the log fields that identify the sender of a job."""
     return {"request_id": job.request_id, "requester": job.requester}
 
 

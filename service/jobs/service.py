@@ -97,7 +97,7 @@ class JobService:
         self._streams = ResourceBudget(MAX_STREAMS, partial(metrics.count_rejection, "share"))
 
     def close(self) -> None:
-        """Shut the threads down. No method may be called afterwards."""
+        """Shut down the threads that access the storage. No method may be called afterwards."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
@@ -191,7 +191,7 @@ class JobService:
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
     async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
-        """Yield the lines of all points from `start` on in order, as workers save them, until the job has ended."""
+        """Yield the result lines of all points from `start` on, as workers save them, until the job has ended."""
         place = start
         while True:
             job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
@@ -205,9 +205,9 @@ class JobService:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield a job after each change since revision `after`, and at least every MAX_EVENT_INTERVAL_SECONDS.
+        """Yield the state of a job after each change since revision `after`, and every MAX_EVENT_INTERVAL_SECONDS.
 
-        The last yielded job has ended.
+        The last yielded state is that of the ended job.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -281,7 +281,7 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and result lines of the first saved points from `place` on. None: none is saved yet."""
+        """Return start, stop and result lines of the first saved points from `place` on. None if none is saved yet."""
 
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(name, place, 1)

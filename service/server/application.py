@@ -27,6 +27,7 @@ from service.api.head_as_get import HeadAsGet
 from service.api.jobs import routes as job_routes
 from service.api.openapi import document
 from service.api.operators import operator_application
+from service.api.query_parameters import KNOWN_PARAMETERS_ONLY
 from service.api.route_scopes import ScopesOfPaths
 from service.api.routes import (
     computations,
@@ -108,7 +109,9 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
-    for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
+    for router in (job_routes.router, *stored, discovery.router(offered)):
+        app.include_router(router, dependencies=KNOWN_PARAMETERS_ONLY)
+    for router in (operations.router, ready, *people):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)

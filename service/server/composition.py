@@ -169,7 +169,7 @@ def build_runner(
     metrics: Metrics,
     owners: ResultOwners | None,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -184,9 +184,9 @@ def build_runner(
 
 
 def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor.
+    """Return the lookup of results in the other processes of one supervisor.
 
-    The owners of results, if any, are looked up in the same way.
+    The result is None for a process without a supervisor. The owners of results, if any, are looked up in the same way.
     """
     folder = supervised_folder()
     if folder is None:
@@ -210,7 +210,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
 
 
 def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer. Its process starts with the first chart."""
+    """Return the chart renderer, whose process starts with the first chart."""
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),

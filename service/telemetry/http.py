@@ -42,7 +42,7 @@ class LoggedCaller:
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one HTTP request, which its route fills in and the middleware logs after the response."""
+    """Facts about one HTTP request, which the route records and the middleware logs after the response."""
 
     request_id: str
     requester: str

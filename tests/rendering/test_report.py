@@ -21,7 +21,8 @@ from service.rendering.registry import HTML, renderings_of
 from service.rendering.report.html import render_report, request_of
 from service.resources.catalogue import resource
 from service.resources.digest import canonical_text, digest
-from tests.rendering.chart_cases import HOSTILE, REQUESTS, form, response
+from tests.rendering.chart_cases import DEAR, HOSTILE, REQUESTS, form, response
+from tests.slow_marker import thorough
 
 CASES = tuple(REQUESTS["assessments"])
 
@@ -54,7 +55,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [thorough(case) if case == DEAR else case for case in CASES])
 def test_report_has_no_active_or_external_content(case: str) -> None:
     page = Page(form("assessments", case, HTML))
     assert page.open == []

@@ -45,7 +45,7 @@ NUMBERS: Final = range(COUNT)
 CLAIMS_OF_BOUNDS: Final = re.compile(r"at most|differentially private|no more than|cannot exceed", re.IGNORECASE)
 
 
-def validator_of_cyclonedx() -> Any:
+def validator_of_cyclonedx(version: str = "bom-1.7") -> Any:
     """Return a validator of the schema in cyclonedx-python-lib, without importing the package."""
     found = find_spec("cyclonedx")
     assert found is not None
@@ -55,10 +55,10 @@ def validator_of_cyclonedx() -> Any:
     def schema(name: str) -> Any:
         return json.loads((folder / f"{name}.SNAPSHOT.schema.json").read_text("utf-8"))
 
-    beside = ("spdx", "jsf-0.82", "cryptography-defs")
+    beside = ("spdx", "jsf-0.82", *(["cryptography-defs"] if version == "bom-1.7" else []))
     named = [(f"http://cyclonedx.org/schema/{name}.SNAPSHOT.schema.json", schema(name)) for name in beside]
     registry = jsonschema_rs.Registry(named, draft=jsonschema_rs.Draft7)
-    return jsonschema_rs.Draft7Validator(schema("bom-1.7"), registry=registry, validate_formats=True)
+    return jsonschema_rs.Draft7Validator(schema(version), registry=registry, validate_formats=True)
 
 
 VALID_CYCLONEDX: Final = validator_of_cyclonedx()

@@ -89,7 +89,7 @@ async def celery_jobs(
 
 @final
 class ClusterMonitor:
-    """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
+    """Monitor of a cluster: checks every two seconds which workers are alive and whether Redis lost its jobs."""
 
     def __init__(self, store: RedisStore, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._store = store
@@ -121,7 +121,10 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Call a function, log its error, and return whether the call succeeded. Workers repeat a failed wake-up."""
+        """Call a function, log its error, and return whether the call succeeded.
+
+        A failed wake-up of workers needs no other reaction, because workers repeat it.
+        """
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries

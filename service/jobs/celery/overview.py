@@ -71,7 +71,7 @@ return 1
 
 
 class RedisOverview(ABC):
-    """Part of the Redis job storage that serves operators."""
+    """Part of the Redis job storage with the queries of operators."""
 
     @abstractmethod
     def _run(self, script: str, *values: Any) -> Any: ...
@@ -116,7 +116,7 @@ class RedisOverview(ABC):
         return sorted(chunks, key=lambda each: each.chunk.start)
 
     def probe(self) -> None:
-        """Write a key that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
+        """Write a key to Redis that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
     def remove(self, name: str) -> None:

@@ -36,6 +36,6 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 
 
 def probe(database: sqlite3.Connection) -> None:
-    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
+    """Test the disk by writing the unchanged version of the schema, which appends a page to the write-ahead log."""
     [version] = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {int(version)}")
