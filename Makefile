@@ -80,8 +80,8 @@ bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RE
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --output-file requirements/runtime.lock
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements/development.lock --output-file requirements/guide.lock
 	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/development.lock --output-file requirements/browser.lock
 	$(COMPILE) $(UPGRADE) --group release --output-file requirements/release.lock

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
@@ -37,6 +38,7 @@ from service.resources.abstract import Computation, Quote
 from service.resources.digest import digest as request_digest
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
+from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
 DIGEST_BYTES: Final = 71
@@ -83,8 +85,10 @@ class ComputationRunner:
         max_remembered_bodies: int,
         validate: RequestValidator,
         owners: ResultOwners | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """Set up a runner. `owners` records who received which result; None: results are not private."""
+        self._tracing = tracing
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
@@ -364,9 +368,10 @@ class ComputationRunner:
     ) -> WorkerResult:
         expected = self._calibration.corrected_cost(computation.name, quote.engine, quote.cost)
         try:
-            computed = await self._workers.compute(
-                work, expected, quote.prepared or computation, request, digest, self._engine_version
-            )
+            with self._span(computation, digest, quote):
+                computed = await self._workers.compute(
+                    work, expected, quote.prepared or computation, request, digest, self._engine_version
+                )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)
             raise
@@ -379,6 +384,17 @@ class ComputationRunner:
             self._calibration.observe(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._record_metrics(computation, request, "worker", computed)
         return computed
+
+    def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
+        """Return a span for the wait for a worker and the computation, or a context without effect."""
+        if self._tracing is None:
+            return nullcontext()
+        attributes: Attributes = {
+            "privacy_bounds.digest": digest,
+            "privacy_bounds.engine": quote.engine,
+            "privacy_bounds.estimated_cost": quote.cost,
+        }
+        return self._tracing.span(f"compute {computation.name}", attributes)
 
     def _record_metrics(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: WorkerResult

@@ -33,6 +33,7 @@ from service.resources.abstract import Computation
 from service.resources.violations import is_violation
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Attributes, Tracing, carrier_of
 
 CLAIM_SECONDS: Final = 8.0
 HEARTBEAT_SECONDS: Final = 0.5
@@ -70,6 +71,7 @@ class WorkerContext:
     logger: FilteringBoundLogger
     worker: str
     audit: AuditStream | None = None
+    tracing: Tracing | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -107,7 +109,7 @@ class ChunkWorker:
         if claim is None:
             return False
         try:
-            await self._process(claim)
+            await self._process_traced(claim)
         except (_ChunkNotNeeded, JobNotFound):
             pass
         except asyncio.CancelledError:
@@ -115,6 +117,22 @@ class ChunkWorker:
                 await asyncio.shield(asyncio.to_thread(context.repository.requeue, claim, [claim.chunk], claim.tries))
             raise
         return True
+
+    async def _process_traced(self, claim: ClaimedChunk) -> None:
+        """Process a chunk. With traces, record a span below the request that brought the job."""
+        tracing, job = self._context.tracing, claim.job
+        if tracing is None:
+            await self._process(claim)
+            return
+        parent = await asyncio.to_thread(self._context.repository.trace_of, job.id)
+        attributes: Attributes = {
+            "privacy_bounds.resource": job.resource,
+            "privacy_bounds.digest": job.digest,
+            "privacy_bounds.points": claim.chunk.points,
+            "privacy_bounds.tries": claim.tries,
+        }
+        with tracing.span("compute points of a job", attributes, carrier_of(parent), "consumer"):
+            await self._process(claim)
 
     async def _process(self, claim: ClaimedChunk) -> None:
         try:

@@ -212,6 +212,14 @@ class JobRepository(Protocol):
         """Return the chunks of a job that workers compute at present, in the order of their points."""
         ...
 
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job, before or after the job itself is stored."""
+        ...
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        ...
+
     def probe(self) -> None:
         """Write to the storage without changing jobs. Raise JobsUnavailable if the storage cannot be written."""
         ...

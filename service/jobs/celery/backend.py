@@ -23,6 +23,7 @@ from service.jobs.service import Condition, JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PROMISES: Final = (
     "Redis stores accepted jobs in its append-only file. A job continues after a failure of a worker, of the "
@@ -50,6 +51,7 @@ async def celery_jobs(
     validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
@@ -75,6 +77,7 @@ async def celery_jobs(
         on_change=look,
         metrics=metrics,
         condition=watch.condition,
+        tracing=tracing,
     )
     watching = asyncio.create_task(watch.run())
     try:

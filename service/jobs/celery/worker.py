@@ -37,6 +37,7 @@ from service.resources.abstract import Computation
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PERIOD_SECONDS: Final = 2.0
 UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
@@ -60,6 +61,7 @@ def run_worker(
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
+    tracing: Tracing | None = None,
 ) -> int:
     """Compute chunks until a signal stops the process. Return the exit code."""
 
@@ -80,6 +82,7 @@ def run_worker(
         logger=logger,
         worker=worker_name(),
         audit=audit,
+        tracing=tracing,
     )
     app = make_celery_app(settings, engine_version, dropped)
     computing = ComputeThread(context, app, store, make_pool, answers.link)

@@ -320,6 +320,16 @@ class SqliteStore:
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
 
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job."""
+        with self._file.write_transaction() as database:
+            overview.keep_trace(database, name, traceparent)
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        with self._file.read_connection() as database:
+            return overview.trace_of(database, name)
+
     def probe(self) -> None:
         """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
         with self._file.write_transaction() as database:
