@@ -89,9 +89,9 @@ def test_callback_ends_run_before_its_limit(limit: float, rate: float, interval:
     noises = FALLING if interval > 1 else [0.9] * 12  # One question for each step, so the run has few steps.
     watch = example("opacus_callback").PrivacyWatch(asking, delta=1e-5, most=limit)
     ended = train_under(watch, accountant, noises, rate, interval)
-    told = asking.epsilon(accountant, delta=1e-5).upper if accountant.history else 0.0
-    assert told is not None
-    assert told <= limit
+    epsilon = asking.epsilon(accountant, delta=1e-5).upper if accountant.history else 0.0
+    assert epsilon is not None
+    assert epsilon <= limit
     assert ended == (watch.epsilons[-1] > limit)
     if ended:  # No interval was wasted: the next one would certainly exceed the limit.
         noise = noises[len(watch.epsilons) - 1]

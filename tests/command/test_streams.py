@@ -35,8 +35,8 @@ def test_closed_and_full_streams(words: str, code: int, sentence: str) -> None:
     ended = subprocess.run(
         ["sh", "-c", f"{COMMAND} {words}"], capture_output=True, text=True, check=False, timeout=TEST_TIMEOUT
     )
-    told = "".join(line for line in ended.stderr.splitlines(keepends=True) if not line.startswith(READ_AS))
-    assert (ended.returncode, told) == (code, sentence)
+    written = "".join(line for line in ended.stderr.splitlines(keepends=True) if not line.startswith(READ_AS))
+    assert (ended.returncode, written) == (code, sentence)
 
 
 def test_reader_that_leaves_is_no_failed_policy() -> None:

@@ -83,8 +83,8 @@ def test_catalogue_lists_all_classes_of_its_package(
 def test_mechanism_states_its_assumptions(kind: str) -> None:
     mechanism = MECHANISMS[kind]
     file = file_of(kind)
-    said = mechanism.type_premises or mechanism.premises is not AbstractMechanism.premises
-    assert said, f"edit {file}: it says nothing of what answers rest on"
+    has_premises = mechanism.type_premises or mechanism.premises is not AbstractMechanism.premises
+    assert has_premises, f"edit {file}: it says nothing of what answers rest on"
     assert kind in {case.spec["type"] for case in CASES}, "edit tests/privacy/cases.py: it has no row"
 
 
