@@ -74,7 +74,7 @@ provenance: $(VENV)/release/installed ## build wheel and sdist of the last commi
 	$(RUN) -m deploy.release provenance packages
 
 release: $(VENV)/release/installed ## build and try all files of a release in dist (BASE_IMAGE=python:...@sha256:...)
-	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom image provenance checksums
+	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom drift image provenance checksums
 
 bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RESULTS.md
 	$(VENV)/bench/bin/python -m benchmarks

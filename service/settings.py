@@ -306,6 +306,12 @@ class Settings(BaseSettings):
         "administration of jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
+    signing_keys: Path | None = Field(
+        default=None,
+        description="PEM file with Ed25519 keys, which only the user of the service may read. The first key "
+        "signs statements, and all public keys are published at `/.well-known/privacy-bounds-keys`. Absent: nothing is "
+        "signed.",
+    )
     traces_endpoint: str | None = Field(
         default=None,
         description="Address of an OTLP receiver over HTTP for traces, for example `http://collector:4318`. Absent: no "

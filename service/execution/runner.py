@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, final
 
@@ -35,13 +35,15 @@ from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Computation, Quote
-from service.resources.digest import digest as request_digest
+from service.resources.digest import bytes_digest, canonical_bytes
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
 from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
 DIGEST_BYTES: Final = 71
+REQUESTS: Final = ";requests"
+"""Namespace of the caches for the bytes of requests, by the digests of their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
     The origin is a cache or a computation. The time is in seconds, or None for a stored result. `cpu_seconds` is the
-    work that this request caused.
+    work that this request caused. `request` has the bytes whose SHA-256 is the digest if the runner keeps requests, else
+    None.
     """
 
     digest: str
@@ -57,15 +60,20 @@ class ComputedResult:
     cache: CacheOutcome
     compute_seconds: float | None = None
     cpu_seconds: float = 0.0
+    request: bytes | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _ParsedRequest:
-    """Validated request with its digest. The estimated cost is None until it is computed."""
+    """Validated request with its digest, and the bytes that have this digest.
+
+    The estimated cost is None until it is computed.
+    """
 
     request: BaseModel
     digest: str
+    named: bytes
     quote: Quote | None = None
 
 
@@ -86,9 +94,12 @@ class ComputationRunner:
         validate: RequestValidator,
         owners: ResultOwners | None = None,
         tracing: Tracing | None = None,
+        keeps_requests: bool = False,
     ) -> None:
         """Set up a runner. `owners` records who received which result; None: results are not private."""
         self._tracing = tracing
+        self.keeps_requests = keeps_requests
+        """Whether requests are stored beside their results, for signed statements."""
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
@@ -121,15 +132,15 @@ class ComputationRunner:
         if known is not None:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
-            if body is not None:
+            request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
+            if body is not None and (request is not None or not self.keeps_requests):
                 self._metrics.count_result(computation.name, "memory")
                 self._record_owner(digest, client.requester)
                 if client.account is not None:
                     await client.account.charge(HIT_UNITS)
-                return ComputedResult(digest, body, "memory")
+                return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
-            request = parse_request(computation.request_type, raw, self._validate)
-            answer = await self.run(computation, request, client)
+            answer = await self.run(computation, parse_request(computation.request_type, raw, self._validate), client)
         else:
             read = await self.request_thread.call(client.requester, self._parse_and_quote, computation, raw)
             answer = await self._answer(computation, read, client)
@@ -143,8 +154,8 @@ class ComputationRunner:
 
         Raise PrivacyComputationError or ExecutionError.
         """
-        digest = request_digest(computation.name, self._engine_version, request)
-        return await self._answer(computation, _ParsedRequest(request, digest), client)
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return await self._answer(computation, _ParsedRequest(request, bytes_digest(named), named), client)
 
     async def run_in_thread(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
@@ -160,24 +171,28 @@ class ComputationRunner:
         return self._with_quote(computation, parse_request(computation.request_type, raw, self._validate))
 
     def _with_quote(self, computation: AnyComputation, request: BaseModel) -> _ParsedRequest:
-        digest = request_digest(computation.name, self._engine_version, request)
-        return _ParsedRequest(request, digest, self._quote(computation, request))
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return _ParsedRequest(request, bytes_digest(named), named, self._quote(computation, request))
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
-        is_shared = True
+        is_shared, cost = True, 0
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
             if client.account is not None:
                 await client.account.charge(HIT_UNITS)
         else:
             quote = read.quote or self._quote(computation, request)
-            is_shared = self._shared_cache_for(quote) is not None
+            is_shared, cost = self._shared_cache_for(quote) is not None, 0 if quote.inline else quote.cost
             answer = await self._charged(client, quote, self._compute(computation, request, digest, quote, client))
         self._metrics.count_result(computation.name, answer.cache)
         if answer.cache != "unstored":
             self._record_owner(answer.digest, client.requester, is_shared=is_shared)
+        # A ground truth with more digits has a request of its own.
+        if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
+            self.store_request(digest, read.named, cost, client.requester)
+            return replace(answer, request=read.named)
         return answer
 
     async def _charged(
@@ -265,6 +280,21 @@ class ComputationRunner:
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None
         return await self.find_stored(names, digest)
+
+    def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
+        """Store the bytes of a request, whose SHA-256 is `digest`, if this runner keeps requests.
+
+        Requests above the cost floor are written to Redis as well, beside their results.
+        """
+        if not self.keeps_requests or self._memory.lookup(REQUESTS, digest) is not None:
+            return
+        self._memory.put(REQUESTS, digest, named, requester)
+        if self._shared is not None and cost >= self._shared.cost_floor:
+            self._shared.cache.put(REQUESTS, digest, named)
+
+    async def find_request(self, digest: str) -> bytes | None:
+        """Return the bytes of the request with this digest, or None if they are not stored."""
+        return await self.find_stored((REQUESTS,), digest)
 
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, whoever received it, or None. This serves computations.

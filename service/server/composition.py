@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -40,6 +41,9 @@ from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
+
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
 
 SECONDS_PER_DAY = 86_400
 Entered = TypeVar("Entered")
@@ -85,7 +89,10 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners, tracing)
+        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
+        runner = build_runner(
+            settings, memory, shared, siblings, workers, metrics, owners, tracing, keeps_requests=signer is not None
+        )
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -111,6 +118,7 @@ async def run_services(
                     version=version,
                     work_limits=work_limits,
                     audit=audit,
+                    signer=signer,
                 )
         finally:
             watching.cancel()
@@ -171,8 +179,10 @@ def build_runner(
     metrics: Metrics,
     owners: ResultOwners | None,
     tracing: Tracing | None = None,
+    *,
+    keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner that answers requests, with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -183,8 +193,17 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         owners=owners,
+        keeps_requests=keeps_requests,
         tracing=tracing,
     )
+
+
+def read_signer(path: Path) -> Signer:
+    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    from service.signing.keys import read_signing_keys  # loads what only services with a key need
+    from service.signing.verification import Signer
+
+    return Signer(read_signing_keys(path))
 
 
 def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
