@@ -51,8 +51,7 @@ class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
     The origin is a cache or a computation. The time is in seconds, or None for a stored result. `cpu_seconds` is the
-    work that this request caused. `request` has the bytes whose SHA-256 is the digest if the runner keeps requests, else
-    None.
+    work that this request caused. `request` has the bytes whose SHA-256 is the digest if the runner keeps requests.
     """
 
     digest: str
