@@ -24,6 +24,7 @@ Exception
   - OutOfTime
   - OutOfMemory
   - WorkerDied
+  - ResultQuarantined
   - ClientGone                (without a response)
 - JobsError                   jobs/errors.py: failures of jobs
   - JobNotFound
@@ -60,6 +61,7 @@ from service.execution.errors import (
     OutOfMemory,
     OutOfTime,
     QueueFull,
+    ResultQuarantined,
     WorkerDied,
     WorkLimitExceeded,
 )
@@ -286,6 +288,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Computation was ended",
         500,
         "The process of the computation ended before it answered. Other requests are not affected. Try again.",
+    ),
+    ResultQuarantined: ProblemDefinition(
+        "/problems/result-quarantined",
+        "Result under examination",
+        500,
+        "Two independent engines disagree about this result, so it is not served. Do not use earlier copies of it. "
+        "Report the digest to the operators, and send the request again after an upgrade of the engine.",
     ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",

@@ -7,7 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
 from service.execution.loop_scheduler import LoopTimeSlicer
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
+from service.execution.quarantine import MARKER, ResultQuarantine
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
 from service.execution.result_owners import ResultOwners
@@ -41,9 +42,14 @@ from service.telemetry.metrics import CacheOutcome, Metrics
 from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
+OfferCrossCheck = Callable[[str, BaseModel, str, bytes], None]
 DIGEST_BYTES: Final = 71
 REQUESTS: Final = ";requests"
 """Namespace of the caches for the bytes of requests, by the digests of their results."""
+
+
+def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) -> None:
+    """Do nothing. This is the default receiver of answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class ComputationRunner:
         max_remembered_bodies: int,
         validate: RequestValidator,
         owners: ResultOwners | None = None,
+        quarantine: ResultQuarantine | None = None,
         tracing: Tracing | None = None,
         keeps_requests: bool = False,
     ) -> None:
@@ -108,6 +115,9 @@ class ComputationRunner:
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
+        self.quarantine = ResultQuarantine() if quarantine is None else quarantine
+        self.offer_cross_check: OfferCrossCheck = _offer_nothing
+        """Receiver of each answer, from which it draws those that an independent engine computes again."""
         self._calibration = CostCalibration(metrics)
         self._digest_by_body = InMemoryResultCache(max_remembered_bodies, max_remembered_bodies * DIGEST_BYTES)
         """Digests of requests by the SHA-256 of their bodies."""
@@ -133,6 +143,7 @@ class ComputationRunner:
             body = self._memory.lookup(computation.name, digest)
             request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
             if body is not None and (request is not None or not self.keeps_requests):
+                self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
                 self._record_owner(digest, client.requester)
                 if client.account is not None:
@@ -175,6 +186,7 @@ class ComputationRunner:
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
+        self.quarantine.check(digest)
         body = self._memory.lookup(computation.name, digest)
         is_shared, cost = True, 0
         if body is not None:
@@ -186,8 +198,11 @@ class ComputationRunner:
             is_shared, cost = self._shared_cache_for(quote) is not None, 0 if quote.inline else quote.cost
             answer = await self._charged(client, quote, self._compute(computation, request, digest, quote, client))
         self._metrics.count_result(computation.name, answer.cache)
+        self.quarantine.check(answer.digest)  # a check may have ended in the meantime
         if answer.cache != "unstored":
             self._record_owner(answer.digest, client.requester, is_shared=is_shared)
+        if answer.cache not in ("collapsed", "unstored"):
+            self.offer_cross_check(computation.name, request, answer.digest, answer.body)
         # A ground truth with more digits has a request of its own.
         if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
             self.store_request(digest, read.named, cost, client.requester)
@@ -250,12 +265,16 @@ class ComputationRunner:
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
+    def is_idle(self) -> bool:
+        """Return whether no computation runs in a worker or waits for one."""
+        return not self._admission.admitted
+
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
         """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
-        if body is None:
+        if body is None or digest in self.quarantine:
             return None
         self._record_owner(digest, requester)
         self._metrics.count_result(computation.name, "memory")
@@ -265,6 +284,8 @@ class ComputationRunner:
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
         """Store a result that a job computed. Results that were expensive are written to Redis as well."""
+        if digest in self.quarantine:
+            return
         self._memory.put(computation.name, digest, body, requester)
         is_shared = self._shared is not None and cost >= self._shared.cost_floor
         if self._shared is not None and is_shared:
@@ -301,13 +322,21 @@ class ComputationRunner:
         `names` are the computations that the digest may belong to. Search memory, the other processes of the same
         supervisor, and Redis.
         """
+        self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
         if body is None and self._siblings is not None:
             body = await self._siblings.find(names, digest)
         if body is None and self._shared is not None:
             body = await self._shared.cache.find_any(names, digest, self._shared.expensive_timeout_seconds)
+            self.quarantine.check(digest, body)
         return body
+
+    def forget(self, name: str, digest: str) -> None:
+        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        self._memory.remove(name, digest)
+        if self._shared is not None:
+            self._shared.cache.put(name, digest, MARKER)
 
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
@@ -321,6 +350,7 @@ class ComputationRunner:
         digest = None if found is None else resolve_pointer(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
+        self.quarantine.check(digest)
         body = self._memory.lookup(name, digest)
         if body is not None:
             return ComputedResult(digest, body, "memory")
@@ -332,6 +362,7 @@ class ComputationRunner:
             return None
         if body is None:
             return None
+        self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, client.requester)
         return ComputedResult(digest, body, "redis")
 
@@ -371,6 +402,7 @@ class ComputationRunner:
         if shared is not None:
             found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
+                self.quarantine.check(digest, found)
                 self._memory.put(computation.name, digest, found, requester)
                 return ComputedResult(digest, found, "redis")
             lease = found
