@@ -9,6 +9,7 @@ from typing import Final
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.execution.client import WaitingClient
 from service.execution.resource_budget import Reservation, TransferDeadline
@@ -57,7 +58,7 @@ def waiting_client(request: Request) -> WaitingClient:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return WaitingClient(request_context(request.scope).requester, wait_disconnected)
+    return WaitingClient(request_context(request.scope).requester, wait_disconnected, work_account_of(request))
 
 
 def media_type_of(sent: dict[bytes, bytes]) -> str:
