@@ -209,7 +209,7 @@ class Asking(ABC):
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> Call[Assessment]:
         """Evaluate the standard questions about a run, and decide whether the run meets a policy.
 
-        `context` describes the release and the data; `policy` has limits on the answers. None: no policy.
+        `context` describes the release and the data; `policy` has limits on the answers, or is None.
         """
         from privacy_bounds.reports import Assessment
 

@@ -40,6 +40,7 @@ Exception
   - ResultNotFound
   - DecisionNotFound
   - NotAcceptable
+    - NoStatement
   - InvalidParameter
 
 Each package defines its own errors without reference to HTTP. The tables below define titles, statuses and guidance.
@@ -99,6 +100,14 @@ class NotAcceptable(ApiError):
     def __init__(self, offered: tuple[str, ...]) -> None:
         self.offered = offered
         super().__init__(", ".join(offered))
+
+
+class NoStatement(NotAcceptable):
+    """Raised when the client accepts signed statements only, and there is none. sentence: the reason."""
+
+    def __init__(self, offered: tuple[str, ...], sentence: str) -> None:
+        self.sentence = sentence
+        super().__init__(offered)
 
 
 class InvalidParameter(ApiError):
@@ -405,6 +414,9 @@ def _details(error: Exception, guidance: str) -> dict[str, Any]:
             return _body_details(error.errors)
         case InvalidParameter() | PageBeyondEnd() | InvalidCursor() | IdempotencyKeyReused():
             return _parameter_details(error.name, error.sentence or guidance)
+        case NoStatement():
+            errors = (FieldError(pointer="", detail=f"Accept: {error.sentence}"),)
+            return {"detail": error.sentence, "errors": errors, "supported": error.offered}
         case NotAcceptable():
             return {"errors": (FieldError(pointer="", detail=f"Accept: {guidance}"),), "supported": error.offered}
         case ComputeBudgetExceeded():

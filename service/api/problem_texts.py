@@ -129,6 +129,7 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         (
             "Accept one of the media types in `supported`.",
             "Send no `Accept` header, or `Accept: application/json`: every resource answers in JSON.",
+            "Signed statements need a service with a signing key.",
         ),
     ),
     "/problems/not-found": ProblemText(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, final
 
@@ -31,35 +31,43 @@ from service.execution.worker import WorkerResult, compute_body
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Computation, Quote
-from service.resources.digest import digest as request_digest
+from service.resources.digest import bytes_digest, canonical_bytes
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
 from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
 DIGEST_BYTES: Final = 71
+REQUESTS: Final = ";requests"
+"""Namespace of the caches for the bytes of requests, by the digests of their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
-    The origin is a cache or a computation. The time is in seconds, or None for a stored result.
+    The origin is a cache or a computation. The time is in seconds, or None for a stored result. `request` has the
+    bytes whose SHA-256 is the digest if the runner keeps requests, else None.
     """
 
     digest: str
     body: bytes
     cache: CacheOutcome
     compute_seconds: float | None = None
+    request: bytes | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _ParsedRequest:
-    """Validated request with its digest. The estimated cost is None until it is computed."""
+    """Validated request with its digest, and the bytes that have this digest.
+
+    The estimated cost is None until it is computed.
+    """
 
     request: BaseModel
     digest: str
+    named: bytes
     quote: Quote | None = None
 
 
@@ -79,8 +87,11 @@ class ComputationRunner:
         max_remembered_bodies: int,
         validate: RequestValidator,
         tracing: Tracing | None = None,
+        keeps_requests: bool = False,
     ) -> None:
         self._tracing = tracing
+        self.keeps_requests = keeps_requests
+        """Whether requests are stored beside their results, for signed statements."""
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
@@ -112,12 +123,12 @@ class ComputationRunner:
         if known is not None:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
-            if body is not None:
+            request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
+            if body is not None and (request is not None or not self.keeps_requests):
                 self._metrics.count_result(computation.name, "memory")
-                return ComputedResult(digest, body, "memory")
+                return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
-            request = parse_request(computation.request_type, raw, self._validate)
-            answer = await self.run(computation, request, client)
+            answer = await self.run(computation, parse_request(computation.request_type, raw, self._validate), client)
         else:
             read = await self.request_thread.call(client.requester, self._parse_and_quote, computation, raw)
             answer = await self._answer(computation, read, client)
@@ -131,8 +142,8 @@ class ComputationRunner:
 
         Raise PrivacyComputationError or ExecutionError.
         """
-        digest = request_digest(computation.name, self._engine_version, request)
-        return await self._answer(computation, _ParsedRequest(request, digest), client)
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return await self._answer(computation, _ParsedRequest(request, bytes_digest(named), named), client)
 
     async def run_in_thread(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
@@ -148,16 +159,18 @@ class ComputationRunner:
         return self._with_quote(computation, parse_request(computation.request_type, raw, self._validate))
 
     def _with_quote(self, computation: AnyComputation, request: BaseModel) -> _ParsedRequest:
-        digest = request_digest(computation.name, self._engine_version, request)
-        return _ParsedRequest(request, digest, self._quote(computation, request))
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return _ParsedRequest(request, bytes_digest(named), named, self._quote(computation, request))
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
         body = self._memory.lookup(computation.name, digest)
+        cost = 0
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
         else:
             quote = read.quote or self._quote(computation, request)
+            cost = 0 if quote.inline else quote.cost
             digits = computation.ground_truth_digits(request)
             precise = (
                 None if digits is None else await self._find_more_precise(computation, request, quote, digits, client)
@@ -175,6 +188,10 @@ class ComputationRunner:
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
         self._metrics.count_result(computation.name, answer.cache)
+        # A ground truth with more digits has a request of its own.
+        if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
+            self.store_request(digest, read.named, cost, client.requester)
+            return replace(answer, request=read.named)
         return answer
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
@@ -198,6 +215,21 @@ class ComputationRunner:
         self._memory.put(computation.name, digest, body, requester)
         if self._shared is not None and cost >= self._shared.cost_floor:
             self._shared.cache.put(computation.name, digest, body)
+
+    def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
+        """Store the bytes of a request, whose SHA-256 is `digest`, if this runner keeps requests.
+
+        Requests above the cost floor are written to Redis as well, beside their results.
+        """
+        if not self.keeps_requests or self._memory.lookup(REQUESTS, digest) is not None:
+            return
+        self._memory.put(REQUESTS, digest, named, requester)
+        if self._shared is not None and cost >= self._shared.cost_floor:
+            self._shared.cache.put(REQUESTS, digest, named)
+
+    async def find_request(self, digest: str) -> bytes | None:
+        """Return the bytes of the request with this digest, or None if they are not stored."""
+        return await self.find_stored((REQUESTS,), digest)
 
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, or None.

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
@@ -37,6 +39,9 @@ from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
+
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
 
 SECONDS_PER_DAY = 86_400
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
@@ -71,7 +76,10 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, tracing)
+        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
+        runner = build_runner(
+            settings, memory, shared, siblings, workers, metrics, tracing, keeps_requests=signer is not None
+        )
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -94,6 +102,7 @@ async def run_services(
                     validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
+                    signer=signer,
                 )
         finally:
             watching.cancel()
@@ -127,8 +136,10 @@ def build_runner(
     workers: Workers,
     metrics: Metrics,
     tracing: Tracing | None = None,
+    *,
+    keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner that answers requests, with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -138,8 +149,17 @@ def build_runner(
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
+        keeps_requests=keeps_requests,
         tracing=tracing,
     )
+
+
+def read_signer(path: Path) -> Signer:
+    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    from service.signing.keys import read_signing_keys  # loads what only services with a key need
+    from service.signing.verification import Signer
+
+    return Signer(read_signing_keys(path))
 
 
 def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:

@@ -31,6 +31,7 @@ SUMMARIES: Final = {
     "job_results": "Get the results of a job",
     "result": "Get a stored result",
     "decision": "Get a stored decision",
+    "public_keys": "Get the public keys of signed statements",
     "catalogue": "List mechanisms, questions and resources",
     "sources": "List the software and its sources as BibTeX",
     "limits": "Get the limits of requests",
