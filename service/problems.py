@@ -23,6 +23,7 @@ Exception
   - OutOfTime
   - OutOfMemory
   - WorkerDied
+  - ResultQuarantined
   - ClientGone                (without a response)
 - JobsError                   jobs/errors.py: failures of jobs
   - JobNotFound
@@ -54,7 +55,14 @@ from typing import Any, Final, Literal
 
 from api_schemas.problems import FieldError, Problem, ProblemType, field_errors
 from service.access.errors import AuthenticationUnavailable, MissingScope, Unauthenticated
-from service.execution.errors import ComputeBudgetExceeded, OutOfMemory, OutOfTime, QueueFull, WorkerDied
+from service.execution.errors import (
+    ComputeBudgetExceeded,
+    OutOfMemory,
+    OutOfTime,
+    QueueFull,
+    ResultQuarantined,
+    WorkerDied,
+)
 from service.jobs.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -271,6 +279,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Computation was ended",
         500,
         "The process of the computation ended before it answered. Other requests are not affected. Try again.",
+    ),
+    ResultQuarantined: ProblemDefinition(
+        "/problems/result-quarantined",
+        "Result under examination",
+        500,
+        "Two independent engines disagree about this result, so it is not served. Do not use earlier copies of it. "
+        "Report the digest to the operators, and send the request again after an upgrade of the engine.",
     ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",

@@ -177,6 +177,12 @@ class Settings(BaseSettings):
         "receive status 503.",
     )
 
+    cross_check_share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.01,
+        description="Share of the answers of `/v1/bounds` that an independent engine computes again while no request "
+        "waits. 0 switches the checks off.",
+    )
+
     jobs_backend: Literal["embedded", "celery"] = Field(
         default="embedded",
         description="Backend for jobs. embedded: processes of this instance. celery: workers of a cluster "

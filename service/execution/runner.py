@@ -7,6 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
 from service.execution.loop_scheduler import LoopTimeSlicer
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
+from service.execution.quarantine import MARKER, ResultQuarantine
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
 from service.execution.shared_cache import SharedCache
@@ -37,9 +39,14 @@ from service.telemetry.metrics import CacheOutcome, Metrics
 from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
+OfferCrossCheck = Callable[[str, BaseModel, str, bytes], None]
 DIGEST_BYTES: Final = 71
 REQUESTS: Final = ";requests"
 """Namespace of the caches for the bytes of requests, by the digests of their results."""
+
+
+def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) -> None:
+    """Do nothing. This is the default receiver of answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ class ComputationRunner:
         metrics: Metrics,
         max_remembered_bodies: int,
         validate: RequestValidator,
+        quarantine: ResultQuarantine | None = None,
         tracing: Tracing | None = None,
         keeps_requests: bool = False,
     ) -> None:
@@ -100,6 +108,9 @@ class ComputationRunner:
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
+        self.quarantine = ResultQuarantine() if quarantine is None else quarantine
+        self.offer_cross_check: OfferCrossCheck = _offer_nothing
+        """Receiver of each answer, from which it draws those that an independent engine computes again."""
         self._calibration = CostCalibration(metrics)
         self._digest_by_body = InMemoryResultCache(max_remembered_bodies, max_remembered_bodies * DIGEST_BYTES)
         """Digests of requests by the SHA-256 of their bodies."""
@@ -125,6 +136,7 @@ class ComputationRunner:
             body = self._memory.lookup(computation.name, digest)
             request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
             if body is not None and (request is not None or not self.keeps_requests):
+                self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
                 return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
@@ -164,6 +176,7 @@ class ComputationRunner:
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
+        self.quarantine.check(digest)
         body = self._memory.lookup(computation.name, digest)
         cost = 0
         if body is not None:
@@ -188,6 +201,9 @@ class ComputationRunner:
                 shared = not is_first and answer.cache != "unstored"
                 answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
         self._metrics.count_result(computation.name, answer.cache)
+        self.quarantine.check(answer.digest)  # a check may have ended in the meantime
+        if answer.cache not in ("collapsed", "unstored"):
+            self.offer_cross_check(computation.name, request, answer.digest, answer.body)
         # A ground truth with more digits has a request of its own.
         if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
             self.store_request(digest, read.named, cost, client.requester)
@@ -200,10 +216,14 @@ class ComputationRunner:
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
+    def is_idle(self) -> bool:
+        """Return whether no computation runs in a worker or waits for one."""
+        return not self._admission.admitted
+
     def cached(self, computation: AnyComputation, digest: str) -> ComputedResult | None:
         """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
-        if body is None:
+        if body is None or digest in self.quarantine:
             return None
         self._metrics.count_result(computation.name, "memory")
         return ComputedResult(digest, body, "memory")
@@ -212,6 +232,8 @@ class ComputationRunner:
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
         """Store a result that a job computed. Results that were expensive are written to Redis as well."""
+        if digest in self.quarantine:
+            return
         self._memory.put(computation.name, digest, body, requester)
         if self._shared is not None and cost >= self._shared.cost_floor:
             self._shared.cache.put(computation.name, digest, body)
@@ -237,13 +259,21 @@ class ComputationRunner:
         `names` are the computations that the digest may belong to. Search memory, the other processes of the same
         supervisor, and Redis.
         """
+        self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
         if body is None and self._siblings is not None:
             body = await self._siblings.find(names, digest)
         if body is None and self._shared is not None:
             body = await self._shared.cache.find_any(names, digest, self._shared.expensive_timeout_seconds)
+            self.quarantine.check(digest, body)
         return body
+
+    def forget(self, name: str, digest: str) -> None:
+        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        self._memory.remove(name, digest)
+        if self._shared is not None:
+            self._shared.cache.put(name, digest, MARKER)
 
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
@@ -257,6 +287,7 @@ class ComputationRunner:
         digest = None if found is None else resolve_pointer(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
+        self.quarantine.check(digest)
         body = self._memory.lookup(name, digest)
         if body is not None:
             return ComputedResult(digest, body, "memory")
@@ -268,6 +299,7 @@ class ComputationRunner:
             return None
         if body is None:
             return None
+        self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, client.requester)
         return ComputedResult(digest, body, "redis")
 
@@ -307,6 +339,7 @@ class ComputationRunner:
         if shared is not None:
             found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
+                self.quarantine.check(digest, found)
                 self._memory.put(computation.name, digest, found, requester)
                 return ComputedResult(digest, found, "redis")
             lease = found

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering.tables": {"api_schemas", "service.rendering.numbers"},
     "service.resources": {
         "api_schemas",
+        "privacy_bounds.checker",
         "service.importers",
         "service.privacy",
         "service.rendering.numbers",
@@ -106,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "service.mcp": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.command.in_process"},
+    "privacy_bounds.checker": set(),
     "service": set(),
 }
 
@@ -122,6 +124,7 @@ FOREIGN: dict[str, set[str]] = {
     "service.rendering.documents": {"pydantic", "yaml"},
     "service.rendering.tables": {"rich"},
     "service.rendering": {"jinja2", "markupsafe", "pydantic", "vl_convert"},
+    "privacy_bounds.checker": {"flint"},
     "privacy_bounds": {"httpx2", "pydantic", "stamina", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {

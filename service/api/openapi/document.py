@@ -57,6 +57,7 @@ TAGS = [
     {"name": "curves", "description": "Trade-off curves for plots, and their comparison."},
     {"name": "comparisons", "description": "Comparison of several runs by answers and curves."},
     {"name": "claims", "description": "Verification of privacy claims against proved bounds."},
+    {"name": "certificates", "description": "Proofs of single numbers by the independent checker."},
     {"name": "calibrations", "description": "Calibration of one number of a request to several targets."},
     {"name": "sweeps", "description": "Equal questions about many runs with varied numbers."},
     {"name": "assessments", "description": "Privacy report and policy decision for one run."},

@@ -13,6 +13,7 @@ SUMMARIES: Final = {
     "imports": "Import a mechanism from another library",
     "comparisons": "Compare several runs",
     "claims": "Check privacy claims",
+    "certificates": "Prove one number independently",
     "gdp_gmip": "Convert between GDP and membership privacy",
     "membership_conversions": "Invert membership bounds of pure differential privacy",
     "attack_counts_audit": "Audit a mechanism by attack counts",

@@ -501,7 +501,7 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
-        """Return ln of the part of the bound of `log_variation` left of the grid, shape (P, V).
+        """Return ln of the part of the bound of `log_variation` left of the grid, at the points `z`, shape (P, V).
 
         `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
         w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,
