@@ -53,6 +53,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/unsupported-combination",
     "/problems/unsupported-media-type",
     "/problems/uri-too-long",
+    "/problems/work-limit-exceeded",
     "/problems/worker-died",
 ]
 ProblemType = Annotated[

@@ -19,6 +19,7 @@ Exception
   - AuthenticationUnavailable
 - ExecutionError              execution/errors.py: failures to run a computation
   - ComputeBudgetExceeded
+  - WorkLimitExceeded
   - QueueFull
   - OutOfTime
   - OutOfMemory
@@ -62,6 +63,7 @@ from service.execution.errors import (
     QueueFull,
     ResultQuarantined,
     WorkerDied,
+    WorkLimitExceeded,
 )
 from service.jobs.errors import (
     IdempotencyKeyReused,
@@ -259,6 +261,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         "Alternatively, send the request to POST /v1/jobs or with the header `Prefer: respond-async`, because jobs "
         "have a higher limit.",
     ),
+    WorkLimitExceeded: ProblemDefinition(
+        "/problems/work-limit-exceeded",
+        "Work limit exceeded",
+        429,
+        "The work of this caller in the current window of time is at its limit, and nothing was computed. Send the "
+        "request again after the time in `Retry-After`, or request a higher limit from the operator.",
+    ),
     QueueFull: ProblemDefinition(
         "/problems/overloaded",
         "Overloaded",
@@ -434,7 +443,7 @@ def _details(error: Exception, guidance: str) -> dict[str, Any]:
             return {"detail": error.sentence, "errors": errors, "supported": error.offered}
         case NotAcceptable():
             return {"errors": (FieldError(pointer="", detail=f"Accept: {guidance}"),), "supported": error.offered}
-        case ComputeBudgetExceeded():
+        case ComputeBudgetExceeded() | WorkLimitExceeded():
             return {"estimated_cost": error.estimate, "limit": error.limit}
         case _:
             return {}

@@ -25,6 +25,8 @@ USUAL_PORTS: Final = {"http": 80, "https": 443}
 LONGEST_SOCKET_PATH: Final = 107
 """Bytes, of Linux; elsewhere fewer, which is an error where the socket is made."""
 
+WORK_LIMIT: Final = r"[1-9][0-9]{0,17}/([1-9][0-9]{0,5} )?(second|minute|hour|day)s?"
+
 EARLIER_NAMES: Final = frozenset({f"{PREFIX}REDIS_DEAR_TIMEOUT_SECONDS"})
 """Names of environment variables of earlier versions, which are accepted as aliases."""
 CLIENT_NAMES: Final = frozenset({f"{PREFIX}API_KEY"})
@@ -291,6 +293,19 @@ class Settings(BaseSettings):
         ),
     )
 
+    work_limit: str | None = Field(
+        default=None,
+        description="Work units that one caller may use in a window of time, for example `60000000/minute` or "
+        "`1000000000/2 hours`. A unit is about one microsecond of CPU time. Windows start at multiples of their "
+        "length. Callers of one group share the limit. A caller without credentials is an address. Above the limit, "
+        "requests receive status 429. Absent: no limit.",
+    )
+    audit_log: str | None = Field(
+        default=None,
+        description="Path of the audit stream, or `-` for standard output. The stream has one line of JSON for each "
+        "request and each decision, and no bodies. Absent: no stream.",
+    )
+
     operator_bind: str | None = Field(
         default=None,
         description="Address `host:port` or `unix:path` for `/metrics`, the details of `/readyz` and the "
@@ -409,6 +424,15 @@ class Settings(BaseSettings):
                 "port unless it is the usual one; no path, no wildcard"
             )
         return origins
+
+    @field_validator("work_limit")
+    @classmethod
+    def _rate(cls, given: str | None) -> str | None:
+        if given is not None and not re.fullmatch(WORK_LIMIT, given):
+            raise ValueError(
+                "must be a number of units and a window, for example `60000000/minute` or `1000000/10 seconds`"
+            )
+        return given
 
     @field_validator("traces_endpoint")
     @classmethod

@@ -32,6 +32,8 @@ RESPONSE_HEADERS: Final = (
     "Link",
     "Location",
     "Preference-Applied",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
     "Server-Timing",
     "Sunset",

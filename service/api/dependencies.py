@@ -11,9 +11,11 @@ from service.api.readiness import Readiness
 from service.api.renderings import RenderingService
 from service.execution.resource_budget import ResourceBudget
 from service.execution.runner import ComputationRunner
+from service.execution.work_limits import WorkLimits
 from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class AppServices:
     validate: RequestValidator
     metrics: Metrics
     version: str
+    work_limits: WorkLimits | None = None
+    audit: AuditStream | None = None
     signer: Signer | None = None
     """Signer of answers, or None if no signing key is set."""
 

@@ -29,5 +29,6 @@ class HeadAsGet:
         try:
             await self._app(got, receive, send_head)
         finally:
-            if "route" in got:
-                scope["route"] = got["route"]  # for metrics and log
+            for name in ("route", "path_params"):  # for metrics, log and audit stream
+                if name in got:
+                    scope[name] = got[name]

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from service.api import problem_responses
+from service.api.caller_context import CallerContext
 from service.api.dependencies import AppServices
 from service.api.head_as_get import HeadAsGet
 from service.api.query_parameters import KNOWN_PARAMETERS_ONLY
@@ -33,6 +34,7 @@ def operator_application(
         app.include_router(router)
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)
+    app.add_middleware(CallerContext)
     app.add_middleware(protection)
     app.add_middleware(telemetry)
     return app

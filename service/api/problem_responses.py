@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 
 from api_schemas.problems import FieldError, Problem
 from service.access.errors import MissingScope, Unauthenticated
-from service.execution.errors import ClientGone, QueueFull
+from service.execution.errors import ClientGone, QueueFull, WorkLimitExceeded
 from service.problems import (
     ERROR_PROBLEMS,
     HTTP_PROBLEMS,
@@ -41,8 +41,9 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
         record.error = error
-    seconds = error.retry_after_seconds if isinstance(error, QueueFull) else 1
-    headers = {"Retry-After": str(seconds)} if problem.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    seconds = error.retry_after_seconds if isinstance(error, QueueFull | WorkLimitExceeded) else 1
+    is_temporary = problem.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
+    headers = {"Retry-After": str(seconds)} if is_temporary else None
     return problem_response(problem, record, challenge(error) or headers)
 
 

@@ -207,6 +207,19 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         "The path and the query together are longer than the service reads.",
         ("Send the data in the body of a `POST` request.", _LIMITS),
     ),
+    "/problems/work-limit-exceeded": ProblemText(
+        "The caller has used up the work that the operator allows in one window of time. The service computed nothing. "
+        "`estimated_cost` is the cost of this request, and `limit` the work of a whole window. Both are in work units "
+        "of about one microsecond.",
+        (
+            _RETRY,
+            "Read the header `RateLimit` of earlier responses: it has the remaining units, and the seconds until they "
+            "return.",
+            "Send closed forms, and requests that were answered before. They cost almost nothing.",
+            _SMALLER,
+            "Request a higher limit from the operator of the service (`PRIVACY_BOUNDS_WORK_LIMIT`).",
+        ),
+    ),
     "/problems/worker-died": ProblemText(
         "The process of the computation ended before it answered. Other requests are not affected.",
         ("Send the request again.", _REPORT),

@@ -47,6 +47,8 @@ class Readiness:
         """State of the job backend."""
         self.is_draining: Callable[[], bool] = lambda: False
         """Whether the service received a signal to stop."""
+        self.audit_trouble: Callable[[], str | None] | None = None
+        """Why the audit stream is not complete, or None; None without an audit stream."""
         self.authentication_failure: Callable[[], str] | None = None
         """Phrase that says why credentials cannot be checked, or "". None: requests need no credentials."""
 
@@ -57,6 +59,7 @@ class Readiness:
             self._check_worker_pool(),
             self._check_redis(),
             *self._check_jobs(),
+            *self._check_audit(),
             *self._check_quarantine(),
             *self._check_authentication(),
             *([ENDING] if self.is_draining() else []),
@@ -95,6 +98,16 @@ class Readiness:
         remedy = remedy_for(now.sentence)
         detail = f"{now.sentence}. {remedy}" if remedy else now.sentence
         return (Check(name="jobs", status="degraded", detail=detail),)
+
+    def _check_audit(self) -> tuple[Check, ...]:
+        if self.audit_trouble is None:
+            return ()
+        trouble = self.audit_trouble()
+        if trouble is None:
+            return (Check(name="audit", status="ok", detail="the audit stream is written"),)
+        return (
+            Check(name="audit", status="degraded", detail=f"{trouble}. Make room, or correct PRIVACY_BOUNDS_AUDIT_LOG"),
+        )
 
     def _check_quarantine(self) -> tuple[Check, ...]:
         """Return a check only if two engines dispute results, since an upgrade of the engine is due then."""

@@ -59,7 +59,12 @@ class ChartRenderer:
             await self._pool.start()
 
     async def draw(self, spec: str, image: Image, client: WaitingClient) -> bytes:
-        """Render a Vega-Lite specification as one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied."""
+        """Render a Vega-Lite specification as one image. Raise QueueFull, OutOfTime, OutOfMemory or WorkerDied.
+
+        Raise WorkLimitExceeded if the client has used up its work.
+        """
+        if client.account is not None:
+            await client.account.charge(DRAWING_COST)
         drawn = ChartRequest(spec=spec, image=image)
         computed = await self._workers.compute(
             QueuedComputation(client.requester), DRAWING_COST, DRAWING, drawn, "", ENGINE_VERSION

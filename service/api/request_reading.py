@@ -9,6 +9,7 @@ from typing import Final
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.execution.client import WaitingClient
 from service.execution.resource_budget import Reservation, TransferDeadline
@@ -57,7 +58,7 @@ def waiting_client(request: Request) -> WaitingClient:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return WaitingClient(request_context(request.scope).requester, wait_disconnected)
+    return WaitingClient(request_context(request.scope).requester, wait_disconnected, work_account_of(request))
 
 
 def media_type_of(sent: dict[bytes, bytes]) -> str:
@@ -67,7 +68,7 @@ def media_type_of(sent: dict[bytes, bytes]) -> str:
 
 
 def check_length(declared: bytes, limit: int) -> None:
-    """Check the declared length of a body before any of it is read. Raise BodyTooLarge."""
+    """Raise BodyTooLarge if the value of Content-Length has too many digits or exceeds `limit` bytes."""
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
 

@@ -1,17 +1,29 @@
 """Client of a request: the key to which its work is accounted, and the state of the connection.
 
-A *requester* is a client address (IPv6: a /64 network). Memory, queue places and worker time are accounted to
-requesters.
+A *requester* is the group of an authenticated caller, or a client address (IPv6: a /64 network). Memory, queue places
+and worker time are accounted to requesters. The *owner* of a job or of a stored result is the group of its requester.
+Everything of callers without a group has one owner, the anonymous caller.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from service.execution.work_limits import WorkAccount
+
+GROUP_PREFIX: Final = "group:"
+HASHED_PREFIX: Final = "group#"
+ANONYMOUS_OWNER: Final = ""
+"""Owner of everything whose requester is an address, also of jobs that earlier versions stored."""
+_PLAIN_GROUP: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 async def _wait_forever() -> None:
@@ -23,11 +35,12 @@ class WaitingClient:
     """Client that waits for a result.
 
     `requester` is the key that queues, caches and quotas account to. `wait_disconnected()` returns when the client has
-    disconnected.
+    disconnected. `account` counts the work of the requester; None: its work has no limit.
     """
 
     requester: str
     wait_disconnected: Callable[[], Awaitable[None]] = _wait_forever
+    account: WorkAccount | None = None
 
 
 LOCAL_CLIENT: Final = WaitingClient("local")
@@ -39,9 +52,10 @@ def requester_from_address(address: str | None) -> str:
     """Return the key to which the work of a client address is accounted.
 
     IPv4 addresses and names of Unix sockets are returned unchanged. IPv6 addresses are reduced to their /64 network,
-    because one machine can use any address of its network. Return "unknown" for None.
+    because one machine can use any address of its network. Return "unknown" for None, and for names that look like the
+    key of a group.
     """
-    if address is None:
+    if address is None or address.startswith((GROUP_PREFIX, HASHED_PREFIX)):  # a proxy may forward any text
         return "unknown"
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -60,3 +74,16 @@ def requester_from_scope(scope: Mapping[str, Any]) -> str:
     """
     address = scope.get("client")
     return requester_from_address(address[0] if address else None)
+
+
+@lru_cache(maxsize=1024)
+def requester_from_group(group: str) -> str:
+    """Return the requester key of a group of callers. Names with spaces, control characters or accents are hashed."""
+    if _PLAIN_GROUP.fullmatch(group):
+        return GROUP_PREFIX + group
+    return HASHED_PREFIX + hashlib.sha256(group.encode(errors="surrogatepass")).hexdigest()
+
+
+def owner_of(requester: str) -> str:
+    """Return the owner of what a requester stores: the requester key of a group, or ANONYMOUS_OWNER."""
+    return requester if requester.startswith((GROUP_PREFIX, HASHED_PREFIX)) else ANONYMOUS_OWNER

@@ -2,6 +2,7 @@
 
 ExecutionError
 - ComputeBudgetExceeded    the estimated cost is above the limit of this service
+- WorkLimitExceeded        the requester has used up the work of its window of time
 - QueueFull                the queue has no room for the request; the client should retry later
 - OutOfTime                the computation exceeded its time limit and was killed
 - OutOfMemory              the computation exceeded the memory limit of its process
@@ -31,6 +32,17 @@ class ComputeBudgetExceeded(ExecutionError):
     def __init__(self, estimate: int, limit: int) -> None:
         self.estimate, self.limit = estimate, limit
         super().__init__(f"estimated cost {estimate} is above the limit {limit}")
+
+
+class WorkLimitExceeded(ExecutionError):
+    """Work of one requester above the limit of a window; nothing was computed. Costs are in units of about 1 us.
+
+    `retry_after_seconds` is the time until the window ends.
+    """
+
+    def __init__(self, estimate: int, limit: int, retry_after_seconds: int) -> None:
+        self.estimate, self.limit, self.retry_after_seconds = estimate, limit, retry_after_seconds
+        super().__init__(f"work {estimate} exceeds what is left of {limit}, retry after {retry_after_seconds} s")
 
 
 class QueueFull(ExecutionError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
 KEY_PREFIX = "privacy_bounds"
+OWNER: Final = "owner"
 MAX_ENTRY_BYTES: Final = 32 * 2**20
 """Largest entry that is written, and therefore the largest one that is read."""
 MAX_INLINE_MAC_BYTES: Final = 2**18
@@ -141,6 +142,17 @@ class RedisResultCache:
         """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
+
+    def put_owner(self, name: str) -> None:
+        """Enqueue the write of an owner of a result (`result_owners.py`), for as long as any result may be kept."""
+        self._put(OWNER, "results", name, b"1", max(self._ttl_seconds, self._ground_truth_ttl_seconds))
+
+    async def has_owner(self, name: str, timeout_seconds: float) -> bool:
+        """Return whether an authentic entry of this owner exists. False if Redis is unavailable."""
+        try:
+            return await self._fetch(OWNER, "results", name, timeout_seconds) is not None
+        except RedisUnavailable:
+            return False
 
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None

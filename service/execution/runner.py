@@ -7,7 +7,7 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +27,12 @@ from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
 from service.execution.quarantine import MARKER, ResultQuarantine
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
+from service.execution.result_owners import ResultOwners
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses
+from service.execution.work_limits import HIT_UNITS
 from service.execution.worker import WorkerResult, compute_body
+from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Computation, Quote
@@ -53,14 +56,15 @@ def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) 
 class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
-    The origin is a cache or a computation. The time is in seconds, or None for a stored result. `request` has the
-    bytes whose SHA-256 is the digest if the runner keeps requests, else None.
+    The origin is a cache or a computation. The time is in seconds, or None for a stored result. `cpu_seconds` is the
+    work that this request caused. `request` has the bytes whose SHA-256 is the digest if the runner keeps requests.
     """
 
     digest: str
     body: bytes
     cache: CacheOutcome
     compute_seconds: float | None = None
+    cpu_seconds: float = 0.0
     request: bytes | None = None
 
 
@@ -93,10 +97,12 @@ class ComputationRunner:
         metrics: Metrics,
         max_remembered_bodies: int,
         validate: RequestValidator,
+        owners: ResultOwners | None = None,
         quarantine: ResultQuarantine | None = None,
         tracing: Tracing | None = None,
         keeps_requests: bool = False,
     ) -> None:
+        """Set up a runner. `owners` records who received which result; None: results are not private."""
         self._tracing = tracing
         self.keeps_requests = keeps_requests
         """Whether requests are stored beside their results, for signed statements."""
@@ -105,6 +111,7 @@ class ComputationRunner:
         self._memory = memory
         self._shared = shared
         self._siblings = siblings
+        self._owners = owners
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
@@ -138,6 +145,9 @@ class ComputationRunner:
             if body is not None and (request is not None or not self.keeps_requests):
                 self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
+                self._record_owner(digest, client.requester)
+                if client.account is not None:
+                    await client.account.charge(HIT_UNITS)
                 return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
             answer = await self.run(computation, parse_request(computation.request_type, raw, self._validate), client)
@@ -178,30 +188,19 @@ class ComputationRunner:
         request, digest = read.request, read.digest
         self.quarantine.check(digest)
         body = self._memory.lookup(computation.name, digest)
-        cost = 0
+        is_shared, cost = True, 0
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
+            if client.account is not None:
+                await client.account.charge(HIT_UNITS)
         else:
             quote = read.quote or self._quote(computation, request)
-            cost = 0 if quote.inline else quote.cost
-            digits = computation.ground_truth_digits(request)
-            precise = (
-                None if digits is None else await self._find_more_precise(computation, request, quote, digits, client)
-            )
-            if precise is not None:
-                answer = precise
-            elif quote.inline:
-                # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
-                computed = self._compute_inline(computation, request, digest, quote)
-                answer = self._store_computed(computation, request, digest, computed, quote, client.requester)
-            else:
-                self._ensure_within_budget(computation, quote)
-                fly = partial(self._compute_shared, computation, request, digest, quote)
-                answer, is_first = await self._in_flight.compute_once(digest, client, fly)
-                shared = not is_first and answer.cache != "unstored"
-                answer = ComputedResult(digest, answer.body, "collapsed") if shared else answer
+            is_shared, cost = self._shared_cache_for(quote) is not None, 0 if quote.inline else quote.cost
+            answer = await self._charged(client, quote, self._compute(computation, request, digest, quote, client))
         self._metrics.count_result(computation.name, answer.cache)
         self.quarantine.check(answer.digest)  # a check may have ended in the meantime
+        if answer.cache != "unstored":
+            self._record_owner(answer.digest, client.requester, is_shared=is_shared)
         if answer.cache not in ("collapsed", "unstored"):
             self.offer_cross_check(computation.name, request, answer.digest, answer.body)
         # A ground truth with more digits has a request of its own.
@@ -209,6 +208,56 @@ class ComputationRunner:
             self.store_request(digest, read.named, cost, client.requester)
             return replace(answer, request=read.named)
         return answer
+
+    async def _charged(
+        self, client: WaitingClient, quote: Quote, computing: Coroutine[Any, Any, ComputedResult]
+    ) -> ComputedResult:
+        """Return the result of a computation, and charge its work to the account of the client.
+
+        The estimate is charged before, and corrected afterwards. Raise WorkLimitExceeded.
+        """
+        account = client.account
+        if account is None:
+            return await computing
+        try:
+            charge = await account.charge(max(1, quote.cost))
+        except BaseException:
+            computing.close()
+            raise
+        try:
+            answer = await computing
+        except (QueueFull, ComputeBudgetExceeded):  # nothing was computed
+            account.settle(charge, 0)
+            raise
+        if not quote.inline:
+            account.settle(charge, max(HIT_UNITS, round(answer.cpu_seconds * COST_UNITS_PER_SECOND)))
+        return answer
+
+    async def _compute(
+        self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: WaitingClient
+    ) -> ComputedResult:
+        """Return a result that is not in memory: a more precise one, or one that the loop or a worker computes."""
+        digits = computation.ground_truth_digits(request)
+        if digits is not None:
+            precise = await self._find_more_precise(computation, request, quote, digits, client)
+            if precise is not None:
+                return precise
+        if quote.inline:
+            # No wait between lookup and store (but for ground truths): equal requests cannot overlap.
+            computed = self._compute_inline(computation, request, digest, quote)
+            return self._store_computed(computation, request, digest, computed, quote, client.requester)
+        self._ensure_within_budget(computation, quote)
+        fly = partial(self._compute_shared, computation, request, digest, quote)
+        answer, is_first = await self._in_flight.compute_once(digest, client, fly)
+        if is_first:
+            return answer
+        if answer.cache == "unstored":
+            return ComputedResult(digest, answer.body, "unstored", answer.compute_seconds)
+        return ComputedResult(digest, answer.body, "collapsed")
+
+    def _record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
+        if self._owners is not None:
+            self._owners.record(digest, requester, is_shared=is_shared)
 
     def is_within_budget(self, computation: AnyComputation, quote: Quote) -> bool:
         """Return whether a request with this estimated cost may be computed while the client waits."""
@@ -220,11 +269,14 @@ class ComputationRunner:
         """Return whether no computation runs in a worker or waits for one."""
         return not self._admission.admitted
 
-    def cached(self, computation: AnyComputation, digest: str) -> ComputedResult | None:
+    def cached(
+        self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
+    ) -> ComputedResult | None:
         """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
         if body is None or digest in self.quarantine:
             return None
+        self._record_owner(digest, requester)
         self._metrics.count_result(computation.name, "memory")
         return ComputedResult(digest, body, "memory")
 
@@ -235,8 +287,19 @@ class ComputationRunner:
         if digest in self.quarantine:
             return
         self._memory.put(computation.name, digest, body, requester)
-        if self._shared is not None and cost >= self._shared.cost_floor:
+        is_shared = self._shared is not None and cost >= self._shared.cost_floor
+        if self._shared is not None and is_shared:
             self._shared.cache.put(computation.name, digest, body)
+        self._record_owner(digest, requester, is_shared=is_shared)
+
+    async def read_stored(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
+        """Return the stored body with this digest, or None if it is missing or private to other groups.
+
+        The owner is looked up first, so that both cases take the same steps.
+        """
+        if self._owners is not None and not await self._owners.has_received(digest, requester):
+            return None
+        return await self.find_stored(names, digest)
 
     def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
         """Store the bytes of a request, whose SHA-256 is `digest`, if this runner keeps requests.
@@ -254,7 +317,7 @@ class ComputationRunner:
         return await self.find_stored((REQUESTS,), digest)
 
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
-        """Return the stored body with this digest, or None.
+        """Return the stored body with this digest, whoever received it, or None. This serves computations.
 
         `names` are the computations that the digest may belong to. Search memory, the other processes of the same
         supervisor, and Redis.
@@ -416,7 +479,7 @@ class ComputationRunner:
         requester: str,
     ) -> ComputedResult:
         if not computed.is_complete:  # the same request may have a more complete result later
-            return ComputedResult(digest, computed.body, "unstored", computed.seconds)
+            return ComputedResult(digest, computed.body, "unstored", computed.seconds, computed.cpu_seconds)
         shared = self._shared_cache_for(quote)
         self._memory.put(computation.name, digest, computed.body, requester)
         digits = computation.ground_truth_digits(request)
@@ -429,4 +492,4 @@ class ComputationRunner:
                 shared.cache.put_ground_truth(computation.name, digest, computed.body, question, named)
         elif shared is not None:
             shared.cache.put(computation.name, digest, computed.body)
-        return ComputedResult(digest, computed.body, "computed", computed.seconds)
+        return ComputedResult(digest, computed.body, "computed", computed.seconds, computed.cpu_seconds)

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, final
@@ -31,6 +31,7 @@ from service.jobs.results_codec import failure_lines, response_line, stored_resp
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
 from service.resources.violations import is_violation
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Attributes, Tracing, carrier_of
 
@@ -56,7 +57,7 @@ class WorkerContext:
     """Dependencies that all workers of a process share.
 
     `describe` converts an error to a JSON problem document. `find_answer` and `store_answer` access the results of
-    complete requests. `worker` is the name of this process.
+    complete requests. `worker` is the name of this process. `audit` is the audit stream, if any.
     """
 
     repository: JobRepository
@@ -69,6 +70,7 @@ class WorkerContext:
     metrics: Metrics
     logger: FilteringBoundLogger
     worker: str
+    audit: AuditStream | None = None
     tracing: Tracing | None = None
 
 
@@ -219,6 +221,8 @@ class ChunkWorker:
         context.store_answer(plan.computation, job.digest, body, job.cost, job.requester)
         if decided is not None:
             context.logger.info("decision", **_log_origin(job), **decided)
+            if context.audit is not None:
+                context.audit.write(_decision_record(job, decided))
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
         """Return a chunk whose process was killed to the queue if another try is allowed; return whether it is.
@@ -346,6 +350,12 @@ def _split(chunk: Chunk, most: int) -> list[Chunk]:
 def _log_origin(job: StoredJob) -> dict[str, str]:
     """Return the log fields that identify the sender of a job."""
     return {"request_id": job.request_id, "requester": job.requester}
+
+
+def _decision_record(job: StoredJob, decided: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of the decision of a job for the audit stream."""
+    names = {"decision": decided["decision"], "verdict": decided["verdict"]}
+    return {"event": "decision", **_log_origin(job), "resource": {"job_id": job.id}, "digest": job.digest, **names}
 
 
 def _report_end(context: WorkerContext, job: StoredJob) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from api_schemas.jobs import JobState
+from service.execution.client import owner_of
 
 ID_BYTES: Final = 24
-"""Random bytes of an id. An id of 192 bits cannot be guessed; whoever has the id may read and cancel the job."""
+"""Random bytes of an id, which cannot be guessed. Only the owner of a job may read and cancel it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class StoredJob:
     updated: float = 0.0
     revision: int = 1
     problem: bytes | None = None
+
+    @property
+    def owner(self) -> str:
+        """Owner of the job: the group of its requester, or the anonymous caller."""
+        return owner_of(self.requester)
 
 
 def new_id() -> str:

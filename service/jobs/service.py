@@ -14,11 +14,13 @@ from typing import Any, Final, TypeVar, final
 
 from api_schemas.jobs import ENDED, JobLimits, JobRequest
 from api_schemas.problems import FieldError, field_errors
+from service.execution.client import owner_of
 from service.execution.errors import ComputeBudgetExceeded
 from service.execution.resource_budget import Reservation, ResourceBudget
+from service.execution.work_limits import WorkAccount
 from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.jobs.chunk_sizing import initial_size
-from service.jobs.errors import InvalidJob, PageBeyondEnd
+from service.jobs.errors import InvalidJob, JobNotFound, PageBeyondEnd
 from service.jobs.job import ChunkResult, StoredJob, new_id
 from service.jobs.job_plan import JobConstraints, JobPlan, parse_plan, resource_at, resource_path
 from service.jobs.repository import JobRepository, Page
@@ -53,11 +55,15 @@ class Condition:
 @final
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Origin of a job: client address for the quota, request id for the log, and Idempotency-Key or None."""
+    """Origin of a job: requester for the quota, request id for the log, and value of Idempotency-Key or None.
+
+    `account` counts the work of the requester; None: its work has no limit.
+    """
 
     requester: str
     request_id: str
     key: str | None = None
+    account: WorkAccount | None = None
 
 
 @final
@@ -100,10 +106,20 @@ class JobService:
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
-        `sent` is the JSON of the request, and `quote` its estimated cost.
+        `sent` is the JSON of the request, and `quote` its estimated cost. The estimate is charged to the account of the
+        sender, unless the job exists already.
         """
         parent = None if self._tracing is None else self._tracing.traceparent()
-        return self._notify(await self._in_thread(self._enqueue, plan, sent, quote, sender, parent))
+        if sender.account is None:
+            return self._notify((await self._in_thread(self._enqueue, plan, sent, quote, sender, parent))[0])
+        charge = await sender.account.charge(max(1, quote.cost))
+        is_new = False
+        try:
+            job, is_new = await self._in_thread(self._enqueue, plan, sent, quote, sender, parent)
+        finally:
+            if not is_new:
+                sender.account.settle(charge, 0)
+        return self._notify(job)
 
     def parse(self, sent: bytes) -> tuple[JobPlan, bytes, Quote]:
         """Parse the body of a job. Return the validated request, its JSON, and its estimated cost.
@@ -129,30 +145,36 @@ class JobService:
             return self.limits.cost
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
-    async def get(self, name: str) -> StoredJob:
-        """Return the current state of a job. Raise JobNotFound and JobsUnavailable."""
-        return await self._in_thread(self.repository.get, name)
+    async def get(self, name: str, requester: str) -> StoredJob:
+        """Return the current state of a job. Raise JobNotFound, also for the job of another owner; JobsUnavailable."""
+        job = await self._in_thread(self.repository.get, name)
+        if job.owner != owner_of(requester):
+            raise JobNotFound
+        return job
 
     async def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of the jobs of a requester, newest first; None selects all requesters.
+        """Return a page of the jobs of a requester (group or address), newest first; None selects all requesters.
 
         Raise InvalidCursor and JobsUnavailable.
         """
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
-    async def cancel(self, name: str) -> StoredJob:
-        """Cancel a job, unless it has ended. Raise JobNotFound and JobsUnavailable."""
+    async def cancel(self, name: str, requester: str) -> StoredJob:
+        """Cancel a job, unless it has ended. Raise JobNotFound and JobsUnavailable, as `get`."""
+        await self.get(name, requester)
         job = await self._in_thread(self.repository.cancel, name)
         self._on_change(job)
         return job
 
-    async def results(self, name: str, start: int, most: int) -> tuple[StoredJob, list[bytes], int | None]:
+    async def results(
+        self, name: str, requester: str, start: int, most: int
+    ) -> tuple[StoredJob, list[bytes], int | None]:
         """Return the job, up to `most` result lines from `start` on, and the start of the next page.
 
         The start of the next page is None at the end. The lines of an active job stop before the first missing point.
         Raise PageBeyondEnd, JobNotFound and JobsUnavailable.
         """
-        job = await self.get(name)
+        job = await self.get(name, requester)
         if start >= job.total:
             raise PageBeyondEnd(job.total)
         lines: list[bytes] = []
@@ -172,11 +194,11 @@ class JobService:
         # No further lines: the end of the job, or points that an active job has not computed yet.
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
-    async def stream_results(self, name: str, start: int) -> AsyncGenerator[list[bytes]]:
+    async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
         """Yield the result lines of all points from `start` on, as workers save them, until the job has ended."""
         place = start
         while True:
-            job = await self.get(name)  # before the lines: the lines of an ended job are complete
+            job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
             found = await self._next_lines(name, place)
             if found is not None and (found[0] == place or job.state in ENDED):
                 _, place, lines = found
@@ -186,7 +208,7 @@ class JobService:
             else:
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def watch(self, name: str, after: int) -> AsyncGenerator[StoredJob]:
+    async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
         """Yield the state of a job after each change since revision `after`, and every MAX_EVENT_INTERVAL_SECONDS.
 
         The last yielded state is that of the ended job.
@@ -194,7 +216,7 @@ class JobService:
         loop = asyncio.get_running_loop()
         told = loop.time()
         while True:
-            job = await self.get(name)
+            job = await self.get(name, requester)
             if job.revision != after or job.state in ENDED or loop.time() - told >= MAX_EVENT_INTERVAL_SECONDS:
                 after, told = job.revision, loop.time()
                 yield job
@@ -202,13 +224,13 @@ class JobService:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def wait_ended(self, name: str, seconds: float) -> StoredJob:
+    async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
         """Wait until a job has ended, for at most `seconds`, and return its state."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = 0.02
         while True:
-            job = await self.get(name)
+            job = await self.get(name, requester)
             left = until - loop.time()
             if job.state in ENDED or left <= 0:
                 return job
@@ -227,7 +249,10 @@ class JobService:
         """
         return self._streams.reserve(requester, 1)
 
-    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None) -> StoredJob:
+    def _enqueue(
+        self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None
+    ) -> tuple[StoredJob, bool]:
+        """Store a job. Return the job, and whether it is new."""
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -257,7 +282,7 @@ class JobService:
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.count_job_accepted(job.resource)
-        return accepted
+        return accepted, accepted is job
 
     def _notify(self, job: StoredJob) -> StoredJob:
         self._on_change(job)

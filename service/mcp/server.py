@@ -9,6 +9,7 @@ import secrets
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from http import HTTPStatus
 from importlib.metadata import version as distribution_version
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -37,12 +38,14 @@ from typing_extensions import override
 
 from service.access.addresses import is_loopback
 from service.access.authenticator import Authenticator
+from service.access.caller import caller_of
 from service.api.access_layer import AccessLayer
+from service.api.caller_context import logged_caller, requester_of
 from service.api.connections import Connections
 from service.api.dependencies import AppServices
 from service.api.problem_responses import MEDIA_TYPE, challenge
 from service.engine_version import ENGINE_VERSION
-from service.execution.client import LOCAL_CLIENT, WaitingClient, requester_from_scope
+from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.mcp.answers import QUOTING, answer_result, problem_result
 from service.mcp.documents import document, listed_documents
 from service.mcp.messages import answer_invalid_lines
@@ -113,22 +116,49 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
     """Compute the answer of a tool. Other failures than an unknown tool are results with `isError`."""
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
-    services = context.lifespan_context
+    services, request_id = context.lifespan_context, secrets.token_hex(16)
     body = json.dumps(params.arguments or {}).encode()
     try:
         if len(body) > services.settings.max_body_bytes:
             raise BodyTooLarge
         computed = await services.runner.answer(computation_of(params.name), body, _client(context))
     except Exception as error:
-        problem = problem_of(error, f"mcp {params.name}", secrets.token_hex(16))
+        problem = problem_of(error, f"mcp {params.name}", request_id)
         if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR:
             LOGGER.error("request %s: %s", problem.request_id, problem.type, exc_info=error)
+        _audit(context, params.name, request_id, None, problem_result(problem))
         return problem_result(problem)
-    return await asyncio.to_thread(answer_result, computed.body)
+    result = await asyncio.to_thread(answer_result, computed.body)
+    _audit(context, params.name, request_id, computed.digest, result)
+    return result
+
+
+def _audit(context: Context, tool: str, request_id: str, digest: str | None, result: CallToolResult) -> None:
+    """Write the call of a tool to the audit stream, if there is one. The record has no arguments and no answer."""
+    audit, request = context.lifespan_context.audit, context.request
+    if audit is None:
+        return
+    caller = None if request is None else logged_caller(caller_of(request.scope))
+    client = None if request is None else request.scope.get("client")
+    content: dict[str, Any] = dict(result.structured_content or {})
+    decided: dict[str, Any] = content.get("decision") or {}
+    audit.write(
+        {
+            "event": "tool",
+            "request_id": request_id,
+            "caller": None if caller is None else asdict(caller),
+            "address": client[0] if client else None,
+            "tool": tool,
+            "digest": digest,
+            "decision": decided.get("id"),
+            "verdict": decided.get("verdict"),
+            "problem": content.get("type") if result.is_error else None,
+        }
+    )
 
 
 def _client(context: Context) -> WaitingClient:
-    """Return the client that the computation is accounted to: the address over HTTP, or the caller of this process.
+    """Return the client that the computation is accounted to, over HTTP the group of the caller or its address.
 
     As over HTTP, a computation ends when its last client has disconnected. No session delivers its answer later.
     """
@@ -140,7 +170,9 @@ def _client(context: Context) -> WaitingClient:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return WaitingClient(requester_from_scope(request.scope), wait_disconnected)
+    requester = requester_of(request.scope, caller_of(request.scope))
+    limits = context.lifespan_context.work_limits
+    return WaitingClient(requester, wait_disconnected, None if limits is None else limits.account(requester))
 
 
 def is_worth_logging(record: logging.LogRecord) -> bool:

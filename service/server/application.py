@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from service.access.authenticator import Authenticator
 from service.api import problem_responses
 from service.api.access_layer import AccessLayer
+from service.api.caller_context import CallerContext
 from service.api.connections import Connections
 from service.api.cross_origin import cross_origin_access
 from service.api.dependencies import AppServices
@@ -47,6 +48,7 @@ from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
 from service.server.tracing import facts_of_request, make_tracing
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
@@ -80,6 +82,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
         logger=logger,
         unknown_error=problem_responses.unknown_error,
         cancelled=problem_responses.shutting_down,
+        audit_of=audit_of,
     )
 
     is_closed, are_operators_closed = (
@@ -93,7 +96,9 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
         with make_tracing(settings, "api") as traced.tracing:
             async with (
                 nullcontext() if authenticator is None else authenticator.running(),
-                run_services(settings, metrics, logger, version, traced.tracing) as services,
+                run_services(
+                    settings, metrics, logger, version, traced.tracing, are_results_private=is_closed
+                ) as services,
             ):
                 services.readiness.is_draining = draining.is_set
                 if authenticator is not None:
@@ -127,6 +132,12 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     return app
 
 
+def audit_of(scope: Scope) -> AuditStream | None:
+    """Return the audit stream of the application that handles a request, or None."""
+    services: AppServices | None = scope.get("state", {}).get("services")
+    return None if services is None else services.audit
+
+
 def access_layer(authenticator: Authenticator | None) -> Callable[[ASGIApp], ASGIApp]:
     """Return the middleware that checks credentials, or without an authenticator a function that adds none."""
     if authenticator is None:
@@ -151,9 +162,10 @@ def add_layers(
     else. Preflights of browsers have no credentials and are answered outside.
     """
     app.add_middleware(HeadAsGet)
+    app.add_middleware(CallerContext)
     app.add_middleware(protection)
     app.add_middleware(telemetry)
-    app.enable_fast_path(lambda answer: telemetry(protection(answer)))
+    app.enable_fast_path(lambda answer: telemetry(protection(CallerContext(answer))))
     if DEPRECATED:
         app.wrap(partial(DeprecationHeaders, routes=DEPRECATED))
     if cors_origins:

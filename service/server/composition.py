@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -26,9 +26,11 @@ from service.execution.quarantine import ResultQuarantine
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.resource_budget import ResourceBudget
 from service.execution.result_cache import RedisResultCache
+from service.execution.result_owners import ResultOwners
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.work_limits import WorkLimits
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
 from service.importers.catalogue import validate_with_imports
@@ -36,7 +38,7 @@ from service.preloaded import LOADED_FOR_PRICES
 from service.rendering import chart_images
 from service.resources.abstract import BodyProducer
 from service.self_test import REFERENCE_CASES
-from service.server.jobs import job_niceness, run_jobs
+from service.server.jobs import job_niceness, open_audit, run_jobs
 from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
@@ -50,6 +52,7 @@ SECONDS_PER_DAY = 86_400
 LOWEST_PRIORITY = 19
 """Niceness of the process that checks answers."""
 QUARANTINE_FILE = "quarantined_results"
+Entered = TypeVar("Entered")
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
 
@@ -60,8 +63,13 @@ async def run_services(
     logger: FilteringBoundLogger,
     version: str,
     tracing: Tracing | None = None,
+    *,
+    are_results_private: bool = False,
 ) -> AsyncGenerator[AppServices]:
-    """Start the services of an application, yield them, and stop them."""
+    """Start the services of an application, yield them, and stop them.
+
+    `are_results_private`: callers have credentials, and read only results that their group has received.
+    """
     make_pool = pool_factory(settings, metrics)
     refused = partial(metrics.count_rejection, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
@@ -71,10 +79,15 @@ async def run_services(
         time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
         memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
     )
-    async with connect_redis(settings, metrics, logger) as (link, shared):
+    async with (
+        ended_aside(open_audit(settings, metrics, logger)) as audit,
+        run_work_limits(settings, metrics, logger) as work_limits,
+        connect_redis(settings, metrics, logger) as (link, shared),
+    ):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
         admission = build_admission(settings, settings.worker_count, reserve_count=1)
-        siblings = build_sibling_processes(memory)
+        owners = ResultOwners(settings.memory_cache_entries, shared) if are_results_private else None
+        siblings = build_sibling_processes(memory, owners)
         workers = Workers(
             pool,
             admission,
@@ -84,7 +97,7 @@ async def run_services(
         )
         signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
         runner = build_runner(
-            settings, memory, shared, siblings, workers, metrics, tracing, keeps_requests=signer is not None
+            settings, memory, shared, siblings, workers, metrics, owners, tracing, keeps_requests=signer is not None
         )
         checker = build_cross_checker(
             settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
@@ -100,9 +113,10 @@ async def run_services(
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
                 checker.run(),
-                run_jobs(settings, for_jobs, runner, metrics, logger, tracing) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
+                readiness.audit_trouble = None if audit is None else audit.trouble
                 yield AppServices(
                     settings=settings,
                     runner=runner,
@@ -114,12 +128,40 @@ async def run_services(
                     validate=validate_with_imports,
                     metrics=metrics,
                     version=version,
+                    work_limits=work_limits,
+                    audit=audit,
                     signer=signer,
                 )
         finally:
             watching.cancel()
             await workers.close()
             await board.close()
+
+
+@asynccontextmanager
+async def ended_aside(block: AbstractContextManager[Entered]) -> AsyncGenerator[Entered]:
+    """Enter a block at once, and leave it in a thread, because its end may wait for a disk."""
+    entered = block.__enter__()
+    try:
+        yield entered
+    finally:
+        await asyncio.to_thread(block.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def run_work_limits(
+    settings: Settings, metrics: Metrics, logger: FilteringBoundLogger
+) -> AsyncGenerator[WorkLimits | None]:
+    """Count the work of requesters while the block runs, and yield the limits; None: the settings have no limit."""
+    if settings.work_limit is None:
+        yield None
+        return
+    url = None if settings.redis_url is None else settings.redis_url.get_secret_value()
+    limits = WorkLimits(settings.work_limit, url, metrics, logger)
+    try:
+        yield limits
+    finally:
+        await limits.close()
 
 
 @asynccontextmanager
@@ -147,6 +189,7 @@ def build_runner(
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
+    owners: ResultOwners | None,
     tracing: Tracing | None = None,
     *,
     keeps_requests: bool,
@@ -162,6 +205,7 @@ def build_runner(
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
+        owners=owners,
         quarantine=ResultQuarantine(folder and folder / QUARANTINE_FILE),
         keeps_requests=keeps_requests,
         tracing=tracing,
@@ -204,13 +248,18 @@ def read_signer(path: Path) -> Signer:
     return Signer(read_signing_keys(path))
 
 
-def build_sibling_processes(memory: InMemoryResultCache) -> SiblingProcesses | None:
+def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
     """Return the lookup of results in the other processes of one supervisor.
 
-    The result is None for a process without a supervisor.
+    The result is None for a process without a supervisor. The owners of results, if any, are looked up in the same way.
     """
     folder = supervised_folder()
-    return None if folder is None else SiblingProcesses(folder, memory.lookup)
+    if folder is None:
+        return None
+    if owners is None:
+        return SiblingProcesses(folder, memory.lookup)
+    owners.siblings = SiblingProcesses(folder, owners.lookup_with(memory.lookup))
+    return owners.siblings
 
 
 async def preload(workers: Workers, readiness: Readiness) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -22,6 +22,7 @@ from service.server.access import metrics_guard
 from service.server.pools import pool_factory
 from service.server.tracing import make_tracing
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 from service.telemetry.metrics_server import serve_metrics
@@ -36,6 +37,7 @@ def run_jobs(
     runner: ComputationRunner,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> AbstractAsyncContextManager[JobService]:
     """Return the context in which jobs run, with the backend of the settings."""
@@ -64,6 +66,7 @@ def run_jobs(
         store_answer=runner.store,
         metrics=metrics,
         logger=logger,
+        audit=audit,
         tracing=tracing,
     )
 
@@ -73,8 +76,10 @@ def run_worker(settings: Settings) -> int:
     from service.jobs.celery.worker import run_worker as run
 
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
+    logger = make_logger(settings.log_level)
     with (
         serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)),
+        open_audit(settings, metrics, logger) as audit,
         make_tracing(settings, "worker") as tracing,
     ):
         return run(
@@ -87,9 +92,24 @@ def run_worker(settings: Settings) -> int:
             validate=validate_with_imports,
             describe=serialize_problem,
             metrics=metrics,
-            logger=make_logger(settings.log_level),
+            logger=logger,
+            audit=audit,
             tracing=tracing,
         )
+
+
+@contextmanager
+def open_audit(settings: Settings, metrics: Metrics, logger: FilteringBoundLogger) -> Generator[AuditStream | None]:
+    """Write the audit stream while the block runs, and yield it; None: the settings have no stream."""
+    if settings.audit_log is None:
+        yield None
+        return
+    audit = AuditStream(settings.audit_log, metrics, logger)
+    audit.start()
+    try:
+        yield audit
+    finally:
+        audit.close()
 
 
 def job_niceness(settings: Settings) -> int:

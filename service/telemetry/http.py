@@ -7,11 +7,12 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from structlog.typing import FilteringBoundLogger
 
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import TRACE_ID_KEY
 
@@ -24,7 +25,20 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 REQUEST_CONTEXT_KEY = "privacy_bounds.record"
 REQUEST_ID_HEADER = b"x-request-id"
+AUDITED_PATHS = ("/v1/", "/operate/", "/metrics")
+REFUSALS = frozenset({401, 403})
+LONGEST_NAME = 128
 ACCEPTED_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCaller:
+    """Authenticated caller in logs: id and kind of the credential, name and group, and no secret."""
+
+    id: str
+    kind: str
+    name: str
+    group: str
 
 
 @dataclass(slots=True)
@@ -34,14 +48,43 @@ class RequestContext:
     request_id: str
     requester: str
     """Key that quotas and queues account the request to."""
+    caller: LoggedCaller | None = None
+    """Caller, or None for an anonymous one."""
     digest: str | None = None
     cache: str | None = None
     compute_seconds: float | None = None
     problem: str | None = None
     decision: dict[str, Any] | None = None
     """Decision of a policy, which is logged as an event of its own."""
+    read_decision: dict[str, Any] | None = None
+    """Id and verdict of a stored decision in the response, for the audit stream."""
     error: BaseException | None = None
     """Error for the log, if the service and not the client caused the problem."""
+
+
+def is_audited(path: str, status: int) -> bool:
+    """Return whether the audit stream records a request: not pages and probes, unless they were refused."""
+    return path.startswith(AUDITED_PATHS) or status in REFUSALS
+
+
+def audit_record(scope: Scope, record: RequestContext, method: str, route: str, status: int) -> dict[str, Any]:
+    """Return the record of a request for the audit stream. It contains no body and no secret."""
+    client = scope.get("client")
+    decided = record.decision or record.read_decision or {}
+    return {
+        "event": "request",
+        "request_id": record.request_id,
+        "caller": None if record.caller is None else asdict(record.caller),
+        "address": client[0] if client else None,
+        "method": method,
+        "route": route,
+        "resource": {name: str(value)[:LONGEST_NAME] for name, value in scope.get("path_params", {}).items()},
+        "status": status,
+        "digest": record.digest,
+        "decision": decided.get("decision"),
+        "verdict": decided.get("verdict"),
+        "problem": record.problem,
+    }
 
 
 def request_context(scope: Scope) -> RequestContext:
@@ -54,8 +97,8 @@ def request_context(scope: Scope) -> RequestContext:
 class HttpTelemetry:
     """ASGI middleware that measures and logs every request.
 
-    `requester_of` returns the client address of an ASGI scope. `unknown_error` responds to unhandled exceptions, and
-    `cancelled` to requests that the server cancels.
+    `requester_of` returns the requester of a scope, and `audit_of` the audit stream, if any. `unknown_error` responds
+    to unhandled exceptions, and `cancelled` to requests that the server cancels.
     """
 
     def __init__(
@@ -67,6 +110,7 @@ class HttpTelemetry:
         requester_of: Callable[[Scope], str],
         unknown_error: Callable[[Scope], ASGIApp],
         cancelled: Callable[[Scope], ASGIApp],
+        audit_of: Callable[[Scope], AuditStream | None] = lambda _: None,
     ) -> None:
         self._app = app
         self._metrics = metrics
@@ -74,6 +118,7 @@ class HttpTelemetry:
         self._requester_of = requester_of
         self._unknown_error = unknown_error
         self._cancelled = cancelled
+        self._audit_of = audit_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -112,13 +157,17 @@ class HttpTelemetry:
         route: str = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.count_request(route, method, status, seconds)
+        caller = {} if record.caller is None else {"caller": record.caller.id, "caller_kind": record.caller.kind}
         if record.decision is not None:
-            self._logger.info("decision", request_id=record.request_id, requester=record.requester, **record.decision)
+            self._logger.info(
+                "decision", request_id=record.request_id, requester=record.requester, **caller, **record.decision
+            )
         log = self._logger.info if record.error is None else self._logger.error
         log(
             "request",
             request_id=record.request_id,
             requester=record.requester,
+            **caller,
             method=method,
             route=route,
             status=status,
@@ -129,6 +178,9 @@ class HttpTelemetry:
             exc_info=record.error,
             **({"trace_id": scope[TRACE_ID_KEY]} if TRACE_ID_KEY in scope else {}),
         )
+        audit = self._audit_of(scope)
+        if audit is not None and is_audited(scope["path"], status):
+            audit.write(audit_record(scope, record, method, route, status))
 
 
 def _request_id(scope: Scope) -> str:

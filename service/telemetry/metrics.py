@@ -24,8 +24,8 @@ COMPUTATION_BUCKETS = (0.0001, 0.00025, *HTTP_BUCKETS)
 
 CacheOutcome = Literal["memory", "redis", "collapsed", "computed", "unstored"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
-RedisOperation = Literal["connect", "get", "write", "lease"]
-Rejection = Literal["budget", "queue", "share", "wait"]
+RedisOperation = Literal["connect", "get", "write", "lease", "limit"]
+Rejection = Literal["budget", "queue", "share", "wait", "work"]
 CrossCheckOutcome = Literal["agreed", "not_decided", "not_covered", "disagreed", "skipped", "failed"]
 ChunkOutcome = Literal["done", "failed", "again"]
 
@@ -80,6 +80,7 @@ class Metrics:
         self._define_jobs(counter, gauge)
         self._define_redis(counter, gauge)
 
+        self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
         self._writer = ExpositionWriter(registry)
         self.shared_exposition = SharedExposition(self.exposition)
         """Text of `exposition` for the event loop."""
@@ -209,6 +210,14 @@ class Metrics:
     def count_bad_entry(self) -> None:
         """Count one entry of Redis that was corrupt or not authentic."""
         self._bad_entries.inc()
+
+    def count_lost_audit_records(self, count: int) -> None:
+        """Count records of the audit stream that were lost."""
+        self._audit.labels("lost").inc(count)
+
+    def count_audit_failure(self) -> None:
+        """Count one failed write to the audit stream."""
+        self._audit.labels("write").inc()
 
     def exposition(self) -> bytes:
         """Return all metrics in the Prometheus text format, aggregated over processes that share a folder.

@@ -32,7 +32,9 @@ def signing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """Yield a client of a service that signs with key 2, and has signed with key 1."""
     folder = tmp_path_factory.mktemp("keys")
     path = write(folder, "keys.pem", pem(2) + pem(1))
-    settings = Settings(redis_url=None, log_level="error", signing_keys=Path(path), data_folder=folder)
+    settings = Settings(
+        redis_url=None, log_level="error", signing_keys=Path(path), data_folder=folder, time_limit_seconds=300
+    )
     with TestClient(create_app(settings)) as client:
         yield client
 

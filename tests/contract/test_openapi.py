@@ -96,7 +96,9 @@ def test_response_headers_are_named_components(name: str) -> None:
         is_result = "304" in OPERATIONS[name]["responses"] or {"200", "202"} <= set(OPERATIONS[name]["responses"])
         assert ("ETag" in named) == (is_result and status in ("200", "304"))
         assert status != "304" or name.startswith("get ")
-        assert ("Retry-After" in named) == (status == "202" or (status == "503" and name != "get /readyz"))
+        assert ("Retry-After" in named) == (status in ("202", "429") or (status == "503" and name != "get /readyz"))
+        has_limit = "429" in OPERATIONS[name]["responses"] and status in ("200", "202", "429")
+        assert {"RateLimit", "RateLimit-Policy"}.issubset(named) == has_limit
         assert ("Location" in named) == (status == "202")
 
 

@@ -72,9 +72,9 @@ def test_drawn_requests_replay_equal(count: int) -> None:
     assert len(resources) >= 3
 
 
-@pytest.mark.thorough
-def test_drawn_requests_cover_most_resources() -> None:
-    assert {name for name, _ in drawn(ARCHIVED)} >= set(RESOURCES) - {"pmp_simulations", "glrt_audit"}
+def test_drawn_requests_cover_every_other_resource() -> None:
+    """The examples of `pmp-finite` are replayed above; no drawn request has an answer of this resource so early."""
+    assert {name for name, _ in drawn(ARCHIVED)} == set(RESOURCES) - {"pmp-finite"}
 
 
 def test_decisions_replay_equal() -> None:

@@ -11,6 +11,7 @@ from fastapi import Request, Response
 
 from api_schemas.jobs import ENDED, LONGEST_KEY
 from api_schemas.problems import Problem
+from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.api.jobs.representation import accepted_response
 from service.engine_version import ENGINE_VERSION
@@ -44,7 +45,7 @@ def job_sender(request: Request) -> Sender:
     key = request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}", key):
         raise InvalidParameter("Idempotency-Key", f"Must have 1 to {LONGEST_KEY} visible characters of ASCII.")
-    return Sender(record.requester, record.request_id, key)
+    return Sender(record.requester, record.request_id, key, work_account_of(request))
 
 
 def _parse_and_quote(
@@ -74,13 +75,13 @@ async def respond_async(
     plan, digest, quote = await runner.request_thread.call(
         sender.requester, _parse_and_quote, computation, body, services.validate
     )
-    known = runner.cached(computation, digest) if plan.total == 1 else None
+    known = runner.cached(computation, digest, sender.requester) if plan.total == 1 else None
     if known is not None:
         return known
     await store_job_request(runner, plan, digest, quote, sender)
     job = await jobs.enqueue(plan, body, quote, sender)
     if computation.chunking is None and wait_seconds:
-        job = await jobs.wait_ended(job.id, wait_seconds)
+        job = await jobs.wait_ended(job.id, sender.requester, wait_seconds)
     if job.state not in ENDED or computation.chunking is not None:
         wait = f", wait={wait_seconds}" if wait_seconds else ""
         return accepted_response(job, **{"Preference-Applied": f"respond-async{wait}"})

@@ -92,7 +92,7 @@ Key = Annotated[
     "/v1/jobs",
     status_code=202,
     response_model=JobResponse,
-    responses=problems(400, 413, 415, 422, 500, 503),
+    responses=problems(400, 413, 415, 422, 429, 500, 503),
     openapi_extra=_BODY,
 )
 async def submit_job(request: Request, services: InjectedServices, _idempotency_key: Key = None) -> Response:
@@ -155,25 +155,25 @@ async def list_jobs(
         Query(max_length=LONGEST_CURSOR, description="Value of `next` of the previous page. Default: the first page."),
     ] = None,
 ) -> Response:
-    """List the jobs of the client, newest first.
+    """List the jobs of the caller's group, newest first.
 
-    The client is identified by its IPv4 address or its IPv6 /64 network.
+    A caller without credentials is identified by its IPv4 address or its IPv6 /64 network.
     """
-    page = await services.jobs.list(request_context(request.scope).requester, limit, cursor)
+    page = await services.jobs.list(_requester(request), limit, cursor)
     response = JobsPage(jobs=tuple(map(job_response, page.jobs)), next=page.next)
     return Response(response.json_bytes(), headers=NO_STORE, media_type=JSON)
 
 
 @router.get("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def job(job_id: JobId, services: InjectedServices) -> Response:
+async def job(request: Request, job_id: JobId, services: InjectedServices) -> Response:
     """Return state and progress of a job."""
-    return _job_json(await services.jobs.get(job_id))
+    return _job_json(await services.jobs.get(job_id, _requester(request)))
 
 
 @router.delete("/v1/jobs/{job_id}", response_model=JobResponse, responses=_JOB_PROBLEMS)
-async def cancel_job(job_id: JobId, services: InjectedServices) -> Response:
+async def cancel_job(request: Request, job_id: JobId, services: InjectedServices) -> Response:
     """Cancel a job at once. Completed results remain available, and a finished job does not change."""
-    return _job_json(await services.jobs.cancel(job_id))
+    return _job_json(await services.jobs.cancel(job_id, _requester(request)))
 
 
 @router.get(
@@ -200,10 +200,10 @@ async def job_events(
     """Stream the progress of a job, with at least one event every two seconds."""
     requested_media_type(request, (EVENTS,))
     after = _parse_last_event_id(last_event_id)
-    now = await services.jobs.get(job_id)
+    now = await services.jobs.get(job_id, _requester(request))
     if now.state in ENDED and after == now.revision:
         return Response(status_code=204, headers=NO_STORE)
-    stream = event_stream(services.jobs, job_id, after)
+    stream = event_stream(services.jobs, job_id, _requester(request), after)
     return JobStreamResponse(services.jobs, stream, EVENTS)
 
 
@@ -229,7 +229,7 @@ async def job_results(
     if media_type == ENVELOPE_MEDIA_TYPE:
         return await _signed_result(request, job_id, services)
     if media_type == JSON:
-        read, lines, following = await jobs.results(job_id, start, limit)
+        read, lines, following = await jobs.results(job_id, _requester(request), start, limit)
         computation = resource_at(read.resource)
         if read.state == "succeeded" and computation.chunking is None and lines:
             # Clients ask for other forms of the answer next.
@@ -237,20 +237,24 @@ async def job_results(
         head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)
-    read = await jobs.get(job_id)
+    read = await jobs.get(job_id, _requester(request))
     if start >= read.total:
         raise PageBeyondEnd(read.total)
     computation = resource_at(read.resource)
     if media_type == CSV and computation.chunking is None:
         requested_media_type(request, (JSON, NDJSON))
     table = CsvWriter(computation.chunking.cells) if media_type == CSV and computation.chunking is not None else None
-    stream = result_stream(jobs, job_id, start, table)
+    stream = result_stream(jobs, job_id, _requester(request), start, table)
     return JobStreamResponse(services.jobs, stream, media_type)
+
+
+def _requester(request: Request) -> str:
+    return request_context(request.scope).requester
 
 
 async def _signed_result(request: Request, job_id: str, services: AppServices) -> Response:
     """Return the signed statement about the result of a job of a single request. Raise NoStatement for other jobs."""
-    found = await services.jobs.get(job_id)
+    found = await services.jobs.get(job_id, _requester(request))
     is_single = resource_at(found.resource).chunking is None
     kept = await services.jobs.single_result(job_id) if is_single and found.state == "succeeded" else None
     if kept is None:

@@ -79,17 +79,19 @@ class JobStreamResponse(StreamingResponse):
             await send({"type": "http.response.body", "body": b""})
 
 
-async def event_stream(jobs: JobService, name: str, after: int) -> AsyncGenerator[bytes]:
+async def event_stream(jobs: JobService, name: str, requester: str, after: int) -> AsyncGenerator[bytes]:
     """Yield server-sent events `progress` after each change of a job since revision `after`, and `ended` at its end."""
-    async for each in jobs.watch(name, after):
+    async for each in jobs.watch(name, requester, after):
         event = "ended" if each.state in ENDED else "progress"
         data = job_response(each).json_bytes().decode()
         yield format_sse_event(data_str=data, event=event, id=str(each.revision), retry=1000)
 
 
-async def result_stream(jobs: JobService, name: str, start: int, table: CsvWriter | None) -> AsyncGenerator[bytes]:
+async def result_stream(
+    jobs: JobService, name: str, requester: str, start: int, table: CsvWriter | None
+) -> AsyncGenerator[bytes]:
     """Yield the result lines of a job from point `start` on, as JSON lines, or as CSV if `table` is given."""
-    async for lines in jobs.stream_results(name, start):
+    async for lines in jobs.stream_results(name, requester, start):
         for first in range(0, len(lines), SLICE_LINES):
             part = lines[first : first + SLICE_LINES]
             yield b"\n".join(part) + b"\n" if table is None else table.write(map(json.loads, part))

@@ -40,6 +40,7 @@ PROBLEM_TITLES = {
     414: "The path and query exceed the size limit.",
     415: "The `Content-Type` is not plain JSON.",
     422: "The body is valid JSON, but not a valid request. `errors` lists positions and reasons.",
+    429: "The caller has used up its work for the current window. `Retry-After` gives the waiting time.",
     431: "The headers exceed the size limit.",
     500: "The computation failed. The response contains no number.",
     503: "The queue or the number of connections is at its limit. `Retry-After` gives the waiting time.",

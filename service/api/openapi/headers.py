@@ -48,10 +48,22 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
     },
     "Location": {"description": "Address of the job.", "schema": TEXT},
     "Preference-Applied": {"description": "Preferences of `Prefer` that the service applied.", "schema": TEXT},
+    "RateLimit-Policy": {
+        "description": "Limit on the work of the caller: units `q` in each window of `w` seconds. The header is absent "
+        "if the operator sets no limit.",
+        "schema": TEXT,
+        "example": '"work";q=60000000;w=60;qu="work-units"',
+    },
+    "RateLimit": {
+        "description": "Remaining work units `r` of the caller, and seconds `t` until the window ends.",
+        "schema": TEXT,
+        "example": '"work";r=59000000;t=34',
+    },
     "Retry-After": {"description": "Number of seconds to wait before the next attempt.", "schema": {"type": "integer"}},
 }
 RESPONSE_HEADERS: Final = ("X-Request-ID", "Server-Timing")
 RESULT_HEADERS: Final = ("ETag", "Cache-Status")
+RATE_HEADERS: Final = ("RateLimit", "RateLimit-Policy")
 COMPUTATION_HEADERS: Final = (*RESULT_HEADERS, "Content-Location")
 
 
@@ -73,7 +85,9 @@ def document_headers(document: dict[str, Any]) -> None:
                 names = [*RESPONSE_HEADERS]
                 if is_result and status in ("200", "304"):
                     names += result_headers
-                if status == "503" and "application/problem+json" in answer.get("content", {}):
+                if status in ("200", "202", "429") and "429" in responses:
+                    names += RATE_HEADERS
+                if status in ("429", "503") and "application/problem+json" in answer.get("content", {}):
                     names.append("Retry-After")
                 if status in ("401", "403"):
                     names.append("WWW-Authenticate")

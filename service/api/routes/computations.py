@@ -27,6 +27,6 @@ def route_of(computation: Computation[Any, Any]) -> FastRoute:
         description=computation.description,
         tags=[computation.tag],
         response_model=computation.response_type,
-        responses=rendered_content(computation) | ASYNC_RESPONSE | problems(400, 413, 415, 422, 500, 503, 504),
+        responses=rendered_content(computation) | ASYNC_RESPONSE | problems(400, 413, 415, 422, 429, 500, 503, 504),
         openapi_extra=request_body(computation),
     )

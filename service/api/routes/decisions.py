@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
+from pydantic_core import from_json
 
 from api_schemas.decisions import StoredDecision
 from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
@@ -47,15 +48,19 @@ router = APIRouter(tags=["results"])
 async def decision(request: Request, name: DecisionId, services: InjectedServices) -> Response:
     """Return a stored decision with its subject, its date and the digest of its assessment.
 
-    The decision never changes and is kept as long as the assessment.
+    The decision never changes and is kept as long as the assessment. With authentication, a caller finds only decisions
+    of the caller's group.
     """
-    request_context(request.scope).digest = name
+    context = request_context(request.scope)
+    context.digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
     media_type = negotiate_with_statement(request, services, (JSON,))
-    body = await services.runner.find_stored(DECIDING, name)
+    body = await services.runner.read_stored(DECIDING, name, context.requester)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound
+    if services.audit is not None:
+        context.read_decision = {"decision": name, "verdict": from_json(stored)["decision"].get("verdict")}
     tag = f"{name};decision"
     headers = {"ETag": f'"{tag}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
     headers |= vary_header(services)

@@ -44,10 +44,14 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         responses=any_result(offered) | NOT_MODIFIED | problems(404, 406, 422, 500),
     )
     async def result(request: Request, digest: Digest, services: InjectedServices) -> Response:
-        """Return a stored result. The result of a digest never changes, but the service may delete it."""
-        request_context(request.scope).digest = digest
+        """Return a stored result. The result of a digest never changes, but the service may delete it.
+
+        With authentication, a caller finds only results that the caller's group has received.
+        """
+        context = request_context(request.scope)
+        context.digest = digest
         media_type = negotiate_with_statement(request, services, (JSON,))
-        body = await services.runner.find_stored(names, digest)
+        body = await services.runner.read_stored(names, digest, context.requester)
         if body is None:
             raise ResultNotFound
         headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}

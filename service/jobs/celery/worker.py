@@ -19,9 +19,11 @@ from typing import Any, Final, final
 from celery import Celery, signals
 from structlog.typing import FilteringBoundLogger
 
+from service.execution.client import ANONYMOUS_OWNER, owner_of
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.result_cache import RedisResultCache
+from service.execution.result_owners import entry_name
 from service.execution.worker_pool import WorkerPool
 from service.jobs.celery.celery_app import make_celery_app, wake_workers
 from service.jobs.celery.migration import migrate
@@ -33,6 +35,7 @@ from service.jobs.job_plan import JobConstraints
 from service.parsing import RequestValidator
 from service.resources.abstract import Computation
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
 
@@ -57,6 +60,7 @@ def run_worker(
     describe: Callable[[Exception], bytes],
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> int:
     """Compute chunks until a signal stops the process. Return the exit code."""
@@ -77,6 +81,7 @@ def run_worker(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        audit=audit,
         tracing=tracing,
     )
     app = make_celery_app(settings, engine_version, dropped)
@@ -109,13 +114,15 @@ class SharedResultStore:
         """Return the stored result with this request digest, or None."""
         return await self._cache.get(computation.name, digest)
 
-    def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:  # noqa: ARG002
-        """Enqueue the write of a result that is expensive enough to be shared.
+    def store(self, computation: Computation[Any, Any], digest: str, body: bytes, cost: int, requester: str) -> None:
+        """Enqueue the write of a result that is expensive enough to be shared, and of its owner.
 
         The job keeps its own result in any case.
         """
         if cost >= self._cost_floor:
             self._cache.put(computation.name, digest, body)
+            if owner_of(requester) != ANONYMOUS_OWNER:
+                self._cache.put_owner(entry_name(digest, requester))
 
 
 @final

@@ -19,6 +19,7 @@ from service.jobs.local.scheduler import LocalScheduler
 from service.jobs.local.store import SqliteStore
 from service.jobs.service import JobService
 from service.parsing import RequestValidator
+from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
 
@@ -50,6 +51,7 @@ async def local_jobs(
     store_answer: StoreAnswer,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
@@ -71,6 +73,7 @@ async def local_jobs(
         metrics=metrics,
         logger=logger,
         worker=worker_name(),
+        audit=audit,
         tracing=tracing,
     )
     dispatcher = LocalScheduler(store, folder, context, make_pool, worker_count)

@@ -1,0 +1,151 @@
+"""Audit stream: one line of JSON for each request and each decision, in a file or on standard output.
+
+A thread writes the lines, so that no answer waits for a disk. While the stream cannot be written, records wait in
+memory. When MOST_RECORDS wait, further records are lost and counted. Each batch is one write at the end of the file, so
+that several processes can share it. A file that was renamed or removed is created again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, final
+
+from pydantic_core import PydanticSerializationError, to_json
+from structlog.typing import FilteringBoundLogger
+
+from service.telemetry.metrics import Metrics
+
+STANDARD_OUTPUT: Final = "-"
+MOST_RECORDS: Final = 20_000
+"""Number of records that may wait for the disk. Each takes about one kilobyte of memory."""
+BATCH: Final = 256
+RETRY_SECONDS: Final = 1.0
+CLOSING_SECONDS: Final = 5.0
+
+Record = Mapping[str, Any]
+
+
+@final
+class AuditStream:
+    """Audit stream to `target`: the path of a file, or STANDARD_OUTPUT. `write` never blocks and never raises."""
+
+    def __init__(self, target: str, metrics: Metrics, logger: FilteringBoundLogger) -> None:
+        self._target = target
+        self._metrics = metrics
+        self._logger = logger
+        self._records: queue.Queue[Record | None] = queue.Queue(MOST_RECORDS)
+        self._file: int | None = 1 if target == STANDARD_OUTPUT else None
+        self._lost = 0
+        self._failure: str | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread that writes."""
+        self._thread.start()
+
+    def write(self, record: Record) -> None:
+        """Write a record, now or later. The values are those that JSON can represent."""
+        try:
+            self._records.put_nowait({"timestamp": datetime.now(UTC).isoformat(), **record})
+        except queue.Full:
+            self._count_lost(1)
+
+    def trouble(self) -> str | None:
+        """Return a sentence for operators if records are lost or cannot be written, or None."""
+        parts: list[str] = []
+        if self._failure is not None:
+            parts.append(f"the audit stream cannot be written ({self._failure}); {self._records.qsize()} records wait")
+        if self._lost:
+            parts.append(f"{self._lost} audit records were lost since the start")
+        return "; ".join(parts) or None
+
+    def close(self) -> None:
+        """Write what waits, for at most CLOSING_SECONDS, and stop the thread. Count what is lost then."""
+        self._closing.set()
+        with suppress(queue.Full):
+            self._records.put_nowait(None)
+        self._thread.join(CLOSING_SECONDS)
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            records = [self._records.get()]
+            while len(records) < BATCH and not self._records.empty():
+                records.append(self._records.get_nowait())
+            is_last = None in records
+            kept = [record for record in records if record is not None]
+            is_last = not self._persist(b"".join(map(_line, kept)), len(kept)) or is_last
+        if self._file is not None and self._target != STANDARD_OUTPUT:
+            os.close(self._file)
+
+    def _persist(self, lines: bytes, count: int) -> bool:
+        """Write lines, and repeat the attempt until it succeeds. Return False if the stream was closed before."""
+        while lines:
+            try:
+                lines = _unwritten(lines, os.write(self._open(), lines))
+            except OSError as error:
+                self._report(error)
+                if self._closing.wait(RETRY_SECONDS):
+                    self._count_lost(count + self._records.qsize())
+                    return False
+        if self._failure is not None:
+            self._failure = None
+            self._logger.warning("audit", state="written again", lost=self._lost)
+        return True
+
+    def _open(self) -> int:
+        """Return the descriptor of the stream. Open the file again if another file, or none, is at its path."""
+        if self._target == STANDARD_OUTPUT:
+            return 1
+        if self._file is not None:
+            if _identity(os.fstat(self._file)) == _identity_at(self._target):
+                return self._file
+            os.close(self._file)
+            self._file = None
+        self._file = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return self._file
+
+    def _count_lost(self, count: int) -> None:
+        self._lost += count
+        self._metrics.count_lost_audit_records(count)
+
+    def _report(self, error: OSError) -> None:
+        """Count a failed write, and log the first of several."""
+        self._metrics.count_audit_failure()
+        cause = error.strerror or type(error).__name__
+        if self._failure != cause:
+            self._logger.error("audit", state="not written", cause=cause)
+        self._failure = cause
+
+
+def _line(record: Record) -> bytes:
+    """Return a record as one line of JSON."""
+    try:
+        return to_json(record, fallback=repr) + b"\n"
+    except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
+        return json.dumps(record, default=repr).encode() + b"\n"
+
+
+def _unwritten(lines: bytes, written: int) -> bytes:
+    """Return what is left of lines after a write. A torn line is written again as a whole, after a line break."""
+    start = lines.rfind(b"\n", 0, written) + 1
+    return lines[written:] if start == written or written == len(lines) else b"\n" + lines[start:]
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _identity_at(path: str) -> tuple[int, int] | None:
+    try:
+        return _identity(Path(path).stat())
+    except FileNotFoundError:
+        return None
