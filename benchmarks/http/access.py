@@ -1,4 +1,4 @@
-"""Cost of credentials: closed forms and cache hits with an API key or a token, beside a service that requires none.
+"""Cost of credentials and of a limit on work: closed forms and cache hits, beside a service that has neither.
 
 Both services run at the same time and are loaded in turns, so that ratios hold on a machine that is shared.
 """
@@ -30,6 +30,8 @@ SECONDS: Final = 1.0
 CONNECTIONS: Final = 16
 MOST: Final = {"closed form": 0.15, "cache hit": 0.20}
 """Largest loss of throughput, as a share."""
+AMPLE: Final = "1000000000000000/day"
+"""Limit on work that no load reaches."""
 ISSUER: Final = "https://issuer.example.com"
 
 
@@ -42,12 +44,13 @@ class Pair:
 
 
 def measure() -> Section:
-    section = Section("Credentials")
+    section = Section("Credentials and limits on work")
     with TemporaryDirectory() as name:
         folder = Path(name)
         closed = {
             "PRIVACY_BOUNDS_REQUIRE_AUTHENTICATION": "true",
             "PRIVACY_BOUNDS_DATA_FOLDER": name,
+            "PRIVACY_BOUNDS_WORK_LIMIT": AMPLE,
             **issuer_settings(folder),
         }
         credentials = {"API key": make_key(name), "token (RS256)": make_token(folder)}
@@ -66,7 +69,7 @@ def measure() -> Section:
         )
     section.tables.append(
         Table(
-            f"With credentials beside without, {CONNECTIONS} connections, medians of {ROUNDS} rounds",
+            f"With credentials and a limit beside without, {CONNECTIONS} connections, medians of {ROUNDS} rounds",
             ("request", "credentials", "loss of throughput", "added CPU per request"),
             rows,
         )
