@@ -1,7 +1,13 @@
 # The first stage installs what requirements/runtime.lock names into /opt/venv; the second holds the interpreter and that folder.
-FROM python:3.11-slim AS build
+# The base image has an exact tag. To fix its digest, too: --build-arg BASE_IMAGE=python:3.11.14-slim-bookworm@sha256:...
+ARG BASE_IMAGE=base
+FROM python:3.11.14-slim-bookworm AS base
+
+FROM ${BASE_IMAGE} AS build
 # A mirror of the package index can be named: docker build --build-arg PIP_INDEX_URL=...
 ARG PIP_INDEX_URL
+# The time of files that the build writes, in seconds since 1970: equal sources give equal files.
+ARG SOURCE_DATE_EPOCH
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ROOT_USER_ACTION=ignore
@@ -20,12 +26,13 @@ COPY docs docs
 RUN python -m venv /opt/guide \
  && /opt/guide/bin/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/guide.lock \
  && /opt/guide/bin/python -m properdocs build --strict --config-file docs/guide.yml
-# What only installing needs does not go into the image: neither setuptools nor pip.
+# What only installing needs does not go into the image: neither setuptools nor pip, nor the tests of other packages.
 RUN /opt/venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index . \
  && /opt/venv/bin/python -m pip uninstall --quiet --yes setuptools pip \
+ && find /opt/venv/lib -type d -name tests -prune -exec rm -r {} + \
  && /opt/venv/bin/python -m compileall -q /opt/venv/lib
 
-FROM python:3.11-slim
+FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="privacy-bounds" \
       org.opencontainers.image.description="Certified bounds on what an attacker can learn from a private release" \
       org.opencontainers.image.licenses="Apache-2.0"

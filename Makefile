@@ -23,10 +23,10 @@ endif
 # The guide as the service has it at /guide; its sources are read as they are on a Git host.
 GUIDE := service/web/guide/index.html
 
-.PHONY: help serve guide test thorough system browser clients check format lock bench clean
+.PHONY: help serve guide test thorough system browser clients check format lock licences audit sbom provenance release bench clean
 
 help: ## show what there is
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 serve: $(VENV)/runtime $(GUIDE) ## install what is missing and serve on HOST=127.0.0.1 PORT=8000
 	@echo "http://$(HOST):$(PORT)/ is the page, http://$(HOST):$(PORT)/guide the guide"
@@ -61,14 +61,30 @@ format: $(VENV)/development ## write what `check` asks for, as far as it can be 
 	$(RUN) -m ruff format
 	$(RUN) -m ruff check --fix
 
+licences: $(VENV)/development ## list the licences of all locked packages of the service in requirements/LICENCES.md
+	$(RUN) -m deploy.release.licences
+
+audit: $(VENV)/release/installed ## ask for known vulnerabilities of locked packages; Error 1: findings, Error 3: not audited
+	$(RUN) -m deploy.release.audit $(VENV)/release/bin/pip-audit requirements/runtime.lock requirements/guide.lock
+
+sbom: $(VENV)/release/installed ## write the bills of materials (CycloneDX) of wheel and image to dist
+	$(RUN) -m deploy.release --tools $(VENV)/release sbom
+
+provenance: $(VENV)/release/installed ## build wheel and sdist of the last commit, and the statement of their provenance
+	$(RUN) -m deploy.release provenance packages
+
+release: $(VENV)/release/installed ## build and try all files of a release in dist (BASE_IMAGE=python:...@sha256:...)
+	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom image provenance checksums
+
 bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RESULTS.md
 	$(VENV)/bench/bin/python -m benchmarks
 
 lock: $(VENV)/development ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --output-file requirements/runtime.lock
-	$(COMPILE) pyproject.toml --extra cluster --extra mcp $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --output-file requirements/runtime.lock
+	$(COMPILE) pyproject.toml --extra cluster --extra mcp --extra telemetry $(UPGRADE) --group build --group guide --group dev --constraint requirements/runtime.lock --output-file requirements/development.lock
 	$(COMPILE) $(UPGRADE) --group guide --constraint requirements/development.lock --output-file requirements/guide.lock
 	$(COMPILE) $(UPGRADE) --group browser --constraint requirements/development.lock --output-file requirements/browser.lock
+	$(COMPILE) $(UPGRADE) --group release --output-file requirements/release.lock
 	$(COMPILE) $(UPGRADE) --no-deps --group redis-server --output-file requirements/redis.lock
 	sed -n '/^attrs==/d; s/^\([a-z].*==[^ ]*.*\) \\$$/\1/p' requirements/runtime.lock > $(VENV)/constraints.txt # dp-accounting takes an older attrs
 	$(COMPILE) pyproject.toml --extra cluster $(UPGRADE) --group build --group bench --constraint $(VENV)/constraints.txt --output-file requirements/bench.lock
@@ -99,6 +115,11 @@ $(GUIDE): $(wildcard docs/guide.yml docs/guide/* docs/guide/*/* docs/theme/*) re
 
 $(VENV)/browser: $(VENV)/development requirements/browser.lock
 	$(INSTALL) requirements/browser.lock
+	@touch $@
+
+$(VENV)/release/installed: $(VENV)/development requirements/release.lock
+	$(PYTHON) -m venv --clear $(VENV)/release
+	$(VENV)/release/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement requirements/release.lock
 	@touch $@
 
 $(VENV)/bench/installed: $(VENV)/folder requirements/bench.lock requirements/redis.lock pyproject.toml

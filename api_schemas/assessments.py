@@ -57,7 +57,7 @@ class AssessmentsRequest(Request):
         return self
 
     def _check_attackers(self, policy: Policy) -> None:
-        """Raise PydanticCustomError if a rule describes an attacker differently from the context."""
+        """Raise PydanticCustomError if a policy rule describes an attacker differently from the context."""
         context = self.context
         for index, rule in enumerate(policy.rules):
             match rule.threat_model:
@@ -72,7 +72,7 @@ class AssessmentsRequest(Request):
                 raise limit_error(place, f"The context has {name} {known}. Send the same value here, or omit it.")
 
     def _settled_policy(self, policy: Policy) -> Policy:
-        """Return the policy with complete attackers: those without a neighbouring relation have that of the run."""
+        """Return the policy with complete attackers: a missing neighbouring relation becomes that of the run."""
         rules = tuple(
             rule
             if rule.threat_model is None

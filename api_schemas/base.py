@@ -19,7 +19,7 @@ def field_error(field: str, sentence: str) -> PydanticCustomError:
 
 
 def _describe_type(schema: dict[str, Any]) -> None:
-    """Describe the constant `type` that selects one model of a union."""
+    """Add a description to the constant property `type`, which selects one model of a union."""
     discriminator = schema.get("properties", {}).get("type", {})
     if "const" in discriminator:
         discriminator.setdefault("description", f"Discriminator of the object, always `{discriminator['const']}`.")
@@ -106,7 +106,7 @@ def without_negative_zeros(body: bytes) -> bytes:
 
 
 def is_none(value: object) -> bool:
-    """Whether a value is None. As `exclude_if` of a field, this omits the field from the JSON."""
+    """Return whether a value is None. As `exclude_if` of a field, the function omits the field from the JSON."""
     return value is None
 
 

@@ -126,7 +126,7 @@ class CalibrationsRequest(Request):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the search interval of the free number. Raise PydanticCustomError for an empty interval."""
+        """Search interval (lowest, highest) of the free number. Raises PydanticCustomError for an empty interval."""
         shape = self.place.shape
         low, high = shape.minimum or 0.0, 1e15 if shape.maximum is None else shape.maximum
         sent = CalibrationBounds() if self.bounds is None else self.bounds
@@ -141,7 +141,7 @@ class CalibrationsRequest(Request):
         return low, high
 
     def threat_model_of(self, target: CalibrationTarget) -> ThreatModelSpec:
-        """Return the threat model of a target: its own, or that of the request."""
+        """Return the threat model of a calibration target: that of the target itself, or else that of the request."""
         return self.threat_model if target.threat_model is None else target.threat_model
 
     def at(self, number: float, place: Place) -> CalibrationsRequest:
@@ -176,9 +176,9 @@ class CalibrationsRequest(Request):
 
 
 def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
-    """Return what a target limits, as a key to compare targets.
+    """Return a key of the answer that a calibration target limits, for the comparison of targets.
 
-    A free parameter of the question differs from a fixed one.
+    A question with a free parameter has another key than a question with a fixed one.
     """
     free = request.place.steps
     mine = free[0] == "targets" and request.targets[cast("int", free[1])] is target

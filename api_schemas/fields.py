@@ -24,9 +24,9 @@ class FieldShape:
     """Parsed type expression of a field of a request.
 
     Bounds and lengths are None without a limit. `models` are the members of a union, or a single model. `choices` are
-    the allowed words, also for a list or number that may be a word. `phases`: the number may be a list of numbers.
-    `item` is the type of list entries, or of the values of a map with names that the client chooses. `written` is the
-    format of a text.
+    the allowed words, also for a list or number that may be a word. `phases` is whether the number may be a list of
+    numbers. `item` is the type of list entries, or of the values of a map with names that the client chooses. `written`
+    is the format of a text.
     """
 
     kind: Literal["number", "integer", "text", "choice", "list", "map", "object", "other"]
@@ -78,7 +78,7 @@ def _short(number: float) -> str:
 
 
 def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> FieldShape:
-    """Parse a type expression. `metadata` has the annotations outside of it."""
+    """Parse the type expression of a field. `metadata` has the annotations around the expression."""
     annotation, inner = _unwrap(annotation)
     metadata = (*inner, *metadata)
     origin = get_origin(annotation)

@@ -1,4 +1,4 @@
-"""Free parameters of a request: which numbers may vary, and the request with other values of them."""
+"""Free parameters of a request: which numbers may vary, and the request with other values of these numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]
 
 
 def follows(place: Place) -> tuple[str, ...]:
-    """Return the fields that are derived from the number at a position. They are omitted when the number changes."""
+    """Return the fields that are derived from the number at a position.
+
+    Derived fields are omitted when the number changes.
+    """
     if place.kind != "dpsgd":
         return ()
     found = FOLLOWS.get(place.name, ())
@@ -65,7 +68,7 @@ def with_numbers(request: Request, numbers: Iterable[tuple[Place, float]]) -> di
 
 
 def _check_tied(place: Place, at: str) -> None:
-    """Raise PydanticCustomError for a number of dpsgd that other given fields determine."""
+    """Raise PydanticCustomError for a number of a `dpsgd` mechanism that other given fields determine."""
     held = place.owner.__dict__
     if place.name == "sample_rate" and held["batch_size"] is not None:
         raise limit_error(

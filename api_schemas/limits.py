@@ -15,7 +15,7 @@ def limit_error(pointer: str, sentence: str) -> PydanticCustomError:
 
 
 def check_tree(mechanism: MechanismSpec) -> None:
-    """Raise PydanticCustomError for a mechanism tree that is too deep, too wide or too long."""
+    """Raise PydanticCustomError for a mechanism with too many levels, components or steps."""
     if is_one_step(mechanism):
         return
     depth, components, steps = tree_size(mechanism)

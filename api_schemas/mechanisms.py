@@ -290,7 +290,7 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
 
 
 def is_one_step(mechanism: MechanismSpec) -> bool:
-    """Whether a mechanism is a single step without inner mechanisms, phases or a neighbouring relation."""
+    """Return whether a mechanism is a single step without inner mechanisms, phases or a neighbouring relation."""
     return type(mechanism) in _SINGLE
 
 

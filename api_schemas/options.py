@@ -53,7 +53,7 @@ ONLY_WHERE_ASKED: Final = "ground_truth"
 
 
 def settle_options(request: Request, methods: Collection[str]) -> None:
-    """Fill in the defaults of the options of a request during validation, so that equal requests have one digest.
+    """Fill in the default options of a request during validation, so that equal requests have one digest.
 
     Raise PydanticCustomError for an option that none of the methods accepts. The method `all` accepts every option.
     """

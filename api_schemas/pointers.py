@@ -87,7 +87,7 @@ def _number(value: Any, name: str) -> float | None:
 
 
 def _item(shape: FieldShape) -> FieldShape:
-    """Return the shape of an entry of a list, or of a number that may be a list."""
+    """Return the shape (type and range) of an entry of a list, or of a number that may be a list."""
     return FieldShape(kind="object") if shape.item is None else shape_of(shape.item)
 
 
@@ -102,9 +102,9 @@ def as_sent(value: Any) -> Any:
 
 
 def replaced(value: Any, steps: tuple[str | int, ...], number: float, follows: tuple[str, ...] = ()) -> Any:
-    """Return the fields of `as_sent` with another number at the end of the path `steps`.
+    """Return the fields of a part of a request, with another number at the end of the path `steps`.
 
-    `follows`: derived fields to omit.
+    Defaults and derived fields are omitted, and so are the fields in `follows`.
     """
     first, rest = steps[0], steps[1:]
     if isinstance(first, int):

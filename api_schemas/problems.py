@@ -125,7 +125,7 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def _without_alternatives(errors: list[FieldError]) -> list[FieldError]:
-    """Remove duplicate errors of a list that may also be a word, for which pydantic reports both alternatives."""
+    """Remove duplicate errors of fields that may be a list or a word, for which pydantic reports both alternatives."""
     pointers = [error.pointer for error in errors]
     return [
         error
@@ -163,7 +163,7 @@ def _field_error(
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         known = tuple(map(type_of, place.shape.models))
         choices = FieldShape(kind="choice", choices=known)
-        nearest = _nearest(str(context.get("tag", "")), known)
+        nearest = suggestion(str(context.get("tag", "")), known)
         return FieldError(pointer=f"{place.pointer}/type", detail=f"{nearest}Must be {choices.sentence()}.")
     if kind == "missing":
         return FieldError(pointer=place.pointer, detail=f"Required: {place.shape.sentence()}.")
@@ -183,7 +183,7 @@ def _how_written(shape: FieldShape, sent: object) -> str:
 
 
 def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
-    """Return the spelling of a field in the request, or its name if the field is absent."""
+    """Return the spelling of a field that the request uses, or the name of the field if it is absent."""
     fields = models[0].model_fields if len(models) == 1 else {}
     known = spellings(name, fields[name]) if name in fields else ()
     return next((each for each in known if isinstance(sent, dict) and each in sent), name)
@@ -248,11 +248,11 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
         return f"`{found[0]}` is also given, and both names mean one field. Send only one of them."
     known = [each for name, field in model.model_fields.items() for each in spellings(name, field)]
     names = ", ".join(spellings(name, field)[0] for name, field in model.model_fields.items())
-    elsewhere = f"{ELSEWHERE[spelling]} " if spelling in ELSEWHERE else _nearest(spelling, known)
+    elsewhere = f"{ELSEWHERE[spelling]} " if spelling in ELSEWHERE else suggestion(spelling, known)
     return f"Unknown field. {elsewhere}The fields are: {names}."
 
 
-def _nearest(sent: str, known: Sequence[str]) -> str:
+def suggestion(sent: str, known: Sequence[str]) -> str:
     """Return a suggestion with the known names that resemble a misspelt name, or ""."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []

@@ -117,12 +117,15 @@ class SweptNumbers(Request):
     def numbers(self, *, whole: bool) -> tuple[int | float, ...]:
         """Return all values of the varied number in order.
 
-        `whole`: the field takes integers, so that values of a range are rounded.
+        `whole` is whether the field takes integers, so that values of a range are rounded.
         """
         return tuple(self.number(place, whole=whole) for place in range(self.size))
 
     def number(self, place: int, *, whole: bool) -> int | float:
-        """Return the value of the varied number at an index, from 0. `whole`: the field takes integers."""
+        """Return the value of the varied number at the index `place`, from 0.
+
+        `whole` is whether the field takes integers.
+        """
         if self.values is not None:
             listed = self.values[place]
             return int(listed) if whole and listed.is_integer() else listed

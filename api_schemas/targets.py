@@ -90,7 +90,7 @@ class CalibrationTarget(Limit):
     def check_limit(self, *, whatever: bool) -> None:
         """Raise PydanticCustomError for a limit that no answer meets.
 
-        whatever: a parameter of the question is free, so that the answers of all its values count.
+        `whatever` is whether a parameter of the question is free, so that the answers for all its values count.
         """
         least, most = widest(self.question) if whatever else value_range(self)
         if self.at_most is not None and self.at_most < least * (1 - SLACK):
@@ -182,7 +182,10 @@ def widest(question: QuestionSpec) -> tuple[float, float]:
 
 
 def why_idle(limit: Limit) -> str | None:
-    """Return why a limit has no effect: every run meets it, or no run does. Return None for an effective limit."""
+    """Return why a limit has no effect: every run meets it, or no run does.
+
+    Return None for a limit that has an effect.
+    """
     least, most = value_range(limit)
     number, upwards = limit.limit, limit.at_most is not None
     if least >= most * (1 - SLACK):

@@ -74,9 +74,9 @@ _USUAL: Final = WorstCaseThreatModel(type="worst_case")
 
 
 def usual_worst_case() -> WorstCaseThreatModel:
-    """Return the worst case that applies to requests without a threat model.
+    """Return the worst-case threat model that applies to requests without a threat model.
 
-    The value is shared, since it is immutable.
+    The object is shared, because it is immutable.
     """
     return _USUAL
 
@@ -221,7 +221,10 @@ MixtureThreatModel.model_rebuild()
 
 
 def settled(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> ThreatModelSpec:
-    """Return a threat model with the neighbouring relation of the mechanism, unless the model names a relation."""
+    """Return a threat model completed by the default neighbouring relation of the mechanism.
+
+    A relation that the threat model names stays unchanged.
+    """
     relation = _relation_of(mechanism)
     if relation is None:
         return threat_model
@@ -250,7 +253,7 @@ def _shuffles(mechanism: MechanismSpec) -> bool:
 
 
 def worst_case_beside(relaxed: Iterable[ThreatModelSpec], mechanism: MechanismSpec) -> WorstCaseThreatModel:
-    """Return the worst case to show beside relaxed threat models: the strongest one that bounds them."""
+    """Return the worst case to show beside weaker (relaxed) threat models: the strongest that bounds all of them."""
     faced = [model for each in relaxed for model in _faced(settled(each, mechanism), mechanism)]
     return WorstCaseThreatModel(
         type="worst_case",
@@ -278,7 +281,7 @@ def _faced(threat_model: ThreatModelSpec, mechanism: MechanismSpec) -> Iterator[
 
 
 def _can_replace(mechanism: MechanismSpec) -> bool:
-    """Whether every step of a mechanism has a known dominating pair of distributions for replaced records."""
+    """Return whether every step of a mechanism has a known dominating pair of distributions for replaced records."""
     nodes = nodes_of(mechanism)
     sampled = [node for node in nodes if isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1]
     return not (
@@ -289,7 +292,7 @@ def _can_replace(mechanism: MechanismSpec) -> bool:
 
 
 def is_relaxed(threat_model: ThreatModelSpec) -> bool:
-    """Whether a threat model is weaker than the worst case, which is then shown beside its answers."""
+    """Return whether a threat model is weaker than the worst case, which is then shown beside its answers."""
     return not isinstance(threat_model, WorstCaseThreatModel)
 
 

@@ -78,7 +78,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of this package whose module is imported on demand."""
+    """Return the object with this name, whose module is imported on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final
 
 from pydantic import BaseModel
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack, deprecated
 
 from privacy_bounds.calls import JSON, Call, asks, encode, read_response
 from privacy_bounds.errors import InvalidAnswer, InvalidArgument
@@ -153,9 +153,9 @@ class Asking(ABC):
     ) -> Call[Calibration]:
         """Find the least private value of one number of the run at which every target is met.
 
-        The response also has the `witness`, a neighbouring value at which a target fails. A target is a question with
-        `at_most` or `at_least`. `free` is a JSON pointer to a number of the request. If the run is a state of another
-        library, the pointer refers to the imported mechanism.
+        The response also has the `witness`, a neighbouring value at which a target fails. A target is an object
+        `{"question": ..., "at_most": ...}` or one with `at_least`. `free` is a JSON pointer to a number of the request.
+        If the run is a state of another library, the pointer refers to the imported mechanism.
         """
         from privacy_bounds.reports import Calibration
 
@@ -234,7 +234,10 @@ class Asking(ABC):
     @final
     @asks
     def check(self, run: Run, claims: Object | Iterable[Object], **more: Any) -> Call[CheckedClaims]:
-        """Check claimed numbers, and return a verdict on each. A claim is a question with a `value`."""
+        """Check claimed numbers, and return a verdict on each.
+
+        A claim is an object `{"question": ..., "value": ...}`.
+        """
         from privacy_bounds.reports import CheckedClaims
 
         path, request, notes = _about(run, "/v1/claims", {"claims": _listed(claims), **more})
@@ -258,7 +261,7 @@ class Asking(ABC):
         """
         return Call(path, request, lambda body, _: read_response(response_type, body))
 
-    ask = post
+    ask = deprecated("Use `post`: `ask` is its former name.")(post)
     """Former name of `post`."""
 
 
@@ -269,7 +272,7 @@ def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[s
 
 
 def _listed(objects: Object | Iterable[Object]) -> list[Object]:
-    """Return questions, targets or claims as a list. A single object is a list of one."""
+    """Return questions, targets or claims as a list. A single object becomes a list of one."""
     if isinstance(objects, Mapping | BaseModel):
         return [cast("Object", objects)]
     return list(objects)

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, final
 
+from typing_extensions import deprecated
+
 from privacy_bounds.api import Asking
 from privacy_bounds.calls import JSON, Call, encode, read_response
 from privacy_bounds.clients import Client, jobs_path, resource_name
@@ -26,7 +28,7 @@ T = TypeVar("T")
 def _awaited(
     method: Callable[Concatenate[Asking, P], T],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """Turn a method of clients that wait into a coroutine with the same arguments and the same answer."""
+    """Turn a blocking method of a client into a coroutine with the same arguments and the same answer."""
     waiting = cast("Any", method)
     build = cast("Callable[Concatenate[Asking, P], Call[T]]", waiting.build)
 
@@ -94,7 +96,7 @@ class AsyncClient:
     check = _awaited(Asking.check)
     read = _awaited(Asking.read)
     post = _awaited(Asking.post)
-    ask = post
+    ask = deprecated("Use `post`: `ask` is its former name.")(post)
 
     async def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
         """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
@@ -216,7 +218,10 @@ class AsyncClient:
         return self.blocking
 
     def _http(self) -> httpx2.AsyncClient:
-        """Return the connections of the running event loop. Those of an earlier loop cannot be used any more."""
+        """Return the connections of the running event loop.
+
+        Connections of an earlier event loop cannot be used any more.
+        """
         loop = asyncio.get_running_loop()
         if self._opened is None or self._loop is not loop:
             import httpx2

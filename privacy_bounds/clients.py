@@ -179,7 +179,7 @@ class Client(Asking):
         return self.address.retry_seconds
 
     def _http(self) -> httpx2.Client:
-        """Return the connections of this process. A process that was forked must not use those of its parent."""
+        """Return the connections of this process. A forked process must not use the connections of its parent."""
         if self._opened is None or self._process != os.getpid():
             import httpx2
 

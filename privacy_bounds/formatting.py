@@ -54,7 +54,7 @@ def formatted(value: float, spec: str, rounding: str) -> str:
 def question_direction(question: Any, reads: str = "power") -> str:
     """Return the direction of rounding that keeps an answer to a question on the safe side.
 
-    reads: quantity of a trade-off point.
+    `reads` is the quantity of a trade-off point.
     """
     if question.type == "trade_off":
         return DOWN if reads == "type_two_error" else UP
@@ -62,7 +62,10 @@ def question_direction(question: Any, reads: str = "power") -> str:
 
 
 def safe_direction(answer: Answer) -> str:
-    """Return the direction of rounding that keeps the value of an answer on the safe side. Approximations have none."""
+    """Return the direction of rounding that keeps the value of an answer on the safe side.
+
+    The result for approximations is rounding to nearest.
+    """
     return NEAREST if answer.evidence == "asymptotic" else question_direction(answer.question)
 
 

@@ -124,7 +124,7 @@ def translated_errors(address: Address) -> Generator[None]:
 def check_head(response: httpx2.Response, address: Address, media_type: str) -> None:
     """Check the status and the headers of a response without a problem. Raise InvalidAnswer.
 
-    media_type: the requested media type. A response without a media type may have this one.
+    `media_type` is the requested media type, which a response without a media type is assumed to have.
     """
     name, status = address.name, response.status_code
     if response.has_redirect_location or HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -225,14 +225,14 @@ def _seconds_until(date: str) -> float:
 
 @final
 class Repetition:
-    """Decision whether a refused request is sent again, and when. The time for all attempts is limited."""
+    """Decision whether a refused request is sent again, and when. The total time of all attempts is limited."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._unnamed = LEAST_WAIT_SECONDS
 
     def wait_of(self, error: Exception) -> bool | float:
-        """Return the seconds to wait before the next attempt, or False if there is none.
+        """Return the seconds to wait before the next attempt, or False if no attempt should follow.
 
         The server names the time in `Retry-After`. Otherwise the time doubles with each attempt.
         """
@@ -247,7 +247,7 @@ class Repetition:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether an error says that the same request may succeed later: status 429 or 503."""
+    """Return whether an error says that the same request may succeed later: status 429 or 503."""
     status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
     return status in BUSY
 

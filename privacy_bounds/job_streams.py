@@ -24,7 +24,7 @@ AWAY: Final = (429, 502, 503, 504)
 
 @final
 class Absence:
-    """Time for which a service does not answer. Methods of jobs endure it up to a limit."""
+    """Time for which a service does not answer. Methods of jobs wait during this time, up to a limit."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -40,7 +40,10 @@ class Absence:
         self._since = None
 
     def pause_after(self, error: PrivacyBoundsError) -> float:
-        """Return the seconds before the next attempt. Raise the error if it is lasting, or has lasted too long."""
+        """Return the seconds before the next attempt.
+
+        Raise the error if it is permanent, or if the service has been absent for too long.
+        """
         status = error.problem.status if isinstance(error, Refused) else getattr(error, "status", None)
         lasting = isinstance(error, InvalidAnswer) or not (isinstance(error, Unreachable) or status in AWAY)
         now = time.monotonic()
@@ -58,7 +61,7 @@ class LineReader:
         self._begin = b""
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Return the lines that a piece completes. Raise InvalidAnswer for an endless line."""
+        """Return the lines that a piece of the stream completes. Raise InvalidAnswer for a line that is too long."""
         *lines, self._begin = (self._begin + piece).split(b"\n")
         if len(self._begin) > LONGEST_LINE:
             raise InvalidAnswer("The answer is not from this service: one of its lines does not end.")
@@ -74,7 +77,7 @@ class RowReader:
         self._lines = LineReader()
 
     def path(self, name: str) -> str:
-        """Return the path of the results that are still missing."""
+        """Return the path that requests the results of a job that are still missing."""
         self._lines = LineReader()
         return job_path(name, f"/results?start={self.start}")
 
@@ -99,12 +102,12 @@ class EventReader:
         self._lines = LineReader()
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers that continue after the last event."""
+        """Return the HTTP headers with which the stream continues after the last received event."""
         self._lines = LineReader()
         return {"Last-Event-ID": str(self._last - 1)} if self._last else {}
 
     def jobs(self, piece: bytes) -> Iterator[JobResponse]:
-        """Yield the states of the job that a piece completes. Raise InvalidAnswer."""
+        """Yield the states of the job in the events that a piece of the stream completes. Raise InvalidAnswer."""
         for line in self._lines.feed(piece):
             name, _, value = line.strip().partition(b": ")
             if name == b"data":
@@ -127,14 +130,14 @@ def read_job(body: bytes) -> JobResponse:
 
 
 def has_ended(job: JobResponse) -> bool:
-    """Whether the job has succeeded or failed, or was cancelled."""
+    """Return whether the job has succeeded or failed, or was cancelled."""
     from api_schemas.jobs import ENDED
 
     return job.state in ENDED
 
 
 def single_response(job: JobResponse, row: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the response of a job of one request. Raise PrivacyBoundsError."""
+    """Return the response of a job that consists of one request. Raise PrivacyBoundsError."""
     from api_schemas.problems import Problem
 
     problem: object = (row or {}).get("problem")

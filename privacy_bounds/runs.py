@@ -57,7 +57,7 @@ def mechanism_of(run: Run) -> Any:
 
 
 def read_short_form(run: Run) -> tuple[dict[str, Any], str] | None:
-    """Return a short form of a DP-SGD run as a mechanism, with a note that says so. None: the run is no short form."""
+    """Return a short form of a DP-SGD run as a mechanism, with a note, or None for any other run."""
     given = _short_form(run)
     if given is None:
         return None

@@ -93,7 +93,7 @@ def _bounds_of_number(number: Number) -> tuple[float, float]:
 
 
 def _bounds_of(other: object) -> tuple[float, float] | None:
-    """Return the bounds of the other side of a comparison, or None if that is no number."""
+    """Return the bounds of the other side of a comparison, or None if the other side is no number."""
     if isinstance(other, Number):
         return _bounds_of_number(other)
     return (float(other), float(other)) if isinstance(other, Real) else None
@@ -202,7 +202,10 @@ class Bounds:
 
 
 def _answers_html(answers: list[Answer], response: BoundsResponse, origin: Origin) -> str:
-    """Return answers as a table. The worst case stands below the answers for a relaxed threat model."""
+    """Return answers as a table.
+
+    If the threat model is weaker than the worst case, the worst-case answers follow below.
+    """
     rows = [row for answer in answers for row in answer_rows(answer)]
     if response.worst_case is not None:
         asked = [answer.question for answer in answers]

@@ -12,7 +12,7 @@ RequestModel = TypeVar("RequestModel", bound=BaseModel)
 
 
 class RequestValidator(Protocol):
-    """Function that validates a JSON body as a request model. It raises ValidationError."""
+    """Function that validates a JSON body as a request model. The function raises ValidationError."""
 
     def __call__(self, request_type: type[RequestModel], body: bytes, /) -> RequestModel:
         """Return the validated request in a JSON body."""
@@ -29,7 +29,7 @@ class RequestBodyError(Exception):
 
 
 class MalformedJson(RequestBodyError):
-    """Body that is not JSON in UTF-8, or that is nested deeper than any request."""
+    """Body that is not JSON in UTF-8, or that is nested deeper than any valid request."""
 
     def __init__(self, validation: ValidationError) -> None:
         self.validation = validation
@@ -96,14 +96,17 @@ def parse_request(
         _reject_non_finite(body)
         raise InvalidRequest(error) from None
     _reject_non_finite(body)
-    # pydantic keeps the last of duplicate keys. A body that it accepted has limited depth, so that decoding the body
-    # again is safe. Numbers stay text.
-    try:
-        _DUPLICATE_KEY_DECODER.raw_decode(body.decode().lstrip())
-    except _DuplicateKeyFound:
-        pairs = json.loads(body, object_pairs_hook=_ObjectPairs, parse_float=str, parse_int=str)
-        raise DuplicateKeys(tuple(_duplicate_key_pointers("", pairs))) from None
+    reject_duplicate_keys(body.decode())  # pydantic keeps the last one, and limits the depth of what it accepts
     return request
+
+
+def reject_duplicate_keys(text: str) -> None:
+    """Raise DuplicateKeys if an object in a JSON text has a key twice. The text is valid and of limited depth."""
+    try:
+        _DUPLICATE_KEY_DECODER.raw_decode(text.lstrip())
+    except _DuplicateKeyFound:
+        pairs = json.loads(text, object_pairs_hook=_ObjectPairs, parse_float=str, parse_int=str)
+        raise DuplicateKeys(tuple(_duplicate_key_pointers("", pairs))) from None
 
 
 def _reject_non_finite(body: bytes) -> None:
@@ -117,12 +120,12 @@ def _reject_non_finite(body: bytes) -> None:
             raise NotANumber(found)
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> None:
+def _reject_duplicate_pairs(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) != len(pairs):
         raise _DuplicateKeyFound
 
 
-_DUPLICATE_KEY_DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_float=str, parse_int=str)
+_DUPLICATE_KEY_DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_pairs, parse_float=str, parse_int=str)
 
 
 class _NonFiniteConstant(str):

@@ -306,6 +306,17 @@ class Settings(BaseSettings):
         "administration of jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
+    traces_endpoint: str | None = Field(
+        default=None,
+        description="Address of an OTLP receiver over HTTP for traces, for example `http://collector:4318`. Absent: no "
+        "traces. Standard variables such as `OTEL_EXPORTER_OTLP_HEADERS` apply.",
+    )
+    traces_sample_ratio: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=1.0,
+        description="Share of traced requests, between 0 and 1, of those without a header `traceparent`. Requests with "
+        "this header follow its decision.",
+    )
+
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="Log level. `info` writes one event for each request, and `warning` only failures."
     )
@@ -409,6 +420,19 @@ class Settings(BaseSettings):
             raise ValueError(
                 "must be a number of units and a window, for example `60000000/minute` or `1000000/10 seconds`"
             )
+        return given
+
+    @field_validator("traces_endpoint")
+    @classmethod
+    def _receiver(cls, given: str | None) -> str | None:
+        if given is not None:
+            try:
+                parts = urlsplit(given)
+                is_address = parts.scheme in USUAL_PORTS and bool(parts.hostname) and (parts.port or 1) > 0
+            except ValueError:  # a port that is no number
+                is_address = False
+            if not is_address or parts.username or parts.query or parts.fragment:
+                raise ValueError("must be an `http://` or `https://` address without user, query and fragment")
         return given
 
     @field_validator("operator_bind")

@@ -4,6 +4,9 @@
 moves these packages to `privacy_bounds/_implementation/` and adapts their imports. Everything else, editable
 installations above all, is as setuptools builds it, so that a checkout imports `service` and `api_schemas` by their
 names. `docs/decisions/0032-wheel-layout.md` has the reasons.
+
+Wheel and sdist are reproducible: equal sources give equal bytes in every folder, with every umask, locale and date.
+All files have the time of `SOURCE_DATE_EPOCH`, or 1980-01-01 without it.
 """
 
 from __future__ import annotations
@@ -11,9 +14,14 @@ from __future__ import annotations
 import ast
 import base64
 import csv
+import gzip
 import hashlib
 import io
+import os
 import re
+import shutil
+import tarfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +30,6 @@ from typing import Any, Final
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
-    build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
@@ -46,6 +53,11 @@ MOVED: Final = ("api_schemas", "service")
 PLACE: Final = "privacy_bounds._implementation"
 """Package to which they are moved."""
 FOLDER: Final = PLACE.replace(".", "/")
+SOURCES: Final = ("LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "api_schemas/", "privacy_bounds/", "service/")
+"""Files and folders of the sdist, beside this backend."""
+EARLIEST: Final = 315532800
+"""1980-01-01 in seconds since 1970: the first day that a zip archive can hold."""
+MODE: Final = 0o644
 DOCSTRING: Final = '"""Implementation of the service and its contract. Names in it may change at any time."""\n'
 
 _ROOT: Final = "|".join(MOVED)
@@ -57,30 +69,58 @@ def build_wheel(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Build the wheel, and return its file name."""
+    shutil.rmtree("build/lib", ignore_errors=True)  # setuptools would pack what an earlier build left there
     name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     relocate(Path(wheel_directory) / name)
     return name
 
 
+def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
+    """Build the source archive, and return its file name. It holds this backend, too."""
+    name = build_meta.build_sdist(sdist_directory, config_settings)
+    archive = Path(sdist_directory) / name
+    with tarfile.open(archive) as packed:
+        files = {each.name: file.read() for each in packed.getmembers() if (file := packed.extractfile(each))}
+    root = name.removesuffix(".tar.gz")
+    kept = {path: content for path, content in files.items() if path.removeprefix(f"{root}/").startswith(SOURCES)}
+    kept[f"{root}/deploy/packaging/wheel_backend.py"] = Path(__file__).read_bytes()
+    archive.write_bytes(source_archive(kept))
+    return name
+
+
+def source_archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a compressed archive that depends on the names and the content of the files only."""
+    text = io.BytesIO()
+    with gzip.GzipFile("", "wb", fileobj=text, mtime=moment()) as stream, tarfile.open(fileobj=stream, mode="w") as to:
+        for name in sorted(files):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(files[name]), MODE, moment()
+            to.addfile(entry, io.BytesIO(files[name]))
+    return text.getvalue()
+
+
+def moment() -> int:
+    """Return the time of all files, in seconds since 1970."""
+    return max(int(os.environ.get("SOURCE_DATE_EPOCH") or EARLIEST), EARLIEST)
+
+
 def relocate(wheel: Path) -> None:
-    """Rewrite a wheel, so that MOVED lie below PLACE. Dates and order of the entries stay."""
+    """Rewrite a wheel, so that MOVED lie below PLACE. Names and content of the files determine its bytes."""
     with zipfile.ZipFile(wheel) as archive:
-        entries = [(info, archive.read(info)) for info in archive.infolist()]
-    modules = {module_of(info.filename) for info, _ in entries if info.filename.endswith(".py")}
-    files: dict[str, tuple[zipfile.ZipInfo, bytes]] = {}
-    for info, content in entries:
-        if info.filename.endswith(".dist-info/RECORD"):
-            continue
-        name = f"{FOLDER}/{info.filename}" if info.filename.split("/")[0] in MOVED else info.filename
-        files[name] = info, adapted(info.filename, content, modules)
-    first, _ = entries[0]
-    files[f"{FOLDER}/__init__.py"] = first, DOCSTRING.encode()
-    record, _ = next(entry for entry in entries if entry[0].filename.endswith(".dist-info/RECORD"))
-    files[record.filename] = record, record_of({name: content for name, (_, content) in files.items()}, record.filename)
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, (info, content) in files.items():
-            placed = zipfile.ZipInfo(name, info.date_time)
-            placed.external_attr, placed.compress_type = info.external_attr, zipfile.ZIP_DEFLATED
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    modules = {module_of(name) for name in entries if name.endswith(".py")}
+    record = next(name for name in entries if name.endswith(".dist-info/RECORD"))
+    files = {f"{FOLDER}/__init__.py": DOCSTRING.encode()}
+    for name in entries.keys() - {record}:
+        files[f"{FOLDER}/{name}" if name.split("/")[0] in MOVED else name] = adapted(name, entries[name], modules)
+    # Metadata stand at the end of a wheel, and the list of its files is the last one of them.
+    files = {name: files[name] for name in sorted(files, key=lambda each: (".dist-info/" in each, each))}
+    files[record] = record_of(files, record)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in files.items():
+            placed = zipfile.ZipInfo(name, time.gmtime(moment())[:6])
+            placed.create_system, placed.external_attr = 3, (0o100000 | MODE) << 16
+            placed.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(placed, content)
 
 

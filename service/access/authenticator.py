@@ -6,14 +6,16 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from service.access.api_keys import PREFIX
 from service.access.caller import Caller
 from service.access.errors import Unauthenticated
 from service.access.key_ring import KeyRing
-from service.access.key_set_source import KeySetSource
-from service.access.tokens import TokenVerifier
+
+if TYPE_CHECKING:
+    from service.access.key_set_source import KeySetSource
+    from service.access.tokens import TokenVerifier
 
 HEADER: Final = b"authorization"
 BEARER: Final = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*) *")

@@ -43,7 +43,7 @@ class Administration:
         return self._told(page.jobs, self._scene(), page.next)
 
     def show(self, name: str) -> OperatedJobDetails:
-        """Return a job with everything that its progress depends on. Raise JobNotFound."""
+        """Return a job with everything on which its progress depends, such as workers and queue. Raise JobNotFound."""
         job = self._repository.get(name)
         scene = self._scene()
         held = self._repository.dispatched_chunks(name)
@@ -68,12 +68,12 @@ class Administration:
         )
 
     def cancel(self, name: str) -> OperatedJobDetails:
-        """Cancel a job and return it. Raise JobNotFound."""
+        """Cancel a job, and return its details. Raise JobNotFound."""
         self._repository.cancel(name)
         return self.show(name)
 
     def purge(self, name: str | None, *, ended: bool) -> PurgedJobs:
-        """Remove a job with its results, or all ended jobs (`ended`), or only expired ones.
+        """Remove the job `name` with its results, or all ended jobs with `ended`, or without both only expired jobs.
 
         An active job is cancelled first. Raise JobNotFound.
         """
@@ -105,7 +105,7 @@ class Administration:
         return QueueState(active=active, workers=workers, age_seconds=self._age_seconds, now=time.time())
 
     def _trouble(self) -> str | None:
-        """Return a phrase that says why the job storage is not writable, or None if it is."""
+        """Return a phrase that says why the job storage is not writable, or None if it is writable."""
         try:
             self._repository.probe()
         except JobsUnavailable as error:

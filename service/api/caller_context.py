@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, final
 
 from fastapi import Request
@@ -58,6 +59,7 @@ def requester_of(scope: Scope, caller: Caller) -> str:
     return requester_from_scope(scope) if caller.kind == "anonymous" else requester_from_group(caller.group)
 
 
+@lru_cache(maxsize=1024)  # most callers send several requests
 def logged_caller(caller: Caller) -> LoggedCaller | None:
     """Return what logs say about a caller, without any secret. None: the caller is anonymous."""
     if caller.kind == "anonymous":

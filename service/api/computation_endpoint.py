@@ -133,9 +133,9 @@ async def _answer_archive(
 
     An archive may be much longer than JSON, and is not cached by its bytes.
 
-    Its memory is reserved for its requester until it is answered. When memory is short, archives that are still
-    arriving are dropped first, then archives whose computation runs. Such a computation ends as if the client had
-    disconnected.
+    The memory of an archive is reserved for the requester (client address) until the answer is sent. When memory is
+    short, archives that are still arriving are dropped first, then archives whose computation runs. Such a computation
+    ends as if the client had disconnected.
     """
     services = services_of(request)
     limit = services.settings.max_upload_bytes

@@ -8,7 +8,7 @@ from service.api.content_negotiation import joined_header
 
 
 def is_not_modified(request: Request, tag: str) -> bool:
-    """Whether the client already has this result, and may be answered with 304.
+    """Return whether the client already has this result, and may be answered with 304.
 
     The status 304 is for GET and HEAD only (section 13.1.2). A POST always receives its answer.
     """
@@ -16,6 +16,6 @@ def is_not_modified(request: Request, tag: str) -> bool:
 
 
 def etag_matches(if_none_match: str, own: str) -> bool:
-    """Whether the header `If-None-Match` lists the entity tag `own`, by weak comparison (section 13.1.2)."""
+    """Return whether the header `If-None-Match` lists the entity tag `own`, by weak comparison (section 13.1.2)."""
     tags = (tag.strip().removeprefix("W/") for tag in if_none_match.split(","))
     return any(tag in ("*", f'"{own}"') for tag in tags)

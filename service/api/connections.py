@@ -1,10 +1,11 @@
-"""Limits on connections: how many may be open, and which one is closed for a new one.
+"""Limits on connections: how many may be open, and which connection is closed to admit a new one.
 
-uvicorn reads whatever a client sends for as long as it sends, and keeps what a client does not read. `LimitedProtocol`
-counts and times connections instead. A periodic sweep checks all connections, so that none needs timers of its own. A
-connection beyond the limits replaces one that waits for its client. Requesters with the most connections lose theirs
-first, and idle connections go before active ones. A client that opens many connections therefore only evicts its own. A
-connection of a trusted proxy counts for the requester of its last request.
+uvicorn reads whatever a client sends for as long as it sends, and buffers responses that a client does not read.
+`LimitedProtocol` counts and times connections instead. A periodic sweep checks all connections, so that connections
+need no timers. A new connection beyond the limits replaces a connection that waits for its client. A requester (client
+address) with the most connections loses one first, and idle connections are closed before active ones. A client that
+opens many connections therefore only closes its own. A connection of a trusted proxy counts for the requester of its
+last request.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Connections:
         return LimitedProtocol(self, **given)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Add a connection. Above the connection limit, evict another one, or reject the new one."""
+        """Add a connection. Above the limit of connections, close another connection or reject the new one."""
         client = None if self._is_proxy(connection) else requester_from_address(_peer(connection))
         self._count(connection, client)
         if not self._sweeping:
@@ -65,7 +66,7 @@ class Connections:
                 del self._per_client[client]
 
     def assign_requester(self, connection: LimitedProtocol) -> None:
-        """Assign the connection of a proxy to the requester that its request was forwarded for."""
+        """Assign the connection of a trusted proxy to the client address for which the proxy forwards a request."""
         if connection not in self._open or not self._is_proxy(connection):
             return
         lines = [value for name, value in connection.headers if name == b"x-forwarded-for"]

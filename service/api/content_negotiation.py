@@ -23,8 +23,8 @@ def joined_header(request: Request, name: bytes) -> str:
 def negotiate_media_type(accept: str, offered: Iterable[str]) -> str:
     """Return the offered media type that a client prefers. Raise NotAcceptable if the client accepts none.
 
-    Among equally preferred media types, the first one in the header wins; within a range, the first one offered. An
-    unreadable header selects the first one offered.
+    Among equally preferred media types, the first in the header wins. Within a range such as `text/*`, the first of
+    `offered` wins. An unreadable header selects the first of `offered`.
     """
     known = tuple(offered)
     if accept in ("", "*/*"):
@@ -47,7 +47,7 @@ def requested_media_type(request: Request, offered: tuple[str, ...]) -> str:
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Whether the client accepts gzip, by name or by `*`, and does not prefer the uncompressed body."""
+    """Return whether the client accepts gzip, by name or by `*`, and does not prefer the uncompressed body."""
     qualities = {name: quality for quality, name in reversed(_qualities(joined_header(request, b"accept-encoding")))}
     rest = qualities.get("*", 0.0)
     gzip = next((qualities[name] for name in GZIP_NAMES if name in qualities), rest)

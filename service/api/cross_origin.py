@@ -44,7 +44,7 @@ RESPONSE_HEADERS: Final = (
 
 
 def cross_origin_access(origins: tuple[str, ...]) -> Callable[[ASGIApp], ASGIApp]:
-    """Return a middleware that lets pages of exactly these origins call the service, without cookies."""
+    """Return a middleware that allows pages of exactly these origins to call the service, without cookies."""
     return partial(
         CORSMiddleware,
         allow_origins=origins,

@@ -17,7 +17,7 @@ SHORTEST_NOTICE: Final = timedelta(days=183)
 
 @dataclass(frozen=True, slots=True)
 class Deprecation:
-    """Deprecated route. `page` is the address of the page that says what to use instead."""
+    """Deprecated route. `page` is the address of a page that names the replacement."""
 
     since: datetime
     sunset: datetime

@@ -22,7 +22,7 @@ class FastRoute(APIRoute):
     """Route whose endpoint takes a request and returns a response.
 
     For other endpoints the framework opens exit stacks and resolves dependencies, which costs more than a closed-form
-    answer. Matching, documentation and exception handlers are those of every route. The route has to be added to the
+    answer. Matching, documentation and exception handlers work as for every route. The route has to be added to the
     routes of an application directly, since `include_router` would wrap the endpoint again.
     """
 
@@ -39,7 +39,7 @@ class FastRoute(APIRoute):
 
 @final
 class FastPathApplication(FastAPI):
-    """Application that finds its fast routes by path.
+    """Application that dispatches requests to fast routes by their path, past most middleware.
 
     A request to a fast route passes the middleware of `enable_fast_path`, the endpoint, and the exception handlers of
     the application. The middleware layers in between have no effect on such a request, and would cost as much as its
@@ -51,11 +51,17 @@ class FastPathApplication(FastAPI):
     _entry: ASGIApp | None = None
 
     def wrap(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Put a middleware around the whole application, outside of both paths. The last one is outermost."""
+        """Put a middleware around the whole application, for fast routes and all others.
+
+        The last one added is outermost.
+        """
         self._entry = middleware(self._entry or self._dispatch)
 
     def enable_fast_path(self, middleware: Callable[[ASGIApp], ASGIApp]) -> None:
-        """Set up the fast path after all routes were added. If several routes match a path, the first one answers."""
+        """Set up the dispatch of fast routes, after all routes were added.
+
+        `middleware` wraps the requests to fast routes. If several routes match a path, the first one answers.
+        """
         simple = (route for route in self.router.routes if isinstance(route, FastRoute) and not route.param_convertors)
         self._fast_routes = {route.path: route for route in simple}
         self._fast_path = middleware(self._answer)

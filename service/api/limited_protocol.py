@@ -37,7 +37,7 @@ class _Rejected(Exception):
 
 @final
 class LimitedProtocol(HttpToolsProtocol):
-    """Protocol of one connection.
+    """Protocol of one HTTP connection, with limits on sizes and transfer times.
 
     `waiting_since` is the time when the client became due to send, or None while the server owes a response.
     """
@@ -71,7 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no part of a request has arrived since the last response."""
+        """Whether no part of a new request has arrived on this connection since the last response."""
         return self._running is None and not self._begun
 
     @override
@@ -175,14 +175,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def cut(self) -> None:
         """Abort the connection immediately, before the response is complete.
 
-        A length or chunk is then missing, so that the client detects the truncation.
+        The missing rest of the body shows the client that the response is truncated.
         """
         self._mark_disconnected()
         self.transport.abort()
 
     @property
     def is_read(self) -> bool:
-        """Whether the client has received everything that the transport had for it."""
+        """Whether the client has received everything that was sent to the transport."""
         return self.transport.get_write_buffer_size() == 0
 
     def enforce_timeouts(self, now: float) -> None:

@@ -12,6 +12,7 @@ from service.api import problem_responses
 from service.api.caller_context import CallerContext
 from service.api.dependencies import AppServices
 from service.api.head_as_get import HeadAsGet
+from service.api.query_parameters import KNOWN_PARAMETERS_ONLY
 from service.api.routes import operate, operations
 
 
@@ -28,7 +29,8 @@ def operator_application(
         yield {"services": services}
 
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    for router in (operate.router, operations.router, operations.details_router):
+    app.include_router(operate.router, dependencies=KNOWN_PARAMETERS_ONLY)
+    for router in (operations.router, operations.details_router):
         app.include_router(router)
     problem_responses.install(app)
     app.add_middleware(HeadAsGet)

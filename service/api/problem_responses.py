@@ -140,7 +140,7 @@ def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
 
 
 def _range(route: object, place: str, name: str) -> str:
-    """Return a sentence with the values that a parameter may have, from the annotations of its route."""
+    """Return a sentence with the allowed values of a parameter, from the annotations of its route."""
     fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
     found: list[list[Any]] = [field.field_info.metadata for field in fields if field.alias == name]
     rules = found[0] if found else []

@@ -11,7 +11,8 @@ from typing import Final
 class ProblemText:
     """Texts about one type of problem.
 
-    meaning: what happened. remedies: what the caller can do, the most likely first. Code stands between backquotes.
+    `meaning` explains what happened, and `remedies` what the caller can do, most likely remedy first. Code stands
+    between backquotes.
     """
 
     meaning: str
@@ -75,7 +76,8 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         ("Send the request again.", _REPORT),
     ),
     "/problems/invalid-parameter": ProblemText(
-        "A query parameter, a part of the path or a header has a value outside its range.",
+        "A query parameter, a part of the path or a header has a value outside its range, or the path has no such "
+        "query parameter.",
         ("Read `detail`: it names the parameter and its range.", "Find all parameters of the path at `/docs`."),
     ),
     "/problems/invalid-request": ProblemText(

@@ -23,7 +23,10 @@ ENDING: Final = Check(
 
 @final
 class Readiness:
-    """Checks of the parts that an answer needs. Redis is optional: without Redis the service is degraded, but ready."""
+    """Checks of the parts of the service that an answer needs: numbers, workers, Redis and jobs.
+
+    Redis is optional: without Redis the service is degraded, but ready.
+    """
 
     def __init__(
         self,

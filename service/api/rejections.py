@@ -20,7 +20,10 @@ def rejection_bytes(reason: ServerRejection) -> bytes:
 
 @cache
 def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
-    """Return the bytes before, between and after the two request ids. Caching makes rejections inexpensive."""
+    """Return the bytes before, between and after the two request ids.
+
+    The bytes are cached, so that rejections are inexpensive.
+    """
     kind = SERVER_PROBLEMS[reason]
     mark = "0" * REQUEST_ID_LENGTH
     problem = kind.problem(instance="", request_id=mark).json_bytes()

@@ -1,7 +1,7 @@
 """Renderings over HTTP: answers as text, tables, charts or reports.
 
-A rendering may show *further answers*, for example of the same training run to another question. They are computed
-first. Charts are drawn in a separate process, and expensive bodies are cached.
+A rendering may show *further answers*, for example of the same training run to another question. The further answers
+are computed first. Charts are drawn in a separate process, and expensive bodies are cached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ DRAWING_COST: Final = 300_000
 
 @final
 class ChartRenderer:
-    """Renderer of charts in a separate process, which starts with the first request. Clients share it fairly."""
+    """Renderer of charts in a separate process, which starts with the first request.
+
+    Clients share the process fairly.
+    """
 
     def __init__(self, pool: WorkerPool, workers: Workers) -> None:
         """Store the pool of rendering processes, and `workers`, the queue in front of the pool."""
@@ -44,7 +47,10 @@ class ChartRenderer:
         self._starting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the process in the background, if it never ran, while the numbers of the chart are computed."""
+        """Start the rendering process in the background, unless it was started before.
+
+        The numbers of the chart are computed meanwhile.
+        """
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
 
@@ -78,7 +84,7 @@ class ChartRenderer:
 class RenderedBody:
     """Body of a rendered answer.
 
-    `is_complete` is False if parts were left out that a later request, or another machine, would show.
+    `is_complete` is False if parts are missing that a later request, or another machine, would show.
     """
 
     body: bytes
@@ -99,7 +105,7 @@ class _DependencyResult(NamedTuple):
 class RenderingService:
     """Service that renders answers and caches expensive renderings in `memory`, by resource and media type.
 
-    reads_at_once: number of further answers of one rendering that are computed concurrently.
+    `reads_at_once` is the number of further answers of one rendering that are computed concurrently.
     """
 
     def __init__(
@@ -111,7 +117,7 @@ class RenderingService:
         self._reads_at_once = reads_at_once
 
     def prewarm(self, form: Rendering) -> None:
-        """Start the chart renderer, if the rendering of the answer that is being computed needs it."""
+        """Start the chart renderer if the rendering `form` needs it, while the answer is still being computed."""
         if form.has_images:
             self._board.start()
 

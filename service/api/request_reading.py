@@ -27,7 +27,7 @@ LARGEST_UPLOADS_AT_ONCE: Final = 4
 
 
 async def read_json_body(request: Request, services: AppServices) -> bytes:
-    """Read a body that has to be JSON. Raise UnsupportedMediaType or BodyTooLarge."""
+    """Read a request body and check that its media type is JSON. Raise UnsupportedMediaType or BodyTooLarge."""
     sent = dict(request.scope["headers"])
     if media_type_of(sent) != JSON:
         raise UnsupportedMediaType
@@ -49,7 +49,10 @@ async def read_json(request: Request, services: AppServices, sent: dict[bytes, b
 
 
 def waiting_client(request: Request) -> WaitingClient:
-    """Return the client of a request whose body was read completely. The next message can only be its disconnect."""
+    """Return the client of a request whose body was read completely.
+
+    The next message of this client can only be its disconnect.
+    """
 
     async def wait_disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -71,9 +74,9 @@ def check_length(declared: bytes, limit: int) -> None:
 
 
 async def receive_part(request: Request, left: int) -> tuple[bytes, bool]:
-    """Receive the next part of a body, at most `left` bytes. Return its bytes, and whether the body is complete.
+    """Receive the next part of a request body. Return its bytes, and whether the body is complete.
 
-    Raise BodyTooLarge.
+    Raise BodyTooLarge if the part has more than `left` bytes.
     """
     message = await request.receive()
     if message["type"] == "http.disconnect":
@@ -85,7 +88,10 @@ async def receive_part(request: Request, left: int) -> tuple[bytes, bool]:
 
 
 async def read_rest(request: Request, begin: bytes, limit: int, reservation: Reservation) -> bytes:
-    """Read the rest of a body and return all of it. Stop as soon as the body exceeds the limit."""
+    """Read the rest of a request body after `begin`, and return the whole body.
+
+    Raise BodyTooLarge as soon as the body exceeds `limit`. The memory is accounted to `reservation`.
+    """
     loop = asyncio.get_running_loop()
     deadline = TransferDeadline(loop.time(), GRACE_SECONDS, LEAST_BYTES_PER_SECOND)
     parts, size, is_complete = [begin], len(begin), False

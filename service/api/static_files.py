@@ -36,7 +36,7 @@ REVALIDATED: Final = "no-cache"
 @final
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """File with its compressed variant, if that is shorter, and its entity tag."""
+    """Static file with its compressed variant, if that is shorter, and its entity tag."""
 
     body: bytes
     compressed: bytes | None
@@ -44,7 +44,7 @@ class StaticFile:
     media_type: str
 
     def response(self, request: Request, cache_control: str, headers: dict[str, str] | None = None) -> Response:
-        """Return the file, or 304 if the browser already has it."""
+        """Return the file, or the status 304 if the browser already has the file."""
         compressed = self.compressed if accepts_gzip(request) else None
         tag = self.tag if compressed is None else self.tag + GZIP_ETAG_SUFFIX
         sent = NOSNIFF | {"ETag": f'"{tag}"', "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
@@ -57,7 +57,7 @@ class StaticFile:
 
 
 def static_file(name: str, body: bytes) -> StaticFile:
-    """Return a file with the media type of its name."""
+    """Return a static file with the media type that follows from its name."""
     end = name.rpartition(".")[2]
     compressed = None if end in COMPRESSED_TYPES else gzip.compress(body, 9, mtime=0)
     smaller = compressed if compressed is not None and len(compressed) < len(body) else None

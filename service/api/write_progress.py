@@ -1,4 +1,7 @@
-"""Progress of a client in receiving its responses, by what its side acknowledges. The kernel buffers unread data."""
+"""Progress of a client in receiving its responses, measured by the data that the client acknowledged.
+
+The kernel buffers data that the client has not received yet.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,11 @@ class WriteProgress:
         """Time since when the client received nothing of the pending data. None: no data is pending."""
 
     def resumed(self) -> None:
-        """Record that the transport accepts data again."""
+        """Record that the transport of the connection accepts data again."""
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
-        """Update the progress, and return whether the client is too slow."""
+        """Update the progress in receiving responses, and return whether the client is too slow."""
         kept = self._transport.get_write_buffer_size()
         untaken, taken = self._read(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
@@ -76,7 +79,7 @@ class WriteProgress:
 
 
 def peer_closed(transport: asyncio.Transport) -> bool:
-    """Whether the client has closed its side of the connection (Linux; unknown on other systems)."""
+    """Return whether the client has closed its side of the connection (on Linux; False elsewhere)."""
     connection = _socket_of(transport)
     if connection is None or not hasattr(select, "POLLRDHUP"):
         return False

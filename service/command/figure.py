@@ -10,6 +10,7 @@ from typing import Final
 from api_schemas.problems import Problem
 from service.command.arguments import Commands
 from service.command.output import print_error, progress_indicator
+from service.command.short_errors import shown, suggestion
 from service.rendering.paper_figures.figure import FigurePoint, PaperFigure
 from service.resources.catalogue import resource
 
@@ -19,16 +20,24 @@ SUFFIXES: Final = (".svg", ".pdf", ".csv", ".json")
 AGREEMENT: Final = {"yes": "agrees", "partly": "agrees in part", "no": "does not agree"}
 
 
-def add_figure_command(commands: Commands) -> None:
-    """Add the command to the parser."""
+def add_figure_command(commands: Commands, *, complete: bool) -> None:
+    """Add the command to the parser. `complete` is whether the parser lists the names, for completion in shells."""
     drawing = commands.add_parser(
         "figure",
         help="write a figure or a table of one of the five papers",
         description="Compute a figure or a table of one of the papers of the guide, and write it to a file.",
     )
-    drawing.add_argument("name", nargs="?", metavar="NAME", help="name of the figure, for example glrt-figure-3")
+    names = _names() if complete else None
+    help_text = "name of the figure, for example glrt-figure-3"
+    drawing.add_argument("name", nargs="?", metavar="NAME", choices=names, help=help_text)
     drawing.add_argument("--output", metavar="FILE", help="output file: .svg, .pdf, .csv, or .json for Vega-Lite")
     drawing.add_argument("--list", action="store_true", help="list all figures and tables, with what agrees")
+
+
+def _names() -> tuple[str, ...]:
+    from service.rendering.paper_figures import FIGURES
+
+    return tuple(FIGURES)
 
 
 def write_figure(name: str | None, output: str | None, *, listed: bool) -> int:
@@ -42,7 +51,10 @@ def write_figure(name: str | None, output: str | None, *, listed: bool) -> int:
         print_error("give the name of a figure and --output FILE, or list the figures with --list.")
         return REFUSED
     if name not in FIGURES:
-        print_error(f"{name}: unknown figure. List the figures with: privacy-bounds figure --list")
+        print_error(
+            f"{shown(name)}: unknown figure.{suggestion(name, FIGURES)} "
+            "List the figures with: privacy-bounds figure --list"
+        )
         return REFUSED
     path = Path(output)
     if path.suffix.lower() not in SUFFIXES:

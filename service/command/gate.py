@@ -1,4 +1,4 @@
-"""Explanation of a failed policy on standard error, in three lines for a log of continuous integration."""
+"""Explanation of a failed policy on standard error, as three sentences for the log of continuous integration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.rendering.numbers import percent_up, rounded_down, rounded_up
 def explain_failure(response: BaseModel) -> tuple[str, ...]:
     """Return three sentences about a policy that is not met, or nothing.
 
-    They name the policy and its verdict, the first failed limit with its margin, and what remains to be done.
+    The sentences name the policy and its verdict, the first failed limit with its margin, and what remains to be done.
     """
     decided = response.decision if isinstance(response, AssessmentsResponse) else None
     if decided is None or decided.verdict == "met":
@@ -33,18 +33,18 @@ def _first_failure(decided: Decision) -> str:
 
 
 def _failed(decided: Decision) -> list[Ruling]:
-    """Return the rules that stop the run: violated ones first, each time the one farthest beyond its limit."""
+    """Return the rules that stop the run: violated rules first, and those farthest beyond their limits first."""
     stopping = [each for each in decided.rulings if each.rule.severity == "error" and each.verdict != "met"]
     return sorted(stopping, key=lambda each: (each.verdict == "undecided", _margin(each)))
 
 
 def _margin(ruling: Ruling) -> float:
-    """Return the distance to the limit, negative beyond it."""
+    """Return the distance of a rule's number to the limit, negative beyond the limit."""
     return -math.inf if ruling.margin is None else ruling.margin
 
 
 def _amount(ruling: Ruling) -> str:
-    """Return by how much a limit is exceeded, or why it is undecided."""
+    """Return by how much the limit of a rule is exceeded, or why the rule is undecided."""
     number = _number(ruling)
     if number is None or ruling.reason is not None:
         return f"{ruling.verdict.capitalize()}: {ruling.reason or 'no bounds are proved.'}"
@@ -57,7 +57,7 @@ def _amount(ruling: Ruling) -> str:
 
 
 def _number(ruling: Ruling) -> tuple[float, float] | None:
-    """Return both bounds of the number that a rule limits, or None without bounds."""
+    """Return both bounds of the number that a rule limits, or None if the number has no bounds."""
     answer: dict[str, Any] = ruling.answer.model_dump()
     found = answer["points"][0][ruling.rule.reads] if "points" in answer else answer
     if found.get("lower") is None or found.get("upper") is None:

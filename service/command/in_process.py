@@ -34,7 +34,7 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 
 
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
-    """Return the JSON response of a request, or the problem. The bytes equal those of the service."""
+    """Return the JSON response of a request, or the problem. The bytes are equal to those of the service over HTTP."""
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
@@ -48,7 +48,7 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
 
 
 def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
-    """Return a response body in JSON in another media type, or the problem of an unknown media type."""
+    """Convert a JSON response body to another media type, or return the problem of an unknown media type."""
     from service.rendering.registry import media_types, renderings_of
 
     if media_type not in renderings_of(computation.name):
@@ -57,7 +57,7 @@ def represent(computation: Computation[Any, Any], body: bytes, media_type: str, 
 
 
 def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> bytes:
-    """Render a response body in JSON in another media type of the resource. Charts are rendered in this process."""
+    """Convert a JSON response body to another media type of the resource. Charts are rendered in this process."""
     from service.rendering.chart_images import ChartRequest, render_chart
     from service.rendering.registry import renderings_of
 
@@ -71,7 +71,7 @@ def render(computation: Computation[Any, Any], body: bytes, media_type: str) -> 
 
 
 def _compute_dependency(dependency: Dependency) -> Result | None:
-    """Return a further answer that a rendering shows, or None if the training run has none."""
+    """Return a further answer that a rendering shows beside its own, or None if the run has no such answer."""
     computation = resource(dependency.resource)
     name = digest(computation.name, ENGINE_VERSION, dependency.request)
     try:

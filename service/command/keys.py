@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from service.command.arguments import Commands
+from service.command.short_errors import ShortErrorParser
 
 if TYPE_CHECKING:
     from service.access.api_keys import ApiKey
@@ -37,6 +38,8 @@ def add_keys_command(commands: Commands) -> None:
         help="manage the API keys of the service",
         description="Manage API keys in the store of the service. Settings come from PRIVACY_BOUNDS_* variables.",
     )
+    if isinstance(keys, ShortErrorParser):
+        keys.commands = tuple(ACTIONS)
     actions: Commands = keys.add_subparsers(dest="action", required=True)
     create, listing, rotate, revoke = (actions.add_parser(name, help=told) for name, told in ACTIONS.items())
     create.add_argument(

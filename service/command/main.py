@@ -33,14 +33,34 @@ from service.server.serve import (
     serve_shared_port,
 )
 
-EXTRAS: Final = {"serve": "server", "worker": "cluster", "mcp": "mcp"} | dict.fromkeys(
-    ("operate", "keys", "doctor"), "server"
-)
+EXTRAS: Final = {
+    "serve": "server",
+    "worker": "cluster",
+    "operate": "server",
+    "keys": "server",
+    "doctor": "server",
+    "backup": "server",
+    "restore": "server",
+    "mcp": "mcp",
+}
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
 OUTPUT_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of a write to standard output: its reader has gone, or its disk is full. They are no answer."""
-NOT_DESCRIBED: Final = ("serve", "worker", "mcp", "jobs", "operate", "keys", "doctor", "cite", "figure", "--version")
+NOT_DESCRIBED: Final = (
+    "serve",
+    "worker",
+    "mcp",
+    "jobs",
+    "operate",
+    "keys",
+    "doctor",
+    "backup",
+    "restore",
+    "cite",
+    "figure",
+    "--version",
+)
 """First arguments that need no resource: they compute nothing themselves."""
 SUBJECTS: Final = dict.fromkeys(("state", "wait", "results", "cancel"), "the id of a job") | {
     "submit": "a JSON file, or -"
@@ -103,14 +123,12 @@ def _run(sent: list[str]) -> int:
             return _run_jobs(parser, chosen)
         case "operate":
             return _run_operate(parser, chosen)
-        case "keys" | "doctor":
-            return _run_for_deployment(chosen)
+        case "keys" | "doctor" | "backup" | "restore":
+            return _maintain(chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
-        case "cite":
-            return cite(chosen.key, every=chosen.all, listed=chosen.list)
-        case "figure":
-            return write_figure(chosen.name, chosen.output, listed=chosen.list)
+        case "cite" | "figure":
+            return _quote(chosen)
         case "plot":
             name = chosen.resource or infer_plot_resource(chosen.request)
             return plot(name, chosen.request, Path(chosen.output), chosen.target)
@@ -129,6 +147,26 @@ def _serve(chosen: argparse.Namespace) -> int:
     if chosen.socket is not None:
         return serve_inherited_socket(chosen.socket, chosen.operator_socket)
     return serve_shared_port(chosen.host, chosen.port) if chosen.share_port else serve(chosen.host, chosen.port)
+
+
+def _maintain(chosen: argparse.Namespace) -> int:
+    if chosen.command == "keys":
+        from service.command.keys import run_keys
+
+        return run_keys(chosen)
+    if chosen.command == "doctor":
+        from service.command.doctor import run_doctor
+
+        return run_doctor(chosen.url, as_json=chosen.json)
+    from service.command.backup import run_backup, run_restore
+
+    return run_backup(chosen.file) if chosen.command == "backup" else run_restore(chosen.file, replaces=chosen.replace)
+
+
+def _quote(chosen: argparse.Namespace) -> int:
+    if chosen.command == "cite":
+        return cite(chosen.key, every=chosen.all, listed=chosen.list)
+    return write_figure(chosen.name, chosen.output, listed=chosen.list)
 
 
 def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
@@ -159,17 +197,6 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
     )
 
 
-def _run_for_deployment(chosen: argparse.Namespace) -> int:
-    """Run a command that manages or checks a deployment."""
-    if chosen.command == "keys":
-        from service.command.keys import run_keys
-
-        return run_keys(chosen)
-    from service.command.doctor import run_doctor
-
-    return run_doctor(chosen.url, as_json=chosen.json)
-
-
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:
     """Print a script with which a shell completes commands and options."""
     import shtab
@@ -191,7 +218,11 @@ def run_resource(
 
 
 def answer_request(computation: Computation[Any, Any], request: bytes, form: str | None = None) -> int:
-    """Answer a request, write the response or the problem, and return the exit code, as `run_resource` does."""
+    """Answer a request, write the response or the problem, and return the exit code.
+
+    `form` is TABLE or a media type. Without `form`, a terminal receives a table, and a pipe or a file the response
+    bytes.
+    """
     body = compute_response(computation, request)
     if body is None:
         return PROBLEM_EXIT_CODE
@@ -215,7 +246,7 @@ def answer_request(computation: Computation[Any, Any], request: bytes, form: str
 
 
 def read_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
-    """Return the request in a file, or None after a sentence about it was written to standard error."""
+    """Return the request in a file, or None after an error about the file was written to standard error."""
     try:
         return load_request(computation, source, files)
     except OSError as error:

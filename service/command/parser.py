@@ -15,6 +15,7 @@ from service.command.cite import add_cite_command
 from service.command.figure import add_figure_command
 from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
+from service.command.short_errors import ShortErrorParser
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
@@ -25,9 +26,9 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     """Build the parser of all commands.
 
     `names` maps commands to the paths of resources. `described` lists the commands of resources whose options are
-    added. Without any, only the commands that compute nothing are added.
+    added. If `described` is empty, only the commands that compute nothing are added.
     """
-    parser = argparse.ArgumentParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
+    parser = ShortErrorParser(prog="privacy-bounds", description="Compute certified bounds on privacy attacks.")
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_serving(commands)
@@ -36,15 +37,17 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     _add_operate(commands)
     add_keys_command(commands)
     _add_doctor(commands)
+    _add_backup(commands)
     completing = commands.add_parser("completion", help="print a completion script for a shell")
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
-    add_figure_command(commands)
+    add_figure_command(commands, complete=bool(described))
     add_question_commands(commands)
     if described:
         _add_plot(commands)
     for command in described:
         _add_computation(commands, command, names[command])
+    parser.commands = commands.choices
     return parser
 
 
@@ -126,6 +129,16 @@ def _add_doctor(commands: Commands) -> None:
     doctor.add_argument("--json", action="store_true", help="write JSON")
 
 
+def _add_backup(commands: Commands) -> None:
+    backup = commands.add_parser(
+        "backup", help="write jobs and API keys of the data folder into a file, also while the service runs"
+    )
+    backup.add_argument("file", help="new file, for example backup.zip")
+    restoring = commands.add_parser("restore", help="write a backup into the data folder while the service is stopped")
+    restoring.add_argument("file", help="file of the command backup")
+    restoring.add_argument("--replace", action="store_true", help="put files of the data folder aside first")
+
+
 def _add_plot(commands: Commands) -> None:
     from service.rendering.chart_catalogue import CHART_SOURCES
 
@@ -165,7 +178,7 @@ def _add_computation(commands: Commands, command: str, name: str) -> None:
 
 @final
 class _AtMostOnce(argparse.Action):
-    """Option that may be given once. Without this check a second file would silently replace the first."""
+    """Option that may be given only once, so that a second file does not silently replace the first."""
 
     @override
     def __call__(

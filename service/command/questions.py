@@ -86,7 +86,10 @@ def add_question_commands(commands: Commands) -> None:
 
 
 def request_of(command: str, chosen: argparse.Namespace) -> bytes | None:
-    """Return the request of a command, or None after an error was printed. A note says how the run was read."""
+    """Return the request of a command, or None after an error was printed.
+
+    A note on standard error says how the options were read as a run.
+    """
     question = QUESTIONS[command]
     mechanism = _mechanism(chosen)
     if mechanism is None:
@@ -119,7 +122,7 @@ def _mechanism(chosen: argparse.Namespace) -> Any:
 
 
 def safe_values(body: bytes) -> bytes:
-    """Return the safe values of the answer to the question, one on a line, with all their digits."""
+    """Return the safe values of the answer in a response body, one per line, with all their digits."""
     (answer,) = json.loads(body)["answers"]
     numbers = [point["power"] for point in answer["points"]] if "points" in answer else [answer]
     return "".join(f"{number['value']}\n" for number in numbers).encode()

@@ -66,7 +66,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def is_request(content: Any, computation: Computation[Any, Any]) -> bool:
-    """Whether a JSON value is a complete request.
+    """Return whether a JSON value is a complete request.
 
     The states of other libraries also have `mechanism`, but as a string.
     """
@@ -94,7 +94,10 @@ def as_mechanism(state: Any) -> dict[str, Any]:
 
 
 def add_member(body: bytes, name: str, value: bytes) -> bytes:
-    """Append a member to a JSON object in bytes, and return the bytes. Both parts stay as they are written."""
+    """Append a member to a JSON object in bytes, and return the bytes.
+
+    The bytes of the object and of the value stay unchanged.
+    """
     end = body.rstrip()
     inner = end.removesuffix(b"}").rstrip()
     return inner + (b"" if inner.endswith(b"{") else b",") + b'"' + name.encode() + b'":' + value + b"}"

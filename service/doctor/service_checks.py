@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 
 from service.doctor.finding import Finding
 from service.engine_version import ENGINE_VERSION
+from service.settings import PREFIX
 
 TIMEOUT_SECONDS: Final = 5.0
 
 
 def check_service(url: str) -> Iterator[Finding]:
-    """Yield whether the service at an address is ready, and has the version of this installation."""
+    """Yield whether the service at an address is ready, and has the version of this installation.
+
+    A service that requires credentials lists its checks for the key in PRIVACY_BOUNDS_API_KEY, if it has the scope
+    `metrics`. Without such a key only the verdict is known.
+    """
     import httpx2
 
     try:
-        with httpx2.Client(base_url=url, timeout=TIMEOUT_SECONDS) as client:
+        with httpx2.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=_credentials()) as client:
             ready, told = client.get("/readyz?verbose"), client.get("/v1/version")
+            if ready.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                ready = client.get("/readyz")
             report: dict[str, Any] = ready.json()
             running = str(told.json()["engine_version"])
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
@@ -36,3 +45,8 @@ def check_service(url: str) -> Iterator[Finding]:
     )
     level = "warning" if status == "degraded" else "failed"
     yield Finding("service", level, f"The service is {status}. {wrong}".strip(), "See the guide, Operating, Health.")
+
+
+def _credentials() -> dict[str, str]:
+    key = os.environ.get(f"{PREFIX}API_KEY", "")
+    return {"Authorization": f"Bearer {key}"} if key.isascii() and key.isprintable() and key else {}

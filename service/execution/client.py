@@ -1,4 +1,4 @@
-"""Client of a request: its requester key and its connection state.
+"""Client of a request: the key to which its work is accounted, and the state of the connection.
 
 A *requester* is the group of an authenticated caller, or a client address (IPv6: a /64 network). Memory, queue places
 and worker time are accounted to requesters. The *owner* of a job or of a stored result is the group of its requester.
@@ -49,7 +49,7 @@ LOCAL_CLIENT: Final = WaitingClient("local")
 
 @lru_cache(maxsize=1024)  # most clients send several requests
 def requester_from_address(address: str | None) -> str:
-    """Return the requester key of an address.
+    """Return the key to which the work of a client address is accounted.
 
     IPv4 addresses and names of Unix sockets are returned unchanged. IPv6 addresses are reduced to their /64 network,
     because one machine can use any address of its network. Return "unknown" for None, and for names that look like the
@@ -68,7 +68,7 @@ def requester_from_address(address: str | None) -> str:
 
 
 def requester_from_scope(scope: Mapping[str, Any]) -> str:
-    """Return the requester key of an ASGI scope.
+    """Return the key to which the work of a request is accounted, from its ASGI scope.
 
     The server puts the address of the peer, or the address that a trusted proxy forwards, into the scope.
     """
@@ -76,6 +76,7 @@ def requester_from_scope(scope: Mapping[str, Any]) -> str:
     return requester_from_address(address[0] if address else None)
 
 
+@lru_cache(maxsize=1024)
 def requester_from_group(group: str) -> str:
     """Return the requester key of a group of callers. Names with spaces, control characters or accents are hashed."""
     if _PLAIN_GROUP.fullmatch(group):

@@ -30,15 +30,21 @@ class CostCalibration:
         self._log_ratios: dict[tuple[str, str], float] = {}
 
     def corrected_cost(self, computation: str, engine: str, cost: int) -> int:
-        """Return the estimated cost times the current ratio of the engine, rounded up."""
+        """Return the estimated cost times the ratio of measured to estimated CPU time of the engine, rounded up."""
         return math.ceil(cost * math.exp(self._log_ratios.get((computation, engine), 0.0)))
 
     def rejection_cost(self, computation: str, engine: str, cost: int) -> int:
-        """Return the cost to compare with the limit: the smaller of the estimated and the corrected cost."""
+        """Return the cost to compare with the limit: the smaller of the estimate and the corrected estimate.
+
+        The corrected estimate uses the measured times of the engine.
+        """
         return min(cost, self.corrected_cost(computation, engine, cost))
 
     def observe(self, computation: str, engine: str, cost: int, seconds: float) -> None:
-        """Update the ratio of an engine with one computation: its estimate `cost`, and its `seconds` of CPU time."""
+        """Update the ratio of measured to estimated CPU time of an engine with one computation.
+
+        `cost` is the estimate of the computation in units of about 1 us, and `seconds` its measured CPU time.
+        """
         quoted = max(cost / COST_UNITS_PER_SECOND, MIN_SECONDS)
         newest = math.log(max(seconds, MIN_SECONDS) / quoted)
         before = self._log_ratios.get((computation, engine), 0.0)

@@ -24,7 +24,7 @@ _START: Final = len(_PREFIX) + _DIGITS + len(_SEPARATOR)
 
 @final
 class EntryAuthenticator:
-    """Authenticator of entries with shared keys, or with a random key of this process if `keys` is empty.
+    """Authenticator of Redis entries with shared keys, or with a random key of this process if `keys` is empty.
 
     A key is any text; the settings reject short keys. Other processes, and later processes, cannot verify entries that
     were signed with a random key.
@@ -35,11 +35,17 @@ class EntryAuthenticator:
         self._keys = [key.encode() for key in keys] or [secrets.token_bytes(RANDOM_KEY_BYTES)]
 
     def sign(self, kind: str, name: str, body: bytes) -> bytes:
-        """Return the entry to store for a body: the code and the body. The entry is JSON if the body is JSON."""
+        """Return the Redis entry to store for a body: the message authentication code, followed by the body.
+
+        The code covers kind, name and body. The entry is JSON if the body is JSON.
+        """
         return _PREFIX + _tag(self._keys[0], kind, name, body) + _SEPARATOR + body + _SUFFIX
 
     def verify(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an entry, or None if no key signed this body with this kind and name."""
+        """Return the body of a Redis entry, or None if its code is not valid for this kind and name.
+
+        A valid message authentication code proves that a process with a shared key stored the body.
+        """
         if not isinstance(entry, bytes) or not entry.startswith(_PREFIX) or not entry.endswith(_SUFFIX):
             return None
         given = entry[len(_PREFIX) : len(_PREFIX) + _DIGITS]

@@ -23,7 +23,10 @@ class ExecutionError(Exception):
 
 
 class ComputeBudgetExceeded(ExecutionError):
-    """Estimated cost above the limit; nothing was computed. Both are in units of about 1 us of CPU time."""
+    """Estimated cost above the limit of the service, so that nothing was computed.
+
+    Both numbers are in units of about 1 us of CPU time.
+    """
 
     def __init__(self, estimate: int, limit: int) -> None:
         self.estimate, self.limit = estimate, limit
@@ -42,7 +45,7 @@ class WorkLimitExceeded(ExecutionError):
 
 
 class QueueFull(ExecutionError):
-    """Full queue. `retry_after_seconds` is the estimated time in seconds until the queue has room."""
+    """Full queue, or no free resource. `retry_after_seconds` is the estimated time until there is room."""
 
     def __init__(self, retry_after_seconds: int, reason: Shortage = "queue") -> None:
         self.retry_after_seconds = retry_after_seconds

@@ -44,14 +44,14 @@ class QueuedComputation:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the computation still waits for a worker, and its task has not been cancelled."""
+        """Whether the computation waits for a worker and was not cancelled."""
         return self.granted is not None and not self.granted.done()
 
 
 @final
 @dataclass(eq=False, frozen=True, slots=True)
 class QueueEntry:
-    """Entry of the queue: one requester that waits for one computation."""
+    """Entry of the queue: one requester (client address) that waits for one computation."""
 
     requester: str
     work: QueuedComputation
@@ -73,7 +73,7 @@ class _Account:
 
 @final
 class FairQueue:
-    """Queue for one kind of workers, with the accounts of the seconds that these workers spent. Times are seconds."""
+    """Queue for one kind of workers, with an account of used worker seconds for each requester (client address)."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
@@ -85,7 +85,10 @@ class FairQueue:
             yield from (entry for _, entry in account.queue)
 
     def append(self, entry: QueueEntry) -> None:
-        """Insert an entry after the entries of its requester with the same rank."""
+        """Insert an entry after the entries of the same requester (client address) with an equal rank.
+
+        The rank is the requester's account of worker seconds plus the estimated seconds of the computation.
+        """
         account = self._account(entry.requester)
         insort(
             account.queue, (account.charged_seconds + _rank_seconds(entry.work), entry), key=lambda ranked: ranked[0]
@@ -98,7 +101,10 @@ class FairQueue:
             account.queue[:] = (ranked for ranked in account.queue if ranked[1] is not entry)
 
     def start(self, requester: str, work: QueuedComputation) -> None:
-        """Record that a computation of this requester starts, and charge its estimated seconds."""
+        """Record that a computation of this requester (client address) starts, and charge its estimated seconds.
+
+        The seconds are added to the account of the requester.
+        """
         account = self._account(requester)
         self._starts += 1
         account.last_start = self._starts
@@ -106,7 +112,10 @@ class FairQueue:
         account.running_count += 1
 
     def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
-        """Replace the estimate of a finished computation by its measured seconds in the account of the requester."""
+        """Replace the estimate of a finished computation by its measured seconds.
+
+        Both belong to the account of the requester (client address).
+        """
         account = self._accounts[requester]
         account.running_count -= 1
         account.running_seconds = account.running_seconds - work.seconds if account.running_count else 0.0
@@ -143,9 +152,10 @@ class FairQueue:
         return before
 
     def eviction_candidate(self, newcomer: str, *, is_short: bool) -> QueueEntry | None:
-        """Return the last entry of the requester with the most entries of this kind.
+        """Return the entry to remove from a full queue: the last one of the requester with the most entries.
 
-        Return None when the newcomer holds at least as many entries itself.
+        A requester is a client address. `is_short` selects entries of short or of long computations. Return None when
+        the requester `newcomer` holds at least as many entries.
         """
         counts = Counter(entry.requester for entry in self if entry.work.is_short is is_short)
         largest, count = max(counts.items(), key=lambda item: item[1], default=(newcomer, 0))

@@ -1,6 +1,7 @@
 """Start of the fork server of worker processes.
 
-This module imports little, since the server loads its modules itself.
+Workers are forked from that server, which loads the numeric libraries once. This module imports little, because the
+server loads the modules.
 """
 
 from __future__ import annotations

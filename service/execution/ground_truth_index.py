@@ -21,22 +21,25 @@ FIELD: Final = "digits"
 
 
 def index_namespace(computation: str) -> str:
-    """Return the cache namespace of the pointers of a computation."""
+    """Return the cache namespace of pointers to stored results of a computation with many digits."""
     return f"{computation}:digits"
 
 
 def question_digest(resource: str, engine_version: str, request: BaseModel) -> str:
-    """Return the digest of a request without its `digits`, which is the key of its pointer."""
+    """Return the digest of a request without its field `digits`, the key under which a pointer is stored.
+
+    The pointer names a stored result of the same question with some number of digits.
+    """
     return _digest_at(resource, engine_version, request, None)
 
 
 def encode_pointer(digest: str, digits: int) -> bytes:
-    """Return a pointer to a stored result with this digest and number of digits, as JSON."""
+    """Return the JSON pointer record of a stored result: its digest and its number of digits."""
     return json.dumps({"digest": digest, FIELD: digits}).encode()
 
 
 def resolve_pointer(found: bytes, resource: str, engine_version: str, request: BaseModel, digits: int) -> str | None:
-    """Return the digest of the result that a pointer names.
+    """Return the digest of the stored result that a pointer record names.
 
     Return None if the pointer is malformed, if the result has fewer than `digits` digits, or if the digest is not that
     of `request` with the number of digits in the pointer.

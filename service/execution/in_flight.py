@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False, slots=True)
 class _InFlight(Generic[Result]):
-    """Computation in progress, with the requesters that wait for its result."""
+    """Computation in progress, with the requesters (client addresses) that wait for its result."""
 
     task: asyncio.Task[Result]
     work: QueuedComputation
@@ -38,7 +38,10 @@ class InFlightComputations(Generic[Result]):
     """
 
     def __init__(self, admission: WorkerAdmission, on_cancelled: Callable[[], None]) -> None:
-        """Set up an empty collection. `on_cancelled` is called for each computation whose last client disconnected."""
+        """Set up the collection without computations.
+
+        `on_cancelled` is called after the last client of one disconnected.
+        """
         self._admission = admission
         self._on_cancelled = on_cancelled
         self._in_flight: dict[str, _InFlight[Result]] = {}
@@ -46,7 +49,7 @@ class InFlightComputations(Generic[Result]):
     async def compute_once(
         self, digest: str, client: WaitingClient, compute: Callable[[QueuedComputation], Coroutine[Any, Any, Result]]
     ) -> tuple[Result, bool]:
-        """Return the result of `compute` for a digest, and whether this client started it.
+        """Return the result of `compute` for a request digest, and whether this client started the computation.
 
         Raise ClientGone and errors of `compute`.
 
@@ -78,7 +81,7 @@ class InFlightComputations(Generic[Result]):
                 self._cancel_unwatched(digest, entry)
 
     def _cancel_unwatched(self, digest: str, entry: _InFlight[Result]) -> None:
-        """Cancel a computation without waiting clients. A later equal request starts a new computation."""
+        """Cancel a computation for which no client waits. A later equal request starts a new computation."""
         self._in_flight.pop(digest, None)
         entry.task.cancel()
         self._on_cancelled()

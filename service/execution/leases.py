@@ -32,14 +32,20 @@ class Lease:
 
 @final
 class RedisLeases:
-    """Leases on results by request digest. The clocks of the processes that share them should agree within a second."""
+    """Leases on results by request digest.
+
+    The clocks of the processes that share leases should agree within a second.
+    """
 
     def __init__(self, redis_client: RedisCircuitBreaker, cache: RedisResultCache) -> None:
         self._redis_client = redis_client
         self._cache = cache
 
     async def acquire(self, digest: str, seconds: float, timeout_seconds: float | None = None) -> Lease | None:
-        """Return a lease of `seconds` on a digest, or None while another process holds it. Raise RedisUnavailable."""
+        """Return a lease on a digest for `seconds`, or None while another process holds a lease on that digest.
+
+        A lease is the exclusive right to compute the result with this request digest. Raise RedisUnavailable.
+        """
         key = f"{KEY_PREFIX}:{KIND}:{digest}"
         payload = json.dumps({"token": secrets.token_hex(16), "until": time.time() + seconds}).encode()
         lease = Lease(key, self._cache.authenticator.sign(KIND, digest, payload))
@@ -60,10 +66,16 @@ class RedisLeases:
         return lease
 
     def release(self, lease: Lease) -> None:
-        """Release a lease after all results that were enqueued before. Return without waiting for Redis."""
+        """Enqueue the release of a lease after all results enqueued before, and return without waiting for Redis.
+
+        A lease is the exclusive right to compute one result.
+        """
         self._cache.enqueue("EVAL", RELEASE_SCRIPT, 1, lease.key, lease.value)
 
     def _is_valid(self, digest: str, held: bytes | str) -> bool:
-        """Return whether the lease was issued with the shared key and has not ended."""
+        """Return whether the stored value `held` is a valid lease on `digest`.
+
+        A valid lease was issued with the shared key and has not ended.
+        """
         payload = self._cache.authenticator.verify(KIND, digest, held)
         return payload is not None and json.loads(payload)["until"] > time.time()

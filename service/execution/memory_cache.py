@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 
 class _RequesterEntries:
-    """Results of one requester, least recently used first."""
+    """Cached results of one requester (client address), least recently used first."""
 
     __slots__ = ("bodies", "name", "size")
 
@@ -28,7 +28,10 @@ class _RequesterEntries:
 
 
 class _HeapEntry(NamedTuple):
-    """Entry of the eviction heap: the weight of a requester when the entry was pushed. Outdated entries are skipped."""
+    """Entry of the eviction heap: the cache weight of a requester (client address) when the entry was pushed.
+
+    Entries with an outdated weight are skipped.
+    """
 
     negative_weight: float
     name: str
@@ -36,7 +39,7 @@ class _HeapEntry(NamedTuple):
 
 @final
 class InMemoryResultCache:
-    """Cache with a limit on entries and a limit on bytes.
+    """Cache of response bodies with a limit on entries and a limit on bytes.
 
     The weight of a requester is the bytes of its results plus `max_bytes / max_entries` for each result.
     """
@@ -61,7 +64,7 @@ class InMemoryResultCache:
     def lookup(self, computation: str, digest: str) -> bytes | None:
         """Return the cached response body of a digest, or None when it is not cached.
 
-        This is `get` without a coroutine.
+        The method does the same as `get`, but is not a coroutine.
         """
         key = computation, digest
         holding = self._owners.get(key)
@@ -75,7 +78,10 @@ class InMemoryResultCache:
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
-        """Store a response body on account of a requester. A body larger than the whole cache is not stored."""
+        """Store a response body, accounted to a requester (client address).
+
+        A body larger than the cache is not stored.
+        """
         if len(body) > self._max_bytes:
             return
         key = computation, digest
@@ -97,7 +103,10 @@ class InMemoryResultCache:
         """Return immediately, because `put` stores bodies synchronously."""
 
     def _evict_one(self) -> None:
-        """Evict one result of the requester with the largest weight, or discard one outdated heap entry."""
+        """Evict one result of the requester (client address) with the largest weight, or drop one heap entry.
+
+        A heap entry is dropped if its weight is outdated.
+        """
         claim = heapq.heappop(self._weight_heap)
         holding = self._entries_by_requester.get(claim.name)
         if holding is None or -claim.negative_weight < self._weight(holding):

@@ -74,16 +74,16 @@ class RedisCircuitBreaker:
 
     @property
     def available(self) -> bool:
-        """Whether the breaker is closed: Redis responded in time to the last call."""
+        """Whether the circuit breaker is closed: Redis responded in time to the last call."""
         return self._state == "answers"
 
     @property
     def is_open(self) -> bool:
-        """Whether the breaker is open, so that no call is sent."""
+        """Whether the circuit breaker is open, so that no call is sent to Redis."""
         return self._state not in ("answers", "slow")
 
     async def start(self) -> None:
-        """Send one ping. Without a response, start the background task that probes until Redis responds."""
+        """Send one ping to Redis. Without a response, start the background task that probes until Redis responds."""
         failure = await self._ping_failure()
         if failure is None:
             self._transition("answers", "it answers")
@@ -92,7 +92,7 @@ class RedisCircuitBreaker:
             self._transition("away", failure)
 
     async def stop(self) -> None:
-        """Stop probing and close all connections."""
+        """Stop the background task that probes Redis, and close all connections."""
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.gather(self._probe, return_exceptions=True)
@@ -106,8 +106,8 @@ class RedisCircuitBreaker:
     ) -> Answer:
         """Send a command and return the response.
 
-        Raise RedisUnavailable immediately when the breaker is open, or after the timeout. `timeout_seconds` overrides
-        the configured timeout if it is longer. Opening a connection may take the same time in addition.
+        Raise RedisUnavailable immediately when the circuit breaker is open, or after the timeout. `timeout_seconds`
+        overrides the configured timeout if it is longer. Opening a connection may take the same time in addition.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, MAX_LEARNED_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)
@@ -152,7 +152,10 @@ class RedisCircuitBreaker:
         return None
 
     def _transition(self, circuit: CircuitState, cause: str) -> None:
-        """Set the state and log a change with its cause. Causes name error types, never addresses or passwords."""
+        """Set the state of the circuit breaker, and log a change of state with its cause.
+
+        A cause names the type of an error, never an address or a password.
+        """
         if circuit != self._state:
             self._state = circuit
             self._metrics.redis_available.set(int(circuit == "answers"))

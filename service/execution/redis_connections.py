@@ -19,7 +19,10 @@ MAX_CONNECTIONS = 64
 
 
 class _ResponseTimer:
-    """Timer of one response. The timer restarts when the connection is open, so that opening is not measured."""
+    """Timer of one response of Redis, which restarts when the connection is open.
+
+    The time to open a connection is therefore not measured.
+    """
 
     def __init__(self, seconds: float, limit: asyncio.Timeout) -> None:
         self._seconds = seconds

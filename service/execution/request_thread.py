@@ -27,7 +27,7 @@ Grant = asyncio.Future[None]
 
 @final
 class RequestThread:
-    """Single thread of one event loop, with one queue of calls per requester."""
+    """Single thread of one event loop, with one queue of calls for each requester (client address)."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "aside")
@@ -78,7 +78,7 @@ class RequestThread:
             del self._queues[requester]
 
     def _grant_next(self) -> None:
-        """Give the next requester the thread, and move that requester to the end of the round."""
+        """Grant the thread to the next requester (client address), and move that requester to the end of the round."""
         self._is_busy = False
         while self._queues and not self._is_busy:
             requester, queue = self._queues.popitem(last=False)

@@ -42,7 +42,7 @@ class TransferDeadline:
 
 @final
 class Reservation:
-    """Reserved units of one holder. From `overdue_at` on, a time of the event loop, the reservation counts double."""
+    """Reserved units (such as bytes) of one holder, which count double from the event-loop time `overdue_at` on."""
 
     __slots__ = ("_budget", "_timeout", "is_revoked", "overdue_at", "requester", "size")
 
@@ -70,7 +70,7 @@ class Reservation:
 
 @final
 class ResourceBudget:
-    """Units of one resource in one event loop.
+    """Units of one limited resource (such as bytes of memory) in one event loop.
 
     `on_rejection` is called whenever a reservation is rejected or revoked.
     """
@@ -106,7 +106,7 @@ class ResourceBudget:
                 self._reservations.discard(share)
 
     def account(self, share: Reservation, size: int) -> None:
-        """Add `size` units to a reservation; a negative number returns units to the budget."""
+        """Add `size` units to the reservation `share`; a negative number returns units to the budget."""
         self._free -= size
         share.size += size
         self._totals[share.requester] += size
@@ -114,7 +114,7 @@ class ResourceBudget:
             del self._totals[share.requester]
 
     def evict_for(self, newcomer: Reservation, size: int) -> None:
-        """Revoke reservations of other requesters until `size` units are free.
+        """Revoke reservations of other requesters (client addresses) until `size` units are free.
 
         Raise QueueFull without revoking any reservation if the newcomer would then hold the most units.
         """
@@ -126,7 +126,10 @@ class ResourceBudget:
             share.revoke()
 
     def _eviction_candidates(self, newcomer: Reservation, size: int) -> list[Reservation] | None:
-        """Return the reservations to revoke, the largest first, or None if the newcomer would hold the most units."""
+        """Return the reservations to revoke for `size` units, largest first, or None.
+
+        None means that the requester of `newcomer` would then hold the most units.
+        """
         now = asyncio.get_running_loop().time()
         totals = self._totals.copy()
         missing = size - self._free

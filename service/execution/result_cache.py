@@ -31,7 +31,7 @@ MAX_INLINE_MAC_BYTES: Final = 2**18
 
 @dataclass(frozen=True, slots=True)
 class SealOnWrite:
-    """Part of a queued command that is signed when the command is sent."""
+    """Part of a queued Redis command that is signed when the command is sent."""
 
     kind: str
     name: str
@@ -50,7 +50,7 @@ class ResultCache(Protocol):
         ...
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Store a body, now or later. A body that cannot be stored is dropped without an error."""
+        """Store a response body, now or later. A body that cannot be stored is dropped without an error."""
         ...
 
     async def flush(self) -> None:
@@ -79,7 +79,10 @@ class RedisResultCache:
         metrics: Metrics,
         ground_truth_ttl_seconds: int | None = None,
     ) -> None:
-        """Set up a cache with a time to live of `ttl_seconds`, or `ground_truth_ttl_seconds` for ground truths."""
+        """Set up a cache with a time to live of `ttl_seconds`, or longer for ground truths.
+
+        Ground truths are results with many proved digits and have the time to live `ground_truth_ttl_seconds`.
+        """
         self.authenticator = authenticator
         self._redis_client = redis_client
         self._ttl_seconds = ttl_seconds
@@ -130,7 +133,10 @@ class RedisResultCache:
         self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
-        """Enqueue the write of a ground truth, then of the pointer to it (`ground_truth_index.py`)."""
+        """Enqueue the write of a ground truth (a result with many proved digits), then of a pointer to that result.
+
+        The pointer serves later requests for fewer digits.
+        """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
 
@@ -148,14 +154,17 @@ class RedisResultCache:
     async def ground_truth_entry(
         self, computation: str, question: str, timeout_seconds: float | None = None
     ) -> bytes | None:
-        """Return the pointer to the stored ground truth of a question (its digest without `digits`), or None."""
+        """Return the pointer to the stored result of a question with many proved digits, or None.
+
+        `question` is the digest of the request without its field `digits`.
+        """
         try:
             return await self._fetch("digits", computation, question, timeout_seconds)
         except RedisUnavailable:
             return None
 
     def enqueue(self, *command: CommandPart) -> None:
-        """Enqueue a command after all commands enqueued before. Drop the command when the queue is full."""
+        """Enqueue a Redis command after all commands enqueued before. Drop the command when the queue is full."""
         if self._redis_client.is_open:
             return
         size = _size(command)
@@ -187,7 +196,7 @@ class RedisResultCache:
         return await self._verified_body(kind, name, entry)
 
     async def _verified_body(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an authentic entry, or None for a missing or forged entry. Count forged entries."""
+        """Return the body of an authentic Redis entry, or None for a missing or forged entry. Count forged entries."""
         if not entry:
             return None
         if len(entry) <= MAX_INLINE_MAC_BYTES:

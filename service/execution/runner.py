@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, final
@@ -37,6 +38,7 @@ from service.resources.abstract import Computation, Quote
 from service.resources.digest import digest as request_digest
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
+from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
 DIGEST_BYTES: Final = 71
@@ -83,8 +85,10 @@ class ComputationRunner:
         max_remembered_bodies: int,
         validate: RequestValidator,
         owners: ResultOwners | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """Set up a runner. `owners` records who received which result; None: results are not private."""
+        self._tracing = tracing
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
@@ -147,7 +151,7 @@ class ComputationRunner:
     ) -> ComputedResult:
         """Return the result of a large validated request. The cost is estimated outside the event loop.
 
-        Raise as `run`.
+        Raise PrivacyComputationError or ExecutionError.
         """
         read = await self.request_thread.call(client.requester, self._with_quote, computation, request)
         return await self._answer(computation, read, client)
@@ -235,7 +239,7 @@ class ComputationRunner:
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
-        """Return the result with this digest from the memory cache, or None."""
+        """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
         if body is None:
             return None
@@ -246,7 +250,7 @@ class ComputationRunner:
     def store(
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
-        """Store a result that a job computed. Results above the cost floor are written to Redis as well."""
+        """Store a result that a job computed. Results that were expensive are written to Redis as well."""
         self._memory.put(computation.name, digest, body, requester)
         is_shared = self._shared is not None and cost >= self._shared.cost_floor
         if self._shared is not None and is_shared:
@@ -265,7 +269,8 @@ class ComputationRunner:
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, whoever received it, or None. This serves computations.
 
-        `names` are the computations that the digest may belong to. Search memory, sibling processes and Redis.
+        `names` are the computations that the digest may belong to. Search memory, the other processes of the same
+        supervisor, and Redis.
         """
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
@@ -278,7 +283,7 @@ class ComputationRunner:
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
     ) -> ComputedResult | None:
-        """Return a stored ground truth of the same question with at least `digits` digits, or None."""
+        """Return a stored result of the same question with at least `digits` proved digits, or None."""
         name, question = computation.name, question_digest(computation.name, self._engine_version, request)
         found = self._memory.lookup(index_namespace(computation.name), question)
         shared = self._shared_cache_for(quote)
@@ -302,7 +307,7 @@ class ComputationRunner:
         return ComputedResult(digest, body, "redis")
 
     def _shared_cache_for(self, quote: Quote) -> SharedCache | None:
-        """Return the shared cache for a computation, or None for computations below the cost floor.
+        """Return the shared cache in Redis for an expensive computation, or None for inexpensive ones.
 
         Computing an inexpensive result is as fast as fetching it from Redis. Such results are not written either,
         because many inexpensive results would evict expensive ones from a full Redis.
@@ -363,9 +368,10 @@ class ComputationRunner:
     ) -> WorkerResult:
         expected = self._calibration.corrected_cost(computation.name, quote.engine, quote.cost)
         try:
-            computed = await self._workers.compute(
-                work, expected, quote.prepared or computation, request, digest, self._engine_version
-            )
+            with self._span(computation, digest, quote):
+                computed = await self._workers.compute(
+                    work, expected, quote.prepared or computation, request, digest, self._engine_version
+                )
         except QueueFull as error:
             self._metrics.count_rejection(error.reason)
             raise
@@ -378,6 +384,17 @@ class ComputationRunner:
             self._calibration.observe(computation.name, quote.engine, quote.cost, computed.cpu_seconds)
         self._record_metrics(computation, request, "worker", computed)
         return computed
+
+    def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
+        """Return a span for the wait for a worker and the computation, or a context without effect."""
+        if self._tracing is None:
+            return nullcontext()
+        attributes: Attributes = {
+            "privacy_bounds.digest": digest,
+            "privacy_bounds.engine": quote.engine,
+            "privacy_bounds.estimated_cost": quote.cost,
+        }
+        return self._tracing.span(f"compute {computation.name}", attributes)
 
     def _record_metrics(
         self, computation: AnyComputation, request: Any, place: Literal["inline", "worker"], computed: WorkerResult

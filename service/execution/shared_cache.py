@@ -37,7 +37,7 @@ class SharedCache:
         """Return the result of a digest from Redis, or the lease (exclusive right) to compute the result.
 
         Wait while another process holds the lease. Return None when Redis is unavailable or the wait was too long: the
-        caller then computes without a lease.
+        caller then computes the result without a lease.
         """
         seconds = min(2 + 4 * cost / COST_UNITS_PER_SECOND, self.longest_lease_seconds)
         timeout = self.timeout_seconds(cost)

@@ -1,7 +1,8 @@
 """Lookup of results in the other processes of one supervisor (`serve --workers N`), without Redis.
 
 Each process serves the bodies in its memory on a Unix socket in the folder of the supervisor, which only the user of
-the service can enter. A process that lacks a result requests it by digest. Requests change nothing in either process.
+the service can enter. A process that lacks a result requests the result by digest. Requests change nothing in either
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def supervised_folder() -> Path | None:
 
 @final
 class SiblingProcesses:
-    """Client and server of the sibling sockets. `lookup` finds a body in this process by computation and digest."""
+    """Client and server of the sockets through which the processes of one supervisor exchange results.
+
+    `lookup` finds a response body in this process by computation and digest.
+    """
 
     def __init__(self, folder: Path, lookup: Lookup) -> None:
         self._own = folder / f"{os.getpid()}.sock"
@@ -38,7 +42,7 @@ class SiblingProcesses:
 
     @asynccontextmanager
     async def serve(self) -> AsyncGenerator[None]:
-        """Serve requests of the other processes while the block runs."""
+        """Serve requests for stored results from the other processes of the supervisor while the block runs."""
         server = await asyncio.start_unix_server(self._answer, self._own, limit=MAX_REQUEST_BYTES)
         try:
             yield

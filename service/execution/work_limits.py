@@ -70,6 +70,8 @@ class WorkLimits:
         self.rate: RateLimitItem = parse(rate)
         self.units = self.rate.amount
         self.window_seconds = self.rate.get_expiry()
+        self.policy_header = f'"work";q={self.units};w={self.window_seconds};qu="work-units"'.encode()
+        """Value of `RateLimit-Policy`: quota, window in seconds, and unit of the quota."""
         self.clock = clock
         self._storage = _open_storage(redis_url)
         self._metrics = metrics
@@ -85,10 +87,6 @@ class WorkLimits:
                 self._forget_idle()
             account = self._accounts[requester] = WorkAccount(self, requester)
         return account
-
-    def policy_header(self) -> bytes:
-        """Return the value of `RateLimit-Policy`: quota, window in seconds, and unit of the quota."""
-        return f'"work";q={self.units};w={self.window_seconds};qu="work-units"'.encode()
 
     async def add(self, window: int, requester: str, units: int) -> int | None:
         """Add units to a counter of the storage, and return its total. None: the storage does not respond."""
@@ -199,7 +197,7 @@ class WorkAccount:
         """Return the headers `RateLimit-Policy` and `RateLimit`: remaining units, and seconds until they return."""
         left = max(0, self._limits.units - self.used)
         state = f'"work";r={left};t={self.seconds_left()}'.encode()
-        return (b"ratelimit-policy", self._limits.policy_header()), (b"ratelimit", state)
+        return (b"ratelimit-policy", self._limits.policy_header), (b"ratelimit", state)
 
     def seconds_left(self) -> int:
         """Return the seconds until the current window ends, rounded up."""

@@ -180,7 +180,7 @@ def execute(
 
 
 def ping() -> None:
-    """Return None. A response shows that the process has been initialised."""
+    """Return None, so that a response shows that the worker process has been initialised."""
 
 
 def compute_body(

@@ -31,7 +31,7 @@ class _RunningComputation:
     def remaining_seconds(self, now: float) -> float:
         """Return the expected seconds until the computation ends.
 
-        A computation that exceeded its estimate is expected to take as long again as it has taken so far.
+        A computation that exceeded its estimate is expected to need as much time again.
         """
         elapsed = now - self.started
         return self.seconds - elapsed if elapsed < self.seconds else elapsed
@@ -43,9 +43,10 @@ class WorkerAdmission:
 
     Computations above `max_cost` are rejected. `worker_count` computations run at once in ordinary workers, and
     `reserve_count` short computations in workers reserved for them. At most `queue_limit` ordinary computations and as
-    many short ones wait. A computation whose estimated wait exceeds `queue_wait_limit_seconds` is rejected. Requesters
-    share the workers by seconds of work (`fair_queue.py`). In a full queue, a requester with fewer entries replaces the
-    last entry of the requester with the most entries. Computations that the event loop runs itself bypass this class.
+    many short computations wait. A computation whose estimated wait exceeds `queue_wait_limit_seconds` is rejected.
+    Requesters share the workers by seconds of work (`fair_queue.py`). In a full queue, a requester with fewer entries
+    replaces the last entry of the requester with the most entries. Computations that the event loop runs itself bypass
+    this class.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class WorkerAdmission:
 
     @property
     def admitted(self) -> int:
-        """Number of computations that run in a worker or wait for one."""
+        """Number of computations that run in a worker process or wait for a worker."""
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
@@ -81,7 +82,10 @@ class WorkerAdmission:
 
     @asynccontextmanager
     async def slot(self, work: QueuedComputation, cost: int) -> AsyncGenerator[Lane]:
-        """Wait for a worker and hold it until the block ends. Yield its lane (ordinary or reserve). Raise QueueFull."""
+        """Wait for a worker and hold it until the block ends. Yield the kind of worker, ordinary or reserve.
+
+        Raise QueueFull if the queue has no room.
+        """
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._worker_counts["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
         lane: Lane | None = next((lane for lane in self._lanes_of(work) if self._has_free_worker(lane)), None)
@@ -107,7 +111,7 @@ class WorkerAdmission:
     def leave(self, work: QueuedComputation, requester: str) -> None:
         """Remove a requester from a computation.
 
-        Its entry is removed as well, unless the remaining requesters have no other entry.
+        The queue entry of the requester is removed as well, unless the remaining requesters have no other entry.
         """
         work.requesters[requester] -= 1
         if not work.requesters[requester]:
@@ -138,7 +142,10 @@ class WorkerAdmission:
             work.granted = None
 
     def _enqueue(self, work: QueuedComputation, requester: str) -> None:
-        """Add an entry for this requester to the queues of all lanes of the computation. Raise QueueFull."""
+        """Add an entry for this requester to the queues of all kinds of workers that can run the computation.
+
+        Raise QueueFull.
+        """
         too_long = self._estimated_wait_seconds(work, requester) - self._queue_wait_limit_seconds
         if too_long > 0:
             raise QueueFull(_whole_seconds(too_long), "wait")
@@ -195,7 +202,7 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait in seconds over all lanes that can run the computation."""
+        """Return the shortest estimated wait in seconds over the kinds of workers that can run the computation."""
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

@@ -28,7 +28,7 @@ NO_THREAT_MODEL_FIELD: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Format of another library: its description for error messages, a test that recognises it, and its reader."""
+    """Format of another library: description for error messages, function that recognises a state, and reader."""
 
     description: str
     matches: Callable[[SourceValue], bool]
@@ -95,7 +95,10 @@ def _detect_format(state: SourceValue) -> ImportFormat:
 
 @final
 class _Reader:
-    """Reader of states of other libraries during validation. It notes whether a state holds more than a mechanism."""
+    """Reader of states of other libraries during validation.
+
+    The reader records whether a state holds more than a mechanism.
+    """
 
     def __init__(self) -> None:
         self.has_more_than_mechanism = False

@@ -105,7 +105,7 @@ class Event:
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state names a class of events, or pairs an event with a neighbouring relation."""
+    """Return whether a state names a class of events, or pairs an event with a neighbouring relation."""
     named = state.as_list[: len(NAMES)]
     return (
         "class_name" in state.as_object
@@ -254,7 +254,7 @@ def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: I
 def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
     """Return a function that builds Gaussian noise on batches of a fixed size.
 
-    It rejects other events on such batches.
+    The function rejects other events on such batches.
     """
 
     def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:

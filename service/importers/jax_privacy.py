@@ -41,7 +41,7 @@ SAMPLER_NOT_RECORDED: Final = Hazard(
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state (JSON value) has the argument names of these functions."""
+    """Return whether a state (JSON value) has the argument names of the JAX Privacy functions."""
     return "iterations" in state.as_object and "type" not in state.as_object
 
 

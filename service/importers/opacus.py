@@ -40,12 +40,12 @@ COLUMNS: Final = (
 
 
 def is_above_one(rate: object) -> bool:
-    """Whether a value is a number above 1, and so not a sampling rate."""
+    """Return whether a value is a number above 1, and so not a sampling rate."""
     return type(rate) in (int, float) and cast("float", rate) > 1
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state (JSON value) has a history of steps, or is one."""
+    """Return whether a state (JSON value) has a history of steps, or is itself such a history."""
     return ("history" in state.as_object and state.as_object.get("mechanism") != "ctd") or isinstance(
         next(iter(state.as_list), None), list
     )

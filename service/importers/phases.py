@@ -17,7 +17,8 @@ TOO_MANY: Final = (
 class Phase(NamedTuple):
     """Consecutive equal steps of DP-SGD (Poisson samples, Gaussian noise), with values that are not validated yet.
 
-    `key` identifies the phase in its state. Histories are long, so locations are computed from the key only for errors.
+    `key` identifies the phase in its state. Locations in the state are computed from the key only for errors, because
+    histories are long.
     """
 
     noise_multiplier: Any
@@ -58,7 +59,7 @@ def merge_phases(phases: Iterable[Phase], source: SourceValue, location: Callabl
 
 
 def _can_merge(first: Phase, second: Phase) -> bool:
-    """Whether two phases have equal noise and rate.
+    """Return whether two phases have equal noise and rate.
 
     Values that are not numbers stay separate for the contract to reject.
     """

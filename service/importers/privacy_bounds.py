@@ -13,7 +13,7 @@ MEMBERS: Final = tuple(dict.fromkeys((*BoundsRequest.model_fields, *BoundsRespon
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state (JSON value) is a mechanism of this service, or contains one."""
+    """Return whether a state (JSON value) is a mechanism of this service, or contains one."""
     return isinstance(state.as_object.get("type"), str) or isinstance(state.as_object.get("mechanism"), dict)
 
 

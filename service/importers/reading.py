@@ -126,7 +126,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the value of the state that it comes from."""
+    """Draft of an object of the contract, not validated yet, with the value of the state from which it was made."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)

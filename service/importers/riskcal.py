@@ -30,7 +30,7 @@ SAMPLER_NOT_RECORDED: Final = Hazard(
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state has the argument names, or is the state of the accountant."""
+    """Return whether a state has the argument names of riskcal, or is the state of its accountant."""
     sent = state.as_object
     return ("num_steps" in sent and "sample_rate" in sent) or ("history" in sent and sent.get("mechanism") == "ctd")
 

@@ -39,7 +39,7 @@ SAMPLER_NOT_RECORDED: Final = Hazard(
 
 
 def matches(state: SourceValue) -> bool:
-    """Whether a state (JSON value) has the argument names of these functions."""
+    """Return whether a state (JSON value) has the argument names of the TensorFlow Privacy functions."""
     return "number_of_examples" in state.as_object or (
         {"n", "epochs"} <= state.as_object.keys() and "type" not in state.as_object
     )

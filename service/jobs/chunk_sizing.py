@@ -39,7 +39,7 @@ def initial_size(cost: int, total: int, most: int) -> int:
 
 
 def next_size(before: int, seconds_per_point: float, most: int) -> int:
-    """Return the number of points of the next chunk, at most `most`, after a chunk of `before` points."""
+    """Return the number of points of a job's next chunk, at most `most`, after a chunk of `before` points."""
     return _align_to_blocks(min(TARGET_SECONDS / max(seconds_per_point, 1e-9), MAX_GROWTH * before), most)
 
 
@@ -54,7 +54,7 @@ def smoothed_seconds(before: float | None, seconds: float, cpu_seconds: float, p
 
 
 def priority_class(work: float) -> int:
-    """Return the priority class of a job from the estimated cost of the points given to workers.
+    """Return the priority class of a job from `work`, the estimated cost of the points already given to workers.
 
     Lower classes run first. Each class spans twice the cost of the previous class. Jobs within a class run one after
     the other.
@@ -63,9 +63,9 @@ def priority_class(work: float) -> int:
 
 
 def chunk_end(start: int, size: int, total: int) -> int:
-    """Return the end of a chunk of up to `size` points. It is a block boundary of the sweep if the chunk contains one.
+    """Return the end of a chunk of up to `size` points, if possible at the boundary of a block of points.
 
-    The points of a block share intermediate results.
+    The points of a block are evaluated together and share intermediate results.
     """
     stop = min(start + size, total)
     last_block = stop - stop % BLOCK_POINTS

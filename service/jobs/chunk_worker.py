@@ -33,6 +33,7 @@ from service.resources.abstract import Computation
 from service.resources.violations import is_violation
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Attributes, Tracing, carrier_of
 
 CLAIM_SECONDS: Final = 8.0
 HEARTBEAT_SECONDS: Final = 0.5
@@ -47,7 +48,7 @@ FindAnswer: TypeAlias = Callable[[Computation[Any, Any], str], Awaitable[bytes |
 
 
 class _ChunkNotNeeded(Exception):
-    """Stale claim: the result of the chunk is not needed any more."""
+    """Raised when the result of a chunk is not needed any more, because the claim on the chunk is stale."""
 
 
 @final
@@ -70,11 +71,15 @@ class WorkerContext:
     logger: FilteringBoundLogger
     worker: str
     audit: AuditStream | None = None
+    tracing: Tracing | None = None
 
 
 @dataclass(eq=False, slots=True)
 class RememberedJob:
-    """Validated request of a job, remembered between two chunks, with the mean of the measured seconds per point."""
+    """Validated request of a job, kept between two chunks (ranges of points) of the job.
+
+    `seconds_per_point` is the mean of the measured times, or None.
+    """
 
     plan: JobPlan
     seconds_per_point: float | None = None
@@ -95,16 +100,16 @@ class ChunkWorker:
         self._remembered: OrderedDict[tuple[str, int], RememberedJob] = OrderedDict()
 
     async def process_next(self) -> bool:
-        """Claim and compute the next chunk. Return False if there is none. Raise JobsUnavailable.
+        """Claim and compute the next chunk (range of points of a job). Return False if no chunk waits.
 
-        Cancelling the call requeues the chunk.
+        Cancelling the call returns the chunk to the queue. Raise JobsUnavailable.
         """
         context = self._context
         claim = await asyncio.to_thread(context.repository.claim, context.engine_version, context.worker, CLAIM_SECONDS)
         if claim is None:
             return False
         try:
-            await self._process(claim)
+            await self._process_traced(claim)
         except (_ChunkNotNeeded, JobNotFound):
             pass
         except asyncio.CancelledError:
@@ -112,6 +117,22 @@ class ChunkWorker:
                 await asyncio.shield(asyncio.to_thread(context.repository.requeue, claim, [claim.chunk], claim.tries))
             raise
         return True
+
+    async def _process_traced(self, claim: ClaimedChunk) -> None:
+        """Process a chunk. With traces, record a span below the request that brought the job."""
+        tracing, job = self._context.tracing, claim.job
+        if tracing is None:
+            await self._process(claim)
+            return
+        parent = await asyncio.to_thread(self._context.repository.trace_of, job.id)
+        attributes: Attributes = {
+            "privacy_bounds.resource": job.resource,
+            "privacy_bounds.digest": job.digest,
+            "privacy_bounds.points": claim.chunk.points,
+            "privacy_bounds.tries": claim.tries,
+        }
+        with tracing.span("compute points of a job", attributes, carrier_of(parent), "consumer"):
+            await self._process(claim)
 
     async def _process(self, claim: ClaimedChunk) -> None:
         try:
@@ -204,7 +225,7 @@ class ChunkWorker:
                 context.audit.write(_decision_record(job, decided))
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Return a chunk whose process was killed to the queue, if another try is allowed. Return whether it is.
+        """Return a chunk whose process was killed to the queue if another try is allowed; return whether it is.
 
         Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
         requeued after it exceeded a limit.
@@ -251,7 +272,7 @@ class ChunkWorker:
         )
 
     async def _persist_with_retry(self, write: Callable[..., StoredJob | None], *values: object) -> None:
-        """Write to the storage, and retry every RETRY_SECONDS while the storage is unavailable."""
+        """Call `write` on the storage of jobs, and retry every RETRY_SECONDS while the storage is unavailable."""
         while True:
             try:
                 job = await asyncio.to_thread(write, *values)
@@ -327,7 +348,7 @@ def _split(chunk: Chunk, most: int) -> list[Chunk]:
 
 
 def _log_origin(job: StoredJob) -> dict[str, str]:
-    """Return the log fields for the sender of a job."""
+    """Return the log fields that identify the sender of a job."""
     return {"request_id": job.request_id, "requester": job.requester}
 
 

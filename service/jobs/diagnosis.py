@@ -58,20 +58,20 @@ class QueueState:
     now: float
 
     def present_workers(self) -> list[Worker]:
-        """Return the workers that announced themselves within WORKER_TIMEOUT_SECONDS."""
+        """Return the workers that announced themselves within the last WORKER_TIMEOUT_SECONDS."""
         return [worker for worker in self.workers if self.now - worker.seen <= WORKER_TIMEOUT_SECONDS]
 
 
 def remedy_for(reason: str) -> str:
     """Return the remedy for a storage failure, or an empty string if none is known.
 
-    `reason` is that of JobsUnavailable, or the sentence of a Condition.
+    `reason` is the sentence in the error JobsUnavailable or in a Condition.
     """
     return next((remedy for part, remedy in STORE_REMEDIES.items() if part in reason), "")
 
 
 def explain_store_failure(reason: str) -> str:
-    """Return cause and remedy of a storage failure. `reason` is that of JobsUnavailable."""
+    """Return cause and remedy of a storage failure, where `reason` is the sentence in the error JobsUnavailable."""
     remedy = remedy_for(reason) or "See the log of the service."
     return f"The job storage failed: {reason.rstrip('.')}. {remedy}"
 
@@ -164,7 +164,7 @@ def _describe_points(dispatched: DispatchedChunk) -> str:
 
 
 def format_duration(duration: float) -> str:
-    """Return a duration in seconds as text in its largest suitable unit."""
+    """Return a duration given in seconds as text in the largest suitable unit."""
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if duration >= 2 * size:
             return f"{duration / size:.0f} {unit}"

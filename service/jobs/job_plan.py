@@ -94,7 +94,7 @@ class JobPlan:
         return 1 if chunks is None else min(MAX_CHUNK_POINTS, chunks.max_chunk_points(self.request))
 
     def chunk_task(self, chunk: Chunk) -> tuple[ChunkTask, BaseModel]:
-        """Return the task of a worker process for a chunk (range of points), and the request for these points."""
+        """Return the task of a worker process for a chunk (range of points), and the request for its points."""
         chunks = self.computation.chunking
         part = self.request if chunks is None else chunks.chunk_request(self.request, chunk.start, chunk.stop)
         return ChunkTask(self.computation.name, chunk.start), part

@@ -26,7 +26,7 @@ OLDEST_EVERY: Final = 4
 class Quota:
     """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester (client address) may hold as much as remains free afterwards. A single requester may use half of the
+    A requester (client address) may hold at most as much as then remains free. A single requester may use half of the
     quota, two requesters a third each, and a new requester always finds room.
     """
 
@@ -68,8 +68,8 @@ class Worker:
 class DispatchedChunk:
     """Chunk (range of points of a job) that was given to a worker and has no results yet.
 
-    `tries` has the meaning of `ClaimedChunk.tries`. `worker` holds the claim until `until`; the name is empty if the
-    chunk was requeued.
+    `tries` counts the earlier claims whose workers died. `worker` holds the claim until `until`; the name is empty if
+    the chunk was requeued.
     """
 
     chunk: Chunk
@@ -96,7 +96,7 @@ class JobRepository(Protocol):
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, whose first chunks may have `size` points, and return it.
+        """Store a new job, whose first chunks may have `size` points, and return the job.
 
         Return the existing job if the requester has sent the same key with the same fingerprint before. If bytes are
         short, first remove the jobs that ended longest ago, from the requester that stores the most and at least as
@@ -128,41 +128,49 @@ class JobRepository(Protocol):
         ...
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:
-        """Claim the next chunk of a job of this engine version for `seconds`. Return None if there is none.
+        """Claim the next chunk (range of points of a job) of this engine version for `seconds`.
+
+        Return None without one.
 
         Requesters take turns. Within a requester, the oldest job of the lowest class runs first
         (`chunk_sizing.priority_class`), and in every fourth turn (OLDEST_EVERY) the oldest job of all. A chunk whose
-        claim expired comes before new chunks of its job, with one more try.
+        claim expired comes before new chunks of its job, with its number of tries increased by one.
         """
         ...
 
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Extend a claim to `seconds` from now. Return False for a stale claim."""
+        """Extend a worker's claim on a chunk to `seconds` from now. Return False for a stale claim.
+
+        A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+        """
         ...
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the result lines of a claimed chunk, and return the job. The next chunks may have `size` points.
+        """Save the result lines of a claimed chunk (range of points), and return the job.
 
-        Change nothing if the chunk has results, was split, or belongs to an earlier generation. Results of a claim that
-        another worker took over are valid and saved.
+        The next chunks of the job may have `size` points. Change nothing if the chunk has results, was split, or
+        belongs to an earlier generation. Results of a claim that another worker took over are valid and saved.
         """
         ...
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries.
+        """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
 
-        Do nothing for a stale claim.
+        `tries` is the number of tries to record. Do nothing for a stale claim.
 
         Later chunks of the job have no more points than the first of `chunks`.
         """
         ...
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
+        """End an active job with a problem document, and return the job.
+
+        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        """
         ...
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Restart an active job of this generation under another engine version, and return it.
+        """Restart an active job of this generation under another engine version, and return the job.
 
         Delete its results and queue the job with the next generation. Change nothing if the generation differs.
         """
@@ -202,6 +210,14 @@ class JobRepository(Protocol):
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
         """Return the chunks of a job that workers compute at present, in the order of their points."""
+        ...
+
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job, before or after the job itself is stored."""
+        ...
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
         ...
 
     def probe(self) -> None:

@@ -1,4 +1,4 @@
-"""Codec of results: JSON lines, stored in compressed form. It also has the task that computes a chunk of points."""
+"""Codec of the results of jobs (compressed JSON lines), and the task that computes a chunk of points."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESPONSE_PREFIX, RESPONSE_SUFFIX = b'{"point":0,"response":', b"}\n"
 
 
 def compress(lines: bytes) -> bytes:
-    """Return JSON lines in their stored form: the number of failed points, and the compressed lines."""
+    """Return the JSON lines of results in their stored form: the number of failed points, then the compressed lines."""
     return lines.count(PROBLEM).to_bytes(COUNT_BYTES, "big") + zlib.compress(lines, COMPRESSION_LEVEL)
 
 
@@ -30,7 +30,7 @@ def decompress(kept: bytes) -> bytes:
 
 
 def failure_count(kept: bytes) -> int:
-    """Return the number of failed points of a stored chunk, without decompressing the chunk."""
+    """Return the number of failed points in the stored results of a chunk, without decompressing them."""
     return int.from_bytes(kept[:COUNT_BYTES], "big")
 
 

@@ -30,6 +30,7 @@ from service.privacy.errors import PrivacyComputationError
 from service.resources.abstract import Computation, Quote
 from service.resources.digest import canonical_bytes, text_digest
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 REQUEST_POINTER: Final = "/request"
 THREADS: Final = 4
@@ -84,6 +85,7 @@ class JobService:
         on_change: Callable[[StoredJob], Any],
         metrics: Metrics,
         condition: Callable[[], Condition],
+        tracing: Tracing | None = None,
     ) -> None:
         self.limits = limits
         self.about = about
@@ -93,11 +95,12 @@ class JobService:
         self._validate = validate
         self._on_change = on_change
         self._metrics = metrics
+        self._tracing = tracing
         self._threads = ThreadPoolExecutor(THREADS, "jobs")
         self._streams = ResourceBudget(MAX_STREAMS, partial(metrics.count_rejection, "share"))
 
     def close(self) -> None:
-        """Shut the threads down. No method may be called afterwards."""
+        """Shut down the threads that access the storage. No method may be called afterwards."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
@@ -106,12 +109,13 @@ class JobService:
         `sent` is the JSON of the request, and `quote` its estimated cost. The estimate is charged to the account of the
         sender, unless the job exists already.
         """
+        parent = None if self._tracing is None else self._tracing.traceparent()
         if sender.account is None:
-            return self._notify((await self._in_thread(self._enqueue, plan, sent, quote, sender))[0])
+            return self._notify((await self._in_thread(self._enqueue, plan, sent, quote, sender, parent))[0])
         charge = await sender.account.charge(max(1, quote.cost))
         is_new = False
         try:
-            job, is_new = await self._in_thread(self._enqueue, plan, sent, quote, sender)
+            job, is_new = await self._in_thread(self._enqueue, plan, sent, quote, sender, parent)
         finally:
             if not is_new:
                 sender.account.settle(charge, 0)
@@ -191,7 +195,7 @@ class JobService:
         return job, lines, place if place < job.total and job.state not in ENDED else None
 
     async def stream_results(self, name: str, requester: str, start: int) -> AsyncGenerator[list[bytes]]:
-        """Yield the lines of all points from `start` on in order, as workers save them, until the job has ended."""
+        """Yield the result lines of all points from `start` on, as workers save them, until the job has ended."""
         place = start
         while True:
             job = await self.get(name, requester)  # before the lines: the lines of an ended job are complete
@@ -205,9 +209,9 @@ class JobService:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield a job after each change since revision `after`, and at least every MAX_EVENT_INTERVAL_SECONDS.
+        """Yield the state of a job after each change since revision `after`, and every MAX_EVENT_INTERVAL_SECONDS.
 
-        The last yielded job has ended.
+        The last yielded state is that of the ended job.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -245,7 +249,9 @@ class JobService:
         """
         return self._streams.reserve(requester, 1)
 
-    def _enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> tuple[StoredJob, bool]:
+    def _enqueue(
+        self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None
+    ) -> tuple[StoredJob, bool]:
         """Store a job. Return the job, and whether it is new."""
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
@@ -271,6 +277,8 @@ class JobService:
         )
         fingerprint = text_digest(canonical_bytes(job.resource, "", plan.request).decode()).encode()
         size = initial_size(job.cost, job.total, plan.max_chunk_points)
+        if traceparent is not None:
+            self.repository.keep_trace(job.id, traceparent)
         accepted = self.repository.add(job, sent, sender.key, fingerprint, self.limits.quota, size)
         if accepted is job:
             self._metrics.count_job_accepted(job.resource)
@@ -281,7 +289,7 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and result lines of the first saved points from `place` on. None: none is saved yet."""
+        """Return start, stop and result lines of the first saved points from `place` on. None if none is saved yet."""
 
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(name, place, 1)

@@ -36,7 +36,7 @@ def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> Ca
 
 
 def _sections(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of an answer."""
+    """Yield the lines of the text about a response."""
     yield from _decision(response)
     rows = number_rows(response)
     if rows:
@@ -52,7 +52,7 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _facts(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield mechanism, assumptions, hazards and notes of a response, or of a run of a comparison."""
+    """Yield lines with mechanism, assumptions, hazards and notes of a response, or of one run of a comparison."""
     if mechanism := described.get("mechanism"):
         yield f"Mechanism: {json.dumps(mechanism)}"
     for name, title in (
@@ -67,7 +67,7 @@ def _facts(described: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _decision(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what decides: a policy with its rules, verdicts on claims, a calibrated value, or the safer run."""
+    """Yield lines with the decision in a response: policy, verdicts on claims, calibrated value, or the safer run."""
     if summary := response.get("summary"):
         yield summary["sentence"]
     if judged := response.get("judged_as"):
@@ -84,7 +84,7 @@ def _decision(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _ranking(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the best run by each quantity of a comparison, and verdicts on the curves of each pair of runs."""
+    """Yield lines with the best run by each quantity of a comparison, and verdicts on the curves of each pair."""
     for quantity in response.get("quantities", ()):
         uncertain = "" if quantity["certain"] else " (not certain: the bounds overlap)"
         yield f"Best by {quantity['label']}: {', '.join(quantity['best'])}{uncertain}."

@@ -64,7 +64,7 @@ def _compact(schema: Schema, definitions: Schema, depth: int) -> dict[str, Any]:
 
 
 def _resolve(schema: Schema, definitions: Schema) -> Schema:
-    """Follow a reference. A description beside it wins over that of the definition."""
+    """Return the schema to which a reference points. A description beside the reference replaces that of the schema."""
     if "$ref" not in schema:
         return schema
     target: Schema = definitions[schema["$ref"].rpartition("/")[2]]
@@ -72,7 +72,7 @@ def _resolve(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _options(schema: Schema, definitions: Schema) -> list[Schema]:
-    """Return the alternatives of a schema without null, or nothing if it has only one."""
+    """Return the alternatives of a schema without null, or an empty list if there is only one alternative."""
     given = cast("list[Schema]", schema.get("oneOf") or schema.get("anyOf") or [])
     options: list[Schema] = []
     for each in given:
@@ -89,7 +89,7 @@ def _kind(option: Schema) -> str | None:
 
 
 def _signature(option: Schema) -> str:
-    """Return an alternative of a union with its fields, optional ones with a question mark."""
+    """Return an alternative of a union as text: its fields, with a question mark after optional fields."""
     required = option.get("required", ())
     fields = (name + ("" if name in required else "?") for name in option["properties"] if name != "type")
     return f"{_kind(option)}({', '.join(fields)})"

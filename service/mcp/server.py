@@ -48,6 +48,7 @@ from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.mcp.answers import QUOTING, answer_result, problem_result
 from service.mcp.documents import document, listed_documents
+from service.mcp.messages import answer_invalid_lines
 from service.mcp.streams import LineWriter, read_lines
 from service.mcp.tools import TOOLS, computation_of, listed_tools
 from service.problems import BodyTooLarge, problem_of
@@ -112,7 +113,7 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool. Raise MCPError for an unknown tool; other failures are results with `isError`."""
+    """Compute the answer of a tool. Other failures than an unknown tool are results with `isError`."""
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services, request_id = context.lifespan_context, secrets.token_hex(16)
@@ -175,7 +176,7 @@ def _client(context: Context) -> WaitingClient:
 
 
 def is_worth_logging(record: logging.LogRecord) -> bool:
-    """Whether a record of the protocol's library tells more than that a client has disconnected."""
+    """Return whether a log record of the protocol's library reports more than the disconnection of a client."""
     return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
@@ -193,8 +194,9 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
     """Serve the protocol on two file descriptors until the input ends, the output is closed, or a signal arrives."""
     loop, stop = asyncio.get_running_loop(), cancel_at_signals()
-    lines = read_lines(stdin, LONGEST_LINE * settings.max_body_bytes)
-    streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", LineWriter(stdout))
+    output = LineWriter(stdout)
+    lines = answer_invalid_lines(read_lines(stdin, LONGEST_LINE * settings.max_body_bytes), output)
+    streams = cast("anyio.AsyncFile[str]", lines), cast("anyio.AsyncFile[str]", output)
     with suppress(asyncio.CancelledError):
         async with run_protocol_server(settings, Metrics(CollectorRegistry(), ENGINE_VERSION)) as server:
             try:
@@ -233,7 +235,7 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
 
 
 def cancel_at_signals() -> Callable[[], bool]:
-    """Cancel the current task at a signal that ends the process. Return the function that cancels it."""
+    """Cancel the current task at a signal that ends the process. Return the function that cancels the task."""
     stop = cast("asyncio.Task[None]", asyncio.current_task()).cancel
     for each in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(each, stop)

@@ -1,8 +1,8 @@
-"""Standard streams of the protocol, which a stop does not have to wait for.
+"""Standard streams of the protocol, for which a stop of the process does not have to wait.
 
 Reading from a client that sends nothing blocks, and so does writing to a client that reads nothing. A thread of a pool
-would keep the process alive until the client moves. Here each transfer runs in a daemon thread that a cancellation
-abandons.
+would keep the process alive until the client reads or writes. Each transfer therefore runs in a daemon thread that a
+cancellation abandons.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class LineWriter:
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, True)
         self._descriptor = descriptor
+        self._turn = asyncio.Lock()
 
     async def write(self, text: str) -> None:
         """Write a text completely. Raise OSError, for example if the client has closed the stream."""
-        await in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
+        async with self._turn:
+            await in_daemon_thread(lambda: self._write(text.encode(errors="backslashreplace")))
 
     async def flush(self) -> None:
-        """Do nothing: `write` keeps nothing back."""
+        """Do nothing, because `write` buffers nothing."""
 
     def _write(self, content: bytes) -> None:
         left = memoryview(content)
@@ -56,7 +58,10 @@ class LineWriter:
 
 
 async def in_daemon_thread(function: Callable[[], Result]) -> Result:
-    """Return the result of a blocking function. A cancellation abandons its thread, which ends with the process."""
+    """Return the result of a blocking function.
+
+    After a cancellation the thread continues without effect until the process ends.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 

@@ -79,9 +79,9 @@ class RequiredNoise:
     step_mu : Enclosure
         The largest mu of one step.
     membership : Enclosure or None
-        The noise by GMIP; None if no noise is known to be enough.
+        Noise for a Gaussian membership inference privacy (GMIP) of mu; None if no noise is known to be enough.
     differential : Enclosure or None
-        The noise by GDP; None without clipping.
+        Noise for Gaussian differential privacy (GDP) of mu; None without clipping.
     free_mu : Enclosure
         mu without any noise.
     """
@@ -139,7 +139,7 @@ def gaussian_step_mu(dimension: int, susceptibility: float, effective: Fraction)
 
 
 def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return mu of many steps on random batches by the central limit (Equation 10), an approximation.
+    """Return mu of many steps on random batches by the central limit theorem (Equation 10), an approximation.
 
     Parameters
     ----------
@@ -180,7 +180,8 @@ def membership_mu(mu_dp: float, training: Training) -> Enclosure:
     Returns
     -------
     Enclosure
-        Never more than mu_dp. If it is mu_dp, the evidence is exact; otherwise the result is an approximation.
+        The parameter, never more than mu_dp. If it equals mu_dp, the evidence is exact; otherwise the result is an
+        approximation.
     """
     context = _context(mu_dp)
     step = _step_of(context, context.mpf(mu_dp), training)
@@ -256,7 +257,7 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Return arithmetic with DIGITS digits beyond those that cancel, for a mu of one step of at least `smallest`."""
+    """Return arithmetic with DIGITS more digits than cancel, for a mu of one step of at least `smallest`."""
     import mpmath
 
     library: Any = mpmath
@@ -317,9 +318,9 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 
 
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
-    """Return the effective batch size N at which one step has mu `step`; the batch size if no noise is needed.
+    """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    None is for a batch of one record that needs an N below 1.5, where mu need not fall with N.
+    None stands for a batch of one record that needs an N below 1.5, where mu need not decrease with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))
@@ -345,6 +346,6 @@ def _approximation(value: Real) -> Enclosure:
 
 
 def _enclosed(value: Real) -> Enclosure:
-    """Enclose a number between both neighbours of the nearest double, which is within half a unit in the last place."""
+    """Enclose a number between both neighbours of the nearest double."""
     nearest = float(value)
     return Enclosure(math.nextafter(nearest, 0.0), math.nextafter(nearest, math.inf), Evidence.EXACT)

@@ -54,12 +54,18 @@ class Evidence(StrEnum):
 
     @property
     def is_certain(self) -> bool:
-        """Whether enclosures of one truth must meet; without certainty, bounds out of order are no defect."""
+        """Whether two enclosures of the same number must overlap.
+
+        Enclosures from samples or approximations need not overlap, and their bounds may be out of order.
+        """
         return self not in (Evidence.STATISTICAL, Evidence.ASYMPTOTIC)
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
-        """Return the weakest of these kinds of evidence. It is the evidence of a number computed from all of them."""
+        """Return the weakest of these kinds of evidence.
+
+        A number that is computed from several numbers has the weakest of their evidence.
+        """
         return max(parts, key=_STRENGTH.index)
 
 
@@ -97,7 +103,8 @@ class EnclosureArray:
         Returns
         -------
         EnclosureArray
-            Bounds with these logarithms. 4 ulp cover the error of exp. The values 0 and 1 stay exact.
+            Bounds with these logarithms. A margin of 4 units in the last place covers the error of exp. The values 0
+            and 1 stay exact.
         """
         # The tiny step covers results below the smallest normal double, where an error is absolute.
         lower = np.exp(log_lower) * (1 - 2.0**-50) - SMALLEST + 2.0**-50 * (log_lower == 0)

@@ -48,4 +48,4 @@ class NumericalFailure(PrivacyComputationError):
 
 
 class DeadlinePassed(PrivacyComputationError):
-    """Deadline of a request with many parts that passed before this part (`numerics.work.ends_when`)."""
+    """Deadline of a request with many parts that passed before a part was complete."""

@@ -1,7 +1,7 @@
 """Charts of each resource, and the further answers that the charts show.
 
 Every number in a chart is the answer of a resource. A chart that needs numbers outside its own response requests them
-from the other resources. Anybody could send these requests, and the same caches and limits apply to them. The
+from the other resources. These are ordinary requests, to which the same caches and limits apply. The
 specification contains the digests of all results that it shows.
 """
 
@@ -49,7 +49,7 @@ LARGEST_CURVE_COST: Final = 10_000_000
 class Dependency(NamedTuple):
     """Further answer that a chart needs beside its own response.
 
-    It has the resource, the request, and the part of the chart that shows the answer.
+    The entry has the resource, the request, and the part of the chart that shows the answer.
     """
 
     resource: str
@@ -201,7 +201,7 @@ def assessment_charts(response: AssessmentsResponse, results: DependencyResults)
 
 
 def _about(response: AssessmentsResponse) -> list[str]:
-    """Return subtitles: the run that the charts show, and the changes that hazards made to it."""
+    """Return subtitles with the run that the charts show, and the changes that hazards made to the run."""
     return [with_full_stop(response.summary.title), *([] if response.judged_as is None else [response.judged_as.text])]
 
 

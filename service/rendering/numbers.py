@@ -37,7 +37,7 @@ def format_exact(value: float) -> str:
 
 
 def exact_cell(value: float | str | bool | None) -> str:
-    """Return the cell of a CSV table for a value of a response, with all digits. None: an empty cell."""
+    """Return the cell of a CSV table for a value of a response, with all digits; None gives an empty cell."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -51,8 +51,8 @@ class Rendering:
 
     `dependencies(response)` returns the further answers that the representation shows. `specs(response, results)`
     returns the charts to render as `image`. `write(response, results, images)` returns the body. `headers` are sent
-    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None: the client
-    chooses a name.
+    beside the media type. `file_name(answer)` returns the name of a saved file for an answer in JSON; None leaves the
+    name to the client.
     """
 
     media_type: str

@@ -22,7 +22,7 @@ ResponseFields: TypeAlias = dict[str, Any]
 
 
 def no_ground_truth(_: BaseModel) -> None:
-    """Return None: requests of this resource do not name a number of digits."""
+    """Return None, because requests of this resource do not name a number of digits."""
 
 
 def exit_ok(_: Response) -> int:
@@ -57,14 +57,14 @@ class Planned:
     response: Callable[[Any, Any, str, str], ResponseFields]
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
-        """Return the response body as JSON bytes. Raises what `response` raises."""
+        """Return the response body as JSON bytes. Raises the errors of the function `response`."""
         return json_bytes(self.response(request, self.plans, digest, engine_version))
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Estimated cost of a request, known before its computation. Estimating allocates nothing and does not fail.
+    """Estimated cost of a request, known before its computation. The estimate needs no memory and does not fail.
 
     Attributes
     ----------
@@ -77,7 +77,8 @@ class Quote:
     uncertainty_factor : float
         Largest factor by which the true cost may be smaller. A refused request certainly exceeds the limit.
     ceiling : int
-        Cost at which counted work ends, approximately. 0 means that only the time limit ends the computation.
+        Approximate cost at which the computation stops with the bounds known so far. 0 means that only the time limit
+        ends the computation.
     prepared : Planned or None
         Function that answers the same request with the engines and grids that were chosen for the estimate.
     """
@@ -131,7 +132,7 @@ class Computation(Generic[RequestT, ResponseT]):
     path : str
         Route of the resource. The first word after the version is the tag of the documentation.
     description : str
-        Purpose of the resource, for readers of the documentation.
+        What the resource does, for readers of the documentation.
     examples : Mapping
         At least two requests, by name.
     function : callable
@@ -189,11 +190,11 @@ class Computation(Generic[RequestT, ResponseT]):
         return self.path.split("/")[2]
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
-        """Return the response body. Raises what `function` raises."""
+        """Return the response body as JSON bytes. Raises the errors of the resource's function."""
         return json_bytes(self.function(request, digest, engine_version))
 
     def response(self, request: RequestT, digest: str, engine_version: str) -> ResponseT:
-        """Return the parsed response. Raises what `function` raises."""
+        """Return the parsed response. Raises the errors of the resource's function."""
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
 
 
@@ -202,5 +203,5 @@ VERBS: Final = {"imports": "import", "calibrations": "calibrate", "comparisons":
 
 
 def command_of(name: str) -> str:
-    """Return the command-line name of a resource."""
+    """Return the name of the command of the command line that serves the resource `name`."""
     return VERBS.get(name, name.replace("_", "-").removesuffix("-audit"))

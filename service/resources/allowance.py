@@ -1,7 +1,7 @@
 """Allowance of work of a request, and its division among evaluations.
 
-Work is counted in the numeric core, in units of about 1 us of CPU time. An evaluation ends when its share is spent. Its
-answer then has the width that was reached, with `tolerance_met: false`.
+Work is counted in the numeric core, in units of about 1 us of CPU time. An evaluation ends when its share of the work
+is spent. The answer then has the width that was reached, with `tolerance_met: false`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ cached results."""
 
 
 def share(work: Work, left: int) -> float:
-    """Return the work that the next of `left` remaining evaluations may use. The last evaluation takes the rest."""
+    """Return the work that the next of `left` remaining evaluations may use; the last one takes the rest."""
     return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
 
@@ -40,7 +40,7 @@ class WorkBudgetShares:
 
     @contextmanager
     def next_share(self) -> Generator[None]:
-        """Return a context manager that limits the work of the next part."""
+        """Return a context manager that limits the work of the next part of the request to its share."""
         with at_most(share(self._work, self._left)):
             yield
         self._left -= 1

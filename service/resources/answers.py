@@ -62,7 +62,7 @@ class EngineAnswer:
     beside : dict
         Further numbers of the answer, in the order of the response.
     holds : Held or None
-        Verdict on a guarantee, None for other questions.
+        Whether a required guarantee holds, or None for questions without such a verdict.
     read : tuple
         Enclosures (lower and upper bound) behind the numbers.
     cut_short : bool
@@ -83,7 +83,7 @@ class EngineAnswer:
 
     @property
     def widest(self) -> float:
-        """Largest relative width of the numbers with a finite upper bound; infinite if there is none."""
+        """Largest relative width of the numbers with a finite upper bound; infinite if no number has one."""
         if isinstance(self.read[0], CurvePoints):
             points: CurvePoints = self.read[0]
             return float(max(relative_widths(part).max() for part in (points.power, points.type_two_error)))
@@ -128,7 +128,7 @@ class EngineAnswer:
         }
 
     def entry(self, method: str) -> ResponseFields:
-        """Return the entry of this engine in the field `methods` of another answer."""
+        """Return the numbers of this engine as an entry of the field `methods` in the answer of another engine."""
         return {
             "method": method,
             **self.number,
@@ -149,7 +149,7 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return a new answer if the known one lacked work, and the narrower of the two."""
+    """Return the narrower of the known answer and a new one, which is computed if the known answer lacked work."""
     if not known.cut_short:
         return known
     found = _evaluate_question(curves, question, tolerance)
@@ -165,7 +165,10 @@ def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, 
 def _narrower_points(
     known: EngineAnswer, found: EngineAnswer, curves: TradeOffPair, question: TradeOffQuestion, tolerance: float
 ) -> EngineAnswer:
-    """Return the narrower of both enclosures of each number of a list; `known` itself if no number is narrower."""
+    """Return an answer with the narrower of two enclosures of each number of a list.
+
+    The result is `known` itself if no number of `found` is narrower.
+    """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
     better_power = _are_narrower(after.power, before.power)
@@ -187,7 +190,7 @@ def _narrower_points(
 
 
 def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
-    """Return where enclosures have a smaller relative width, or the same relative width and a smaller width.
+    """Return where the enclosures `found` are narrower than `known`, by relative width and then by width.
 
     The relative width is 1 for every enclosure with the lower bound 0.
     """

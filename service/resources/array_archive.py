@@ -63,7 +63,10 @@ class ArrayArchive:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the array of this name. Raises ArchiveError if its bytes contradict directory and header."""
+        """Return the array of this name.
+
+        Raises ArchiveError if the bytes of the array contradict the directory or the header.
+        """
         try:
             with self._archive.open(self._entries[name]) as file:
                 array: NDArray[Any] = np.lib.format.read_array(
@@ -111,7 +114,10 @@ NOT_AN_ARCHIVE: Final = "The body must be an archive of arrays, as numpy.savez o
 
 
 def _check_directory(body: bytes) -> None:
-    """Refuse directories that `zipfile` would parse for long: it parses the whole directory, whatever its size."""
+    """Raise ArchiveError for an archive whose directory would take long to parse.
+
+    `zipfile` parses the whole directory of an archive, whatever its size.
+    """
     end = END_OF_DIRECTORY.size
     if len(body) < end:
         raise ArchiveError("", NOT_AN_ARCHIVE)

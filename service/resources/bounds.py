@@ -1,8 +1,8 @@
 """Resource `POST /v1/bounds`: mechanism, trade-off curves, evaluations, answers.
 
 A request is first resolved into a mechanism, an attacker and plans. A *plan* is the chosen composition engine with its
-grid. It is inexpensive, and the *quote* (estimated cost) is made of plans. Curves are then evaluated within the work
-that a request may use.
+grid. Plans are inexpensive, and the *quote* (estimated cost) follows from them. Curves are then evaluated within the
+work that a request may use.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class ResolvedRequest:
     alternatives : Mapping of str to Plan
         Engines and grids of further methods, by name.
     worst_case, worst_plan : WorstCase, Plan or None
-        Strongest attacker, answered beside a weaker one, with its engine. None if the request itself is about the
-        strongest.
+        Strongest attacker and its engine, for display beside the answers against a weaker attacker. None if the request
+        itself is about the strongest attacker.
     """
 
     mechanism: AbstractMechanism
@@ -180,10 +180,10 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers against the strongest attacker, for display beside those of a weaker one.
+    """Return the answers against the strongest attacker, for display beside those against a weaker attacker.
 
-    If the worst case caps the answers of the weaker attacker, this request has already evaluated every question for the
-    worst case. Those stored answers are returned: narrower ones could lie below the answers that they capped.
+    If the worst case caps the answers of the weaker attacker, every question has already been evaluated for the worst
+    case. The result has these stored answers, because narrower ones could lie below the capped answers.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -194,7 +194,7 @@ def beside_relaxed(
 def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, conditional: bool) -> list[ResponseFields]:
     """Return the answers of these trade-off curves to all questions of a request.
 
-    `conditional`: the answers hold only against an attacker weaker than the worst case.
+    `conditional` is whether the answers hold only against an attacker weaker than the worst case.
     """
     asked = asked_of(request)
     found = read_in_rounds(curves, asked, request.relative_tolerance, work)
@@ -242,7 +242,7 @@ def _primary_method(request: BoundsRequest) -> str:
 
 
 def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
-    """Return the methods that answer side by side, without expensive ones that no option requests."""
+    """Return the methods that a request compares, without expensive methods unless an option requests them."""
     if request.method != EVERY:
         return ()
     return tuple(

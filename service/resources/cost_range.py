@@ -34,13 +34,13 @@ class CostRange:
     Attributes
     ----------
     least : int
-        Cost in any case, for example if the first contour is narrow enough.
+        Smallest cost, for example if the first method tried is accurate enough.
     likely : int
-        Most requests cost between a quarter of this and four times this.
+        Expected cost. Most requests cost between a quarter of this value and four times this value.
     most : int
-        The allowance of work or the time limit ends the request here.
+        Largest cost, at which the limit of work or of time ends the request.
     unknown : tuple
-        Unknowns that decide between these costs.
+        Sentences on what determines the cost and is not known in advance.
     """
 
     least: int

@@ -1,4 +1,7 @@
-"""Points of trade-off curves. Each is evaluated once; those of a weaker attacker are capped by the worst case."""
+"""Points of trade-off curves, where the power of a weaker attacker is at most that of the worst case.
+
+Each point is evaluated once.
+"""
 
 from __future__ import annotations
 

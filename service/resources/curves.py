@@ -47,7 +47,10 @@ WRITTEN_POINT_COST: Final = 2.0
 @final
 @dataclass(frozen=True, slots=True)
 class CurvePlans:
-    """Engines chosen for all curves: those of the first threat model by every method, then those of the next one."""
+    """Engines chosen for all curves of a request.
+
+    The curves of the first threat model by every method come first, then those of the next threat model.
+    """
 
     mechanism: AbstractMechanism
     plans: tuple[Plan, ...]
@@ -162,7 +165,7 @@ def _curves(
 
 
 def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
-    """Return the assumptions about the attackers of a request for curves, each once."""
+    """Return the distinct assumptions about the attackers of a request for curves."""
     mechanism = mechanism_of(request.mechanism)
     asked = [assumptions_of(threat_model_of(each), mechanism) for each in request.threat_models]
     return tuple({assumption.text: assumption for each in asked for assumption in each}.values())
@@ -171,7 +174,7 @@ def _premises(request: CurvesRequest) -> tuple[Assumption, ...]:
 def _attribute_error(
     error: PrivacyComputationError, request: CurvesRequest, place: int, number: int
 ) -> PrivacyComputationError:
-    """Return the error with the pointer of this threat model, this method, or a rate."""
+    """Return the error with the JSON pointer of the threat model, method or false positive rate that caused it."""
     places = {
         "mechanism": "/mechanism",
         "threat_model": f"/threat_models/{place}",

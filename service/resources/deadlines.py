@@ -10,6 +10,9 @@ from service.privacy.numerics.work import Deadline, ends_when
 
 
 def ends_after(seconds: float = math.inf) -> AbstractContextManager[Deadline]:
-    """Return a context that gives the parts of a request this many seconds. The default sets no deadline."""
+    """Return a context manager that sets a deadline for the parts of a request after this many seconds.
+
+    The default sets no deadline.
+    """
     start = time.monotonic()
     return ends_when(lambda share: time.monotonic() >= start + share * seconds)

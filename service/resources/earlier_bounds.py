@@ -59,7 +59,10 @@ def _bounds(known: DpParameters, question: BoundedQuestion) -> tuple[EarlierBoun
 
 
 def _parameters(mechanism: AbstractMechanism, curves: TradeOffPair) -> DpParameters | None:
-    """Return pure DP at the largest log-likelihood ratio, or the stated parameters; None if neither is known."""
+    """Return (epsilon, delta) of differential privacy for a mechanism, or None if no parameters are known.
+
+    The parameters are those that the mechanism states, or pure DP at the largest log-likelihood ratio of its curves.
+    """
     if isinstance(mechanism, ApproximateDp):
         return DpParameters(mechanism.epsilon, mechanism.delta)
     epsilon = max(largest_log_ratio(curve).upper for curve in (curves.add, curves.remove))

@@ -58,15 +58,15 @@ def quote(
     """Return the joint estimated cost of evaluations with these engines.
 
     The event loop computes the request only if all plans have a ceiling. The cost is at most the allowance, where
-    evaluations end. Ground truths are useless without their digits, so that an estimate that certainly exceeds the
-    limit is work for a job.
+    evaluations end. Ground truths (results with many proved digits) are useless without all their digits. If their
+    estimate certainly exceeds the limit, the request needs a job.
 
     Parameters
     ----------
     cost_of : callable
         Returns the cost of the evaluations by a cost model.
     beside : float
-        Further cost, in microseconds.
+        Cost of other work for the same request, in microseconds.
     prepared : Planned, optional
         Producer that answers the request from these plans.
     """
@@ -85,7 +85,10 @@ def quote(
 
 
 def is_for_a_job(quoted: Quote) -> bool:
-    """Whether a request with this estimate is so expensive that only a job computes it, with more work allowed."""
+    """Return whether a request with this estimate is so expensive that only a job computes it.
+
+    A job may use more work than a request that is answered at once.
+    """
     return quoted.minimum > SURELY_TOO_LONG
 
 
@@ -190,9 +193,9 @@ MAY_READ_LIMITS: Final = frozenset(
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Whether the answer needs only the extreme likelihood ratios, and no point of the curve.
+    """Return whether the answer needs only the extreme likelihood ratios, and no point of the curve.
 
-    Predictive values need no curve without a false positive rate. The same holds at a rate at which the test never
+    This holds for predictive values without a false positive rate. It also holds at rate 0 or 1, where the test never
     gives the answer that the value is about.
     """
     if type(question) not in MAY_READ_LIMITS:
@@ -208,7 +211,10 @@ def _reads_limits(question: QuestionSpec) -> bool:
 
 
 def _question_cost(question: QuestionSpec, costs: ReadingCosts) -> float:
-    """Return the estimated cost of one question. Without a default case, a type checker reports a missing type."""
+    """Return the estimated cost of one question.
+
+    The match has no default case, so that a type checker reports a missing type of question.
+    """
     match question:
         case TradeOffQuestion():
             return costs.points(len(question.false_positive_rates))

@@ -1,7 +1,7 @@
-"""Answers of one response, each narrowed by the others if it is wider than the tolerance.
+"""Answers of one response, each narrowed by what the other answers imply if it is wider than the tolerance.
 
 `add` and `remove` are the directions of the test (null hypothesis without or with the record); `both` is the worse of
-them.
+the two.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ NARROWED: Final = (
 class _Family:
     """Known bounds of delta, epsilon and power for both directions of a test, and for the worse of both.
 
-    delta and epsilon of `both` are the larger of those of `add` and `remove`. The power of `both` is at least theirs.
+    For `both`, delta and epsilon are the larger of the numbers of `add` and `remove`, and the power is at least both
+    powers.
     """
 
     curves: TradeOffPair
@@ -66,7 +67,7 @@ class _Family:
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
         """Return (lower, upper) logarithms of a number.
 
-        `is_largest`: that of `both` is the larger one of both directions.
+        `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`.
         """
         lower, upper = read(self.of(direction))
         if self.curves.add is self.curves.remove:
@@ -134,7 +135,7 @@ def _record(known: JointBounds, question: QuestionSpec, answer: EngineAnswer) ->
 
 
 def _meet(known: dict[float, Logs], at: float, ends: Logs) -> None:
-    """Record the log bounds `ends` of the number at `at`, intersected with those from another question."""
+    """Record the bounds `ends` of ln of the number at the argument `at`, intersected with known bounds."""
     low, high = known.get(at, ends)
     known[at] = max(low, ends[0]), min(high, ends[1])
 
@@ -187,7 +188,10 @@ def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
 def _narrowed_points(
     family: _Family, question: TradeOffQuestion, answer: EngineAnswer, tolerance: float
 ) -> EngineAnswer:
-    """Return the points of a short list with powers narrowed by the family, and type II errors by 1 - power."""
+    """Return the points of a short list, narrowed by what other answers about the same curves imply.
+
+    Type II errors are narrowed by 1 - power.
+    """
     read: CurvePoints = answer.read[0]
     rates = question.false_positive_rates
     low, high = (end.copy() for end in log_ends(read.power))
@@ -223,14 +227,14 @@ def _narrowed_points(
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return narrowed numbers whose bounds are no wider than the evaluated ones, after the rounding of exp."""
+    """Return the narrowed enclosures, made no wider than the evaluated enclosures `read` by rounding of exp."""
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why a narrowed answer is still wider than the tolerance, or None if it is narrow now.
+    """Return why an answer is wider than the tolerance after narrowing, or None if it is narrow enough.
 
-    `left` is the reason after narrowing; the reason of the evaluation itself is more specific.
+    `left` is the general reason; a reason that the evaluation itself recorded is more specific and takes precedence.
     """
     if left is None or left is WidthLimit.TOLERANCE_TOO_FINE:
         return left

@@ -48,7 +48,7 @@ ADVICE: Final[dict[str, str]] = {
 
 
 def begin_limits(curves: TradeOffPair) -> None:
-    """Forget the reasons for wide answers that earlier evaluations of these curves recorded."""
+    """Delete the reasons for wide answers that earlier evaluations of these curves recorded."""
     if curves.second is not None:
         curves.second.declined = None
     begin_evaluation()
@@ -93,7 +93,10 @@ def _are_narrow(read: CurvePoints, evidence: Evidence, tolerance: float) -> bool
 
 
 def _limit(curves: TradeOffPair, evidence: Evidence, *, is_default_met: bool, upper: float) -> WidthLimit:
-    """Return why an answer is wide, most specific reason first. `is_default_met`: it is at most 1e-6 wide."""
+    """Return the most specific reason why an answer is wide.
+
+    `is_default_met` is whether the relative width is at most 1e-6, and `upper` the upper bound.
+    """
     if evidence in UNPROVED:
         return WidthLimit.NO_BOUNDS if evidence is Evidence.ASYMPTOTIC else WidthLimit.SAMPLING_ERROR
     if is_default_met:

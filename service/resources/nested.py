@@ -1,6 +1,6 @@
 """Requests for bounds inside another request.
 
-Answers equal those of the request alone. Errors point into the outer request.
+The answers are equal to those of the inner request alone. JSON pointers of errors refer to the outer request.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def evaluate_with_curves(
 
 
 def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
-    """Return the estimated cost of one request for bounds. Raises like `evaluate_nested`."""
+    """Return the estimated cost of one request for bounds.
+
+    Raises PrivacyComputationError with a JSON pointer into the outer request.
+    """
     try:
         return bounds_quote(request)
     except PrivacyComputationError as error:
@@ -62,7 +65,10 @@ def quote_nested(request: BoundsRequest, places: Mapping[str, str]) -> Quote:
 
 
 def resolved_requests_of(quotes: Mapping[Key, Quote]) -> dict[Key, ResolvedRequest]:
-    """Return the requests with chosen engines that were made for these estimates. Requests without one are absent."""
+    """Return the requests with their chosen engines that were made for these estimates, by the same keys.
+
+    Estimates that were made without choosing engines are left out.
+    """
     return {key: quote.prepared.plans for key, quote in quotes.items() if quote.prepared is not None}
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from api_schemas.curves import EnclosedColumn
 from api_schemas.enclosures import EnclosedNumber
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from api_schemas.curves import EnclosedColumn
 
 SMALLEST_PLAIN_NUMBER: Final = 1e-290
 """Positive numbers below this also have decimal logarithms in the response."""
@@ -42,7 +44,7 @@ def with_evidence_of(curve: AbstractTradeOff, enclosure: Enclosure) -> Enclosure
 
 
 def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
-    """Return the field `tight`: whether both bounds of a number rest on one attained case.
+    """Return the field `tight` of a number: whether both bounds rest on one attained case.
 
     True means that both bounds rest on the same attained pair or closed form. False means that they come from two
     theorems, which the note `bracket` names. None means that the bounds are not proved.
@@ -51,7 +53,10 @@ def tightness(evidence: Evidence, bracket: str | None) -> bool | None:
 
 
 def notes_for(pair: TradeOffPair, evidence: Evidence) -> tuple[str, ...]:
-    """Return the notes on a number from these curves. If its bounds come from two theorems, one note says so."""
+    """Return the notes on a number from these curves.
+
+    If the bounds of the number come from two theorems, one note says so.
+    """
     return pair.notes if pair.bracket is None or evidence in UNPROVED else (*pair.notes, pair.bracket)
 
 
@@ -107,12 +112,12 @@ def enclosed_column(bounds: EnclosureArray, safe_end: SafeEnd, evidence: Evidenc
 
 
 def meets(enclosure: Enclosure, relative_tolerance: float) -> bool:
-    """Whether the number has proved bounds at most `relative_tolerance` apart, relative to the upper one."""
+    """Return whether the number has proved bounds at most `relative_tolerance` apart, relative to the upper one."""
     return enclosure.evidence is not Evidence.ASYMPTOTIC and enclosure.relative_width() <= relative_tolerance
 
 
 def narrow(bounds: EnclosureArray, evidence: Evidence, relative_tolerance: float) -> bool:
-    """Whether every enclosure is at most `relative_tolerance` wide, relative to its upper bound."""
+    """Return whether every enclosure is at most `relative_tolerance` wide, relative to its upper bound."""
     if evidence is Evidence.ASYMPTOTIC:
         return False
     wide = bounds.upper - bounds.lower > relative_tolerance * bounds.upper

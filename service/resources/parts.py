@@ -6,7 +6,7 @@ Errors of the core become errors with the JSON pointer of a part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, cast
 
 from api_schemas import mechanisms, threat_models
@@ -24,24 +24,8 @@ from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.threat_models.catalogue import THREAT_MODELS
-from service.privacy.threat_models.membership import WeightedSusceptibility
-from service.privacy.threat_models.mixture import Adversary
+from service.privacy.threat_models.catalogue import threat_model_class
 from service.privacy.threat_models.worst_case import WorstCase
-
-CORE: Final[Mapping[type[Request], Callable[..., Any]]] = {
-    **{
-        model: catalogue[type_of(model)]
-        for union, catalogue in ((MechanismSpec, MECHANISMS), (ThreatModelSpec, THREAT_MODELS))
-        for model in shape_of(union).models
-        if type_of(model) in catalogue
-    },
-    mechanisms.MixtureComponent: WeightedMechanism,
-    threat_models.AdversaryComponent: Adversary,
-    threat_models.Subpopulation: WeightedSusceptibility,
-}
-"""Constructor in the core for each part of a request; both use the same field names. Imported states are converted
-before a request reaches this module."""
 
 OPTION_FIELDS: Final = tuple(MethodOptions.model_fields)
 
@@ -125,8 +109,8 @@ def attribute_error(
 ) -> PrivacyComputationError:
     """Return the error with the JSON pointer of its cause: `pointer`, that of a field of `parts`, or one of `places`.
 
-    A value outside a domain is an error of the client only if `parts` have a field of that name. Otherwise the core
-    caused the error, and it becomes a NumericalFailure.
+    A value outside its domain is an error of the client only if one of `parts` has a field with the name of the value.
+    Otherwise the core caused the error, and it becomes a NumericalFailure.
     """
     if isinstance(error, OutOfDomain) and not any(error.name in type(part).model_fields for part in parts):
         return NumericalFailure(str(error)).with_traceback(error.__traceback__)
@@ -137,10 +121,30 @@ def attribute_error(
     return error
 
 
+@cache
+def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
+    """Return the constructor in the core for a part of a request. Both use the same field names.
+
+    Imported states are converted before a request reaches this module.
+    """
+    if kind is mechanisms.MixtureComponent:
+        return WeightedMechanism
+    if kind is threat_models.AdversaryComponent:
+        from service.privacy.threat_models.mixture import Adversary
+
+        return Adversary
+    if kind is threat_models.Subpopulation:
+        from service.privacy.threat_models.membership import WeightedSusceptibility
+
+        return WeightedSusceptibility
+    name = type_of(kind)
+    return threat_model_class(name) if kind in shape_of(ThreatModelSpec).models else MECHANISMS[name]
+
+
 def _value(part: Any) -> Any:
     if isinstance(part, float):
         return part
     kind = cast("type[Any]", type(part))
-    if kind in CORE or isinstance(part, Request):  # isinstance is slow for models
-        return CORE[kind](**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
+    if Request in kind.__mro__:  # isinstance is slow for models
+        return _constructor_of(kind)(**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
     return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part

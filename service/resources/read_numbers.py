@@ -29,7 +29,7 @@ LOG10_SLACK: Final = 2.0**-50
 
 
 def is_guarantee(question: QuestionSpec, reads: str = "power") -> bool:
-    """Whether the answer is a guarantee for the defender, so that its lower bound is the safe one."""
+    """Return whether the answer is a guarantee for the defender, so that its lower bound is the safe one."""
     match question:
         case TradeOffQuestion():
             return reads == "type_two_error"
@@ -60,10 +60,10 @@ class ReadNumber:
 
     @staticmethod
     def of(answer: Mapping[str, Any], reads: str = "power", place: int = 0) -> ReadNumber:
-        """Return the number of an answer. For a curve, `reads` and `place` select a number and a point.
+        """Return the number in the answer to a question, for comparison with other numbers.
 
-        If no point of the curve may lie in the range of mu, mu over that range says nothing. In that case mu of the
-        whole curve counts.
+        For a trade-off curve, `reads` names the quantity and `place` is the index of the point. If the range of error
+        rates of mu may contain no point of the curve, mu of the whole curve is returned.
         """
         question: QuestionSpec = answer["question"]
         number: Mapping[str, Any] = answer["points"][place][reads] if "points" in answer else answer
@@ -77,7 +77,7 @@ class ReadNumber:
         return ReadNumber(number["value"], number["lower"], number["upper"], evidence, guarantee, tight, logs)
 
     def is_above(self, value: float, tolerance: float = 0.0) -> bool:
-        """Whether the truth is surely above a number >= 0: value < lower (1 - tolerance)."""
+        """Return whether the true number is proved to be above `value` >= 0: value < lower (1 - tolerance)."""
         if self.lower is None or tolerance >= 1 or (value >= self.lower and self.log10 is None):
             return False
         if self.log10 is not None:
@@ -85,7 +85,7 @@ class ReadNumber:
         return math.isinf(self.lower) or Fraction(value) < Fraction(self.lower) * (1 - Fraction(tolerance))
 
     def is_below(self, value: float, tolerance: float = 0.0) -> bool:
-        """Whether the truth is surely below a number >= 0: value > upper (1 + tolerance)."""
+        """Return whether the true number is proved to be below `value` >= 0: value > upper (1 + tolerance)."""
         if self.upper is None or math.isinf(self.upper):
             return False
         if self.log10 is not None:
@@ -93,7 +93,7 @@ class ReadNumber:
         return math.isinf(value) or Fraction(value) > Fraction(self.upper) * (1 + Fraction(tolerance))
 
     def is_wider_than(self, tolerance: float) -> bool:
-        """Whether the bounds differ by more than the tolerance, relative to the upper one."""
+        """Return whether the bounds differ by more than the tolerance, relative to the upper bound."""
         if self.lower is None or self.upper is None:
             return True
         if self.log10 is not None:
@@ -111,7 +111,7 @@ def _log10(value: float, side: int) -> float:
 
 
 def _times(log10: float, natural: float, side: int) -> float:
-    """Return log10(x) + natural/ln 10, rounded downwards (side -1) or upwards (side 1)."""
+    """Return `log10` + `natural`/ln 10, the decimal logarithm of a product, rounded down (side -1) or up (side 1)."""
     if math.isinf(log10):
         return log10
     other = natural / math.log(10)

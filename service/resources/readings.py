@@ -36,7 +36,7 @@ def _gamma(curve: AbstractTradeOff, question: ReconstructionQuestion) -> Reading
 def _gamma_of_one_in(curve: AbstractTradeOff, candidates: int) -> Reading:
     """Return gamma(1/n), the reconstruction bound for n candidates.
 
-    Unless n is a power of two, the doubles next to 1/n enclose it, since gamma increases.
+    gamma increases. Unless n is a power of two, its values at the doubles on both sides of 1/n enclose gamma(1/n).
     """
     nearest = 1 / candidates
     if candidates & (candidates - 1) == 0:

@@ -1,4 +1,4 @@
-"""Evaluation of the questions of a request in rounds: the first answers all, later ones narrow wide answers.
+"""Evaluation of the questions of a request in rounds: the first round answers all, later rounds narrow wide answers.
 
 *Work* is counted in units of about 1 us of CPU time. An answer is *cut short* if its share of the work was spent first.
 """
@@ -35,7 +35,10 @@ SHARED_TURNS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """Question of the request with the question that is evaluated, notes on the difference, and the JSON pointer."""
+    """Question of the request with the question that is evaluated in its place, notes, and the JSON pointer.
+
+    The evaluated question may have another prior, and the notes say so.
+    """
 
     sent: QuestionSpec
     read: QuestionSpec
@@ -48,7 +51,7 @@ def read_in_rounds(
 ) -> list[EngineAnswer]:
     """Return the answers of these curves within the rest of `work`, each narrowed by the others.
 
-    A single question has all work. mu is evaluated after the other questions, since it evaluates many numbers. Raises
+    A single question may use all work. mu is evaluated after the other questions, because it needs many numbers. Raises
     PrivacyComputationError with the pointer of a question.
     """
     if len(questions) == 1:
@@ -78,17 +81,18 @@ class _Rounds:
     def read(self, numbers: Sequence[int], work: Work, share: float) -> None:
         """Evaluate the questions with these indices in turn, within a share (0 to 1) of the work.
 
-        Later ones share what earlier ones leave.
+        Later questions share the work that earlier questions leave unused.
         """
         for place, at in enumerate(numbers):
             self._read(at, work.left * share / (len(numbers) - place))
 
     def read_again(self, numbers: Sequence[int], work: Work) -> None:
-        """Evaluate answers that lacked work again with more work, in rounds of alternating order.
+        """Evaluate the questions whose answers lacked work again with more work, in rounds of alternating order.
 
-        The narrowest answers need the least work and leave most to the others, but may starve the widest. After each of
-        the first turns, the other questions are evaluated without work, because the lattices of one number also enclose
-        others. A question that gains nothing from this is not evaluated so again, because it still costs a little.
+        The narrowest answers need the least work, but evaluating them first may leave too little for the widest. After
+        each of the first turns, the other questions are evaluated without work, because the lattices of one number also
+        enclose others. A question that gains nothing from this is not evaluated without work again, because such an
+        evaluation costs a little.
         """
         turns, gaining = 0, set(numbers)
         for widest_first in WIDEST_FIRST:
@@ -133,7 +137,7 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these trade-off curves. The worst case, which caps the answer, gets half of the work."""
+    """Return the first answer to a question; the worst case, which caps the answer, may use half of the work."""
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):

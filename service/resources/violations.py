@@ -1,4 +1,4 @@
-"""Violated invariants. Some end a computation; an answer of many engines survives others.
+"""Violated invariants that proofs guarantee: some end a computation, others only remove one engine's answer.
 
 A survived violation is no longer an exception when the answer is complete. `collect_violations` reports it to the
 caller that runs the computation, in this process or in a worker.
@@ -16,25 +16,31 @@ _collected: ContextVar[list[NumericalFailure] | None] = ContextVar("noted", defa
 
 
 def is_violation(error: Exception) -> bool:
-    """Whether an exception reports that a proved invariant did not hold."""
+    """Return whether an exception reports that a proved invariant did not hold."""
     return isinstance(error, NumericalFailure)
 
 
 def record_violation(violation: NumericalFailure) -> None:
-    """Record a violation that the current answer survives. Without a collector, do nothing."""
+    """Record a violated invariant that does not end the computation of the current answer.
+
+    Outside a block of `collect_violations`, do nothing.
+    """
     collected = _collected.get()
     if collected is not None:
         collected.append(violation)
 
 
 def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
-    """Return a context manager that yields the list of all violations recorded in its block."""
+    """Return a context manager that yields the list of all violated invariants recorded in its block."""
     return _Collector()
 
 
 @final
 class _Collector:
-    """Context manager that collects violations. It is a class, because a generator costs more than a closed form."""
+    """Context manager that collects violations.
+
+    The context manager is a class, because a generator would take longer than an answer in closed form.
+    """
 
     __slots__ = ("_before",)
 

@@ -1,4 +1,7 @@
-"""Authentication of the service: what the settings ask for, and the parts that check credentials."""
+"""Authentication of the service: what the settings require, and the parts that check credentials.
+
+The libraries of tokens take 9 MB, and are imported only where an issuer is set.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,7 @@ from service.access.authenticator import HEADER, Authenticator
 from service.access.errors import AccessError, AuthenticationUnavailable, KeyStoreError
 from service.access.key_redis import RedisKeys
 from service.access.key_ring import KeyRing
-from service.access.key_set_source import AddressReader, FileReader, KeySetSource
 from service.access.key_store import KeyFile, KeyStore
-from service.access.signing_keys import InvalidKeySet, read_key_set
-from service.access.tokens import TokenRules, TokenVerifier
 from service.execution.entry_mac import EntryAuthenticator
 from service.server.serve import default_state_folder
 from service.settings import PREFIX, Settings
@@ -65,14 +65,25 @@ def ensure_authentication(settings: Settings, host: str | None) -> None:
     if not asking:
         return
     try:
-        if settings.token_jwks is not None and settings.token_jwks.startswith("/"):
-            read_key_set(FileReader(Path(settings.token_jwks)).read())
         keys = key_store(settings).read()
-    except (InvalidKeySet, KeyStoreError) as error:
+    except KeyStoreError as error:
         raise CannotAuthenticate(f"credentials cannot be checked: {error}.") from None
+    if settings.token_jwks is not None and settings.token_jwks.startswith("/"):
+        _ensure_key_set(Path(settings.token_jwks))
     if settings.require_authentication is None and settings.token_issuer is None and not keys:
         place = next(each for each in asking if not is_loopback(each)) or "every address"
         raise CannotAuthenticate(f"other machines can reach {place}, {CHOICES}")
+
+
+def _ensure_key_set(path: Path) -> None:
+    """Check that a file is a JWK set. Raise CannotAuthenticate."""
+    from service.access.key_set_source import FileReader
+    from service.access.signing_keys import InvalidKeySet, read_key_set
+
+    try:
+        read_key_set(FileReader(path).read())
+    except InvalidKeySet as error:
+        raise CannotAuthenticate(f"credentials cannot be checked: {error}.") from None
 
 
 def key_store(settings: Settings) -> KeyStore:
@@ -95,6 +106,9 @@ def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Aut
     issuer, audience, place = settings.token_issuer, settings.token_audience, settings.token_jwks
     if issuer is None or audience is None or place is None:
         return Authenticator(keys)
+    from service.access.key_set_source import AddressReader, FileReader, KeySetSource
+    from service.access.tokens import TokenRules, TokenVerifier
+
     reader = FileReader(Path(place)) if place.startswith("/") else AddressReader(place)
     source = KeySetSource(reader, _reporter(logger, "issuer"))
     rules = TokenRules(

@@ -27,6 +27,7 @@ from service.api.head_as_get import HeadAsGet
 from service.api.jobs import routes as job_routes
 from service.api.openapi import document
 from service.api.operators import operator_application
+from service.api.query_parameters import KNOWN_PARAMETERS_ONLY
 from service.api.route_scopes import ScopesOfPaths
 from service.api.routes import (
     computations,
@@ -44,11 +45,13 @@ from service.resources.catalogue import resources
 from service.server.access import build_authenticator, operators_require_credentials, requires_credentials
 from service.server.composition import run_services
 from service.server.draining import DrainingServer, serve_on_socket
+from service.server.tracing import facts_of_request, make_tracing
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.http import HttpTelemetry
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import RequestTracing
 
 if TYPE_CHECKING:
     import socket
@@ -71,6 +74,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     metrics = Metrics(CollectorRegistry(), ENGINE_VERSION)
     logger = make_logger(settings.log_level)
     draining = Event()
+    traced = RequestTracing(facts_of_request)
     telemetry = partial(
         HttpTelemetry,
         metrics=metrics,
@@ -88,18 +92,21 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[dict[str, AppServices]]:
-        async with (
-            nullcontext() if authenticator is None else authenticator.running(),
-            run_services(settings, metrics, logger, version, are_results_private=is_closed) as services,
-        ):
-            services.readiness.is_draining = draining.is_set
-            if authenticator is not None:
-                services.readiness.authentication_failure = authenticator.failure
-            by_operator = partial(telemetry, requester_of=lambda _: "operator")
-            protection = access_layer(authenticator if are_operators_closed else None)
-            async with serve_on_socket(operator_application(services, by_operator, protection), operators):
-                logger.info("started", version=version, engine_version=ENGINE_VERSION)
-                yield {"services": services}
+        with make_tracing(settings, "api") as traced.tracing:
+            async with (
+                nullcontext() if authenticator is None else authenticator.running(),
+                run_services(
+                    settings, metrics, logger, version, traced.tracing, are_results_private=is_closed
+                ) as services,
+            ):
+                services.readiness.is_draining = draining.is_set
+                if authenticator is not None:
+                    services.readiness.authentication_failure = authenticator.failure
+                by_operator = partial(telemetry, requester_of=lambda _: "operator")
+                protection = access_layer(authenticator if are_operators_closed else None)
+                async with serve_on_socket(operator_application(services, by_operator, protection), operators):
+                    logger.info("started", version=version, engine_version=ENGINE_VERSION)
+                    yield {"services": services}
         logger.info("stopped")
 
     app = build_framework(version, lifespan)
@@ -108,12 +115,16 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
-    for router in (job_routes.router, *stored, discovery.router(offered), operations.router, ready, *people):
+    for router in (job_routes.router, *stored, discovery.router(offered)):
+        app.include_router(router, dependencies=KNOWN_PARAMETERS_ONLY)
+    for router in (operations.router, ready, *people):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)
     protection = access_layer(authenticator if is_closed else None)
     add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
+    if settings.traces_endpoint is not None:
+        app.wrap(traced.around)
     app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
     app.state.draining = draining
     return app

@@ -39,6 +39,7 @@ from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 SECONDS_PER_DAY = 86_400
 Entered = TypeVar("Entered")
@@ -51,6 +52,7 @@ async def run_services(
     metrics: Metrics,
     logger: FilteringBoundLogger,
     version: str,
+    tracing: Tracing | None = None,
     *,
     are_results_private: bool = False,
 ) -> AsyncGenerator[AppServices]:
@@ -83,7 +85,7 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners)
+        runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners, tracing)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
         watching = asyncio.create_task(measure_loop_lag(metrics))
@@ -92,7 +94,7 @@ async def run_services(
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
-                run_jobs(settings, for_jobs, runner, metrics, logger, audit) as running_jobs,
+                run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
                 readiness.audit_trouble = None if audit is None else audit.trouble
@@ -168,8 +170,9 @@ def build_runner(
     workers: Workers,
     metrics: Metrics,
     owners: ResultOwners | None,
+    tracing: Tracing | None = None,
 ) -> ComputationRunner:
-    """Return the runner of computations with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers."""
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -180,13 +183,14 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         owners=owners,
+        tracing=tracing,
     )
 
 
 def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:
-    """Return the lookup of results in the other processes of one supervisor, or None without a supervisor.
+    """Return the lookup of results in the other processes of one supervisor.
 
-    The owners of results, if any, are looked up in the same way.
+    The result is None for a process without a supervisor. The owners of results, if any, are looked up in the same way.
     """
     folder = supervised_folder()
     if folder is None:
@@ -210,7 +214,7 @@ async def preload(workers: Workers, readiness: Readiness) -> None:
 
 
 def build_chart_renderer(settings: Settings, metrics: Metrics) -> ChartRenderer:
-    """Return the chart renderer. Its process starts with the first chart."""
+    """Return the chart renderer, whose process starts with the first chart."""
     pool = WorkerPool(
         worker_count=1,
         time_limit_seconds=min(settings.time_limit_seconds, chart_images.TIME_LIMIT_SECONDS),

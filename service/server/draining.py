@@ -24,7 +24,9 @@ KEEP_ALIVE_SECONDS: Final = 75
 
 @final
 class DrainingServer(uvicorn.Server):
-    """Server that continues for `drain_seconds` after a signal. Meanwhile `draining` is set, which `/readyz` reports.
+    """Server that continues for `drain_seconds` after a signal.
+
+    Meanwhile `draining` is true, and `/readyz` reports this.
 
     A second signal ends the wait.
     """

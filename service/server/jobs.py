@@ -20,11 +20,13 @@ from service.jobs.service import JobService
 from service.problems import problem_of
 from service.server.access import metrics_guard
 from service.server.pools import pool_factory
+from service.server.tracing import make_tracing
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.logs import make_logger
 from service.telemetry.metrics import Metrics
 from service.telemetry.metrics_server import serve_metrics
+from service.telemetry.tracing import Tracing
 
 LARGEST_NICENESS, NICER = 19, 5
 
@@ -36,6 +38,7 @@ def run_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
+    tracing: Tracing | None = None,
 ) -> AbstractAsyncContextManager[JobService]:
     """Return the context in which jobs run, with the backend of the settings."""
     if settings.jobs_backend == "celery":
@@ -48,6 +51,7 @@ def run_jobs(
             validate=validate_with_imports,
             metrics=metrics,
             logger=logger,
+            tracing=tracing,
         )
     return local_jobs(
         folder=settings.data_folder,
@@ -63,6 +67,7 @@ def run_jobs(
         metrics=metrics,
         logger=logger,
         audit=audit,
+        tracing=tracing,
     )
 
 
@@ -75,6 +80,7 @@ def run_worker(settings: Settings) -> int:
     with (
         serve_metrics(settings.operator_address, metrics.exposition, metrics_guard(settings)),
         open_audit(settings, metrics, logger) as audit,
+        make_tracing(settings, "worker") as tracing,
     ):
         return run(
             settings,
@@ -88,6 +94,7 @@ def run_worker(settings: Settings) -> int:
             metrics=metrics,
             logger=logger,
             audit=audit,
+            tracing=tracing,
         )
 
 

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import TRACE_ID_KEY
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -42,7 +43,7 @@ class LoggedCaller:
 
 @dataclass(slots=True)
 class RequestContext:
-    """Facts about one HTTP request, which its route fills in and the middleware logs after the response."""
+    """Facts about one HTTP request, which the route records and the middleware logs after the response."""
 
     request_id: str
     requester: str
@@ -175,6 +176,7 @@ class HttpTelemetry:
             cache=record.cache,
             problem=record.problem,
             exc_info=record.error,
+            **({"trace_id": scope[TRACE_ID_KEY]} if TRACE_ID_KEY in scope else {}),
         )
         audit = self._audit_of(scope)
         if audit is not None and is_audited(scope["path"], status):

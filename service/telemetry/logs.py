@@ -81,14 +81,14 @@ def _render_for_people(logger: WrappedLogger, level: str, event: EventDict) -> b
 
 
 def _write_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
-    """Write a traceback whose messages have no control characters."""
+    """Write a traceback with control characters in its messages escaped."""
     text = StringIO()
     structlog.dev.plain_traceback(text, exc_info)
     stream.write("\n".join(map(_escaped, text.getvalue().split("\n"))))
 
 
 def _escaped(value: Any) -> Any:
-    """Return a text with escapes for characters that may control a terminal. Other values stay."""
+    """Return a text with escapes for characters that may control a terminal; other values are returned unchanged."""
     if not isinstance(value, str) or value.isprintable():
         return value
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from service.telemetry.exposition import ExpositionWriter, SharedExposition
 from service.telemetry.multiprocess_metrics import aggregated_exposition
 
 NAMESPACE = "privacy_bounds"
@@ -30,7 +31,7 @@ ChunkOutcome = Literal["done", "failed", "again"]
 
 @final
 class Metrics:
-    """Metrics of one application in a registry of their own, so that a process can hold several applications."""
+    """Metrics of one application in a separate registry, so that a process can hold several applications."""
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -78,6 +79,9 @@ class Metrics:
         self._define_redis(counter, gauge)
 
         self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
+        self._writer = ExpositionWriter(registry)
+        self.shared_exposition = SharedExposition(self.exposition)
+        """Text of `exposition` for the event loop."""
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._result_counters: dict[tuple[str, str], Counter] = {}
         self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
@@ -109,7 +113,7 @@ class Metrics:
         )
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count one HTTP request that was answered. `route` is a template, `method` a known one."""
+        """Count one answered HTTP request. `route` is a path template, and `method` one of the known HTTP methods."""
         # The children are cached here, because labels() takes longer than the increment.
         children = self._request_counters.get((route, method, status))
         if children is None:
@@ -208,6 +212,9 @@ class Metrics:
         self._audit.labels("write").inc()
 
     def exposition(self) -> bytes:
-        """Return all metrics in the Prometheus text format, aggregated over processes that share a folder."""
+        """Return all metrics in the Prometheus text format, aggregated over processes that share a folder.
+
+        The call takes milliseconds. An event loop uses `shared_exposition`.
+        """
         folder = os.environ.get(MULTIPROCESS_FOLDER_VARIABLE)
-        return aggregated_exposition(Path(folder)) if folder else generate_latest(self._registry)
+        return aggregated_exposition(Path(folder)) if folder else self._writer.write()

@@ -1,7 +1,7 @@
 """Aggregation of the metrics of several processes that share a folder (multiprocess mode of prometheus_client).
 
 prometheus_client keeps files of every process in the folder. This module moves the counts of ended processes to one
-file per kind of metric, so that the folder does not grow with every restart and no count is lost.
+file for each kind of metric, so that the folder does not grow with every restart and no count is lost.
 """
 
 from __future__ import annotations

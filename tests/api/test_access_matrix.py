@@ -5,6 +5,7 @@ The routes come from the application itself, so that a new route is in the matri
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from service.main import create_app
 from service.server.application import access_layer
 from service.settings import Settings
 from tests.access.keys import bearer, make_key
+from tests.access.test_tokens import AUDIENCE, ISSUER, JWKS, token
+from tests.slow_marker import thorough
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 FILLED = {
@@ -63,8 +66,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def app(folder: Path) -> FastAPI:
-    settings = Settings(require_authentication=True, data_folder=folder, redis_url=None, log_level="critical")
-    return create_app(settings)
+    key_set = folder / "jwks.json"
+    key_set.write_text(json.dumps(JWKS))
+    return create_app(
+        Settings(
+            data_folder=folder,
+            redis_url=None,
+            log_level="critical",
+            token_issuer=ISSUER,
+            token_audience=AUDIENCE,
+            token_jwks=str(key_set),
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +92,12 @@ def keys(folder: Path) -> dict[str, str]:
     return {scope: make_key(folder, scope) for scope in sorted(SCOPES)}
 
 
+@pytest.fixture(scope="module")
+def tokens() -> dict[str, str]:
+    """Return a token for each scope alone, by the scope."""
+    return {scope: token("EdDSA", scope=f"openid {scope}") for scope in sorted(SCOPES)}
+
+
 def test_every_route_has_a_scope(app: FastAPI) -> None:
     """A new route has to be added to the table. The table has no route that no application serves."""
     served = served_paths(app) | {"/operate/jobs", "/operate/jobs/{job_id}"}
@@ -86,13 +105,15 @@ def test_every_route_has_a_scope(app: FastAPI) -> None:
     assert route_scopes().keys() - served <= {"/.well-known/{path:path}"}
 
 
-def check(client: TestClient, paths: list[str], keys: dict[str, str], wrong: list[str]) -> int:
+def check(
+    client: TestClient, paths: list[str], methods: tuple[str, ...], keys: dict[str, str], wrong: list[str]
+) -> int:
     """Send every request of the matrix. Return their number, and fail at the first unexpected answer."""
     scopes, count = route_scopes(), 0
     for path in paths:
         needed = scopes.get(path, "authenticated")
         states = [None, *wrong, *keys]
-        for method in METHODS:
+        for method in methods:
             for state in states:
                 sent = {} if state is None else bearer(keys.get(state, state))
                 status = client.request(method, address(path), headers=sent, follow_redirects=False).status_code
@@ -110,14 +131,25 @@ def check(client: TestClient, paths: list[str], keys: dict[str, str], wrong: lis
     return count
 
 
+@pytest.mark.parametrize("methods", [("GET", "POST"), thorough(METHODS)], ids=len)
 def test_matrix_of_routes_methods_and_credentials(
-    app: FastAPI, client: TestClient, keys: dict[str, str], folder: Path
+    app: FastAPI, client: TestClient, keys: dict[str, str], folder: Path, methods: tuple[str, ...]
 ) -> None:
     expired = make_key(folder, *SCOPES, expires_in_seconds=-1)
     other_secret = keys["compute"][:-1] + ("A" if keys["compute"][-1] != "A" else "B")
     wrong = [expired, other_secret, "nothing"]
     paths = [*sorted(served_paths(app)), *NO_ROUTES]
-    assert check(client, paths, keys, wrong) == len(paths) * len(METHODS) * (1 + len(wrong) + len(keys))
+    assert check(client, paths, methods, keys, wrong) == len(paths) * len(methods) * (1 + len(wrong) + len(keys))
+
+
+@pytest.mark.parametrize("methods", [("GET",), thorough(METHODS)], ids=len)
+def test_matrix_of_routes_methods_and_tokens(
+    app: FastAPI, client: TestClient, tokens: dict[str, str], methods: tuple[str, ...]
+) -> None:
+    changed: list[dict[str, Any]] = [{"exp": 1}, {"aud": "other"}, {"iss": "other"}]
+    wrong = [token(scope=" ".join(SCOPES), **changes) for changes in changed]
+    paths = [*sorted(served_paths(app)), *NO_ROUTES]
+    assert check(client, paths, methods, tokens, wrong) == len(paths) * len(methods) * (1 + len(wrong) + len(tokens))
 
 
 def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[str, str]) -> None:
@@ -130,7 +162,7 @@ def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[st
     with TestClient(operators, raise_server_exceptions=False) as theirs:
         paths = sorted(served_paths(operators))
         assert "/operate/jobs/{job_id}" in paths
-        assert check(theirs, paths, keys, ["nothing"]) == len(paths) * len(METHODS) * (2 + len(keys))
+        assert check(theirs, paths, METHODS, keys, ["nothing"]) == len(paths) * len(METHODS) * (2 + len(keys))
 
 
 def test_refusals_are_problems_with_a_challenge(client: TestClient, keys: dict[str, str]) -> None:

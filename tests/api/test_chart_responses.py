@@ -24,15 +24,15 @@ STARTS = {SVG: b"<svg ", PNG: b"\x89PNG", VEGA_LITE: b"{"}
 
 @pytest.mark.parametrize("form", STARTS)
 def test_curve_is_rendered_as_chart(form: str, client: TestClient) -> None:
-    told = client.post("/v1/curves", json=CURVES, headers={"Accept": form})
-    assert told.status_code == 200
-    assert told.content.startswith(STARTS[form])
-    assert told.headers["content-type"] == (PNG if form == PNG else f"{form}; charset=utf-8")
-    assert told.headers["vary"] == ("Accept" if form == PNG else "Accept, Accept-Encoding")
-    assert told.headers["x-content-type-options"] == "nosniff"
-    again = {"Accept": form, "If-None-Match": told.headers["etag"]}
-    assert client.post("/v1/curves", json=CURVES, headers=again).content == told.content
-    assert client.post("/v1/curves", json=CURVES, headers={"Accept": form}).content == told.content
+    answer = client.post("/v1/curves", json=CURVES, headers={"Accept": form})
+    assert answer.status_code == 200
+    assert answer.content.startswith(STARTS[form])
+    assert answer.headers["content-type"] == (PNG if form == PNG else f"{form}; charset=utf-8")
+    assert answer.headers["vary"] == ("Accept" if form == PNG else "Accept, Accept-Encoding")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    again = {"Accept": form, "If-None-Match": answer.headers["etag"]}
+    assert client.post("/v1/curves", json=CURVES, headers=again).content == answer.content
+    assert client.post("/v1/curves", json=CURVES, headers={"Accept": form}).content == answer.content
 
 
 @pytest.mark.parametrize("form", STARTS)
@@ -63,9 +63,9 @@ def test_charts_requested_together_keep_order_of_runs() -> None:
     runs = [{"name": f"noise {noise}", "mechanism": dpsgd(noise_multiplier=noise)} for noise in (4.0, 0.8, 2.0, 1.0)]
     body = json.dumps({"runs": runs, "questions": [{"type": "advantage"}]}).encode()
     with TestClient(create_app(Settings(redis_url=None, worker_count=2))) as client:
-        told = client.post("/v1/comparisons", content=body, headers={**JSON, "Accept": VEGA_LITE}).json()
-    assert told == json.loads(Local().send("/v1/comparisons", body, VEGA_LITE))
-    assert len(told["usermeta"]["digests"]) == 5
+        answer = client.post("/v1/comparisons", content=body, headers={**JSON, "Accept": VEGA_LITE}).json()
+    assert answer == json.loads(Local().send("/v1/comparisons", body, VEGA_LITE))
+    assert len(answer["usermeta"]["digests"]) == 5
 
 
 def test_incomplete_chart_has_no_etag_and_is_not_cached() -> None:
@@ -74,13 +74,13 @@ def test_incomplete_chart_has_no_etag_and_is_not_cached() -> None:
     glrt = {"type": "glrt", "dimension": 9, "unknown_direction": "fresh_each_step"}
     curve = CurvesRequest.model_validate_json(json.dumps({"mechanism": short, "threat_models": [glrt], "grid": {}}))
     with TestClient(create_app(Settings(redis_url=None, max_cost=CURVES_OF.quote(curve).minimum * 2 // 3))) as client:
-        told = client.post("/v1/assessments", json=run, headers={"Accept": VEGA_LITE})
+        answer = client.post("/v1/assessments", json=run, headers={"Accept": VEGA_LITE})
         digest = client.post("/v1/assessments", json=run).json()["digest"]
         assert client.app_state["services"].renderings.memory.lookup(f"assessments;{VEGA_LITE}", digest) is None
-    assert told.status_code == 200
-    assert "etag" not in told.headers
-    assert told.headers["cache-control"] == "no-store"
-    roc = next(each for each in told.json()["vconcat"] if each["name"] == "roc")
+    assert answer.status_code == 200
+    assert "etag" not in answer.headers
+    assert answer.headers["cache-control"] == "no-store"
+    roc = next(each for each in answer.json()["vconcat"] if each["name"] == "roc")
     assert {row["series"] for row in roc["data"]["values"]} == {"Worst case"}
 
 
@@ -95,23 +95,25 @@ def test_digests_in_spec_can_be_fetched(client: TestClient) -> None:
 
 def test_report_page_has_strict_policy(client: TestClient) -> None:
     policy = {"name": HOSTILE, "rules": [{"question": {"type": "advantage"}, "at_most": 0.9}]}
-    told = client.post("/v1/assessments", json=RUN | {"policy": policy}, headers={"Accept": HTML})
-    assert told.status_code == 200
-    assert told.headers["content-type"] == "text/html; charset=utf-8"
-    assert told.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
-    assert told.headers["x-content-type-options"] == "nosniff"
-    assert HOSTILE not in told.text
-    assert told.text.count('<svg class="marks"') + told.text.count("<svg xmlns") == 4
+    answer = client.post("/v1/assessments", json=RUN | {"policy": policy}, headers={"Accept": HTML})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sha256-")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert HOSTILE not in answer.text
+    assert answer.text.count('<svg class="marks"') + answer.text.count("<svg xmlns") == 4
 
 
 @pytest.mark.parametrize("form", [SVG, HTML, VEGA_LITE])
 def test_problem_is_json_whatever_is_accepted(form: str, client: TestClient) -> None:
-    told = client.post("/v1/assessments", content=json.dumps({"mechanism": dpsgd()}), headers={**JSON, "Accept": form})
-    assert told.status_code == 422
-    assert told.headers["content-type"] == "application/problem+json"
+    answer = client.post(
+        "/v1/assessments", content=json.dumps({"mechanism": dpsgd()}), headers={**JSON, "Accept": form}
+    )
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_unsupported_chart_type_returns_406(client: TestClient) -> None:
-    told = client.post("/v1/curves", json=CURVES, headers={"Accept": HTML})
-    assert told.status_code == 406
-    assert {SVG, PNG, VEGA_LITE} <= set(told.json()["supported"])
+    answer = client.post("/v1/curves", json=CURVES, headers={"Accept": HTML})
+    assert answer.status_code == 406
+    assert {SVG, PNG, VEGA_LITE} <= set(answer.json()["supported"])

@@ -76,8 +76,10 @@ def test_compare_command_prints_the_table(tmp_path: Path, capsysbinary: pytest.C
 
 def test_imported_mechanism_works_in_claims_and_comparisons(client: TestClient) -> None:
     state = {"type": "imported", "format": "opacus", "content": {"history": [[1.0, 0.01, 1000]], "mechanism": "prv"}}
-    told = post(client, "/v1/claims", claims(claim({"type": "epsilon", "delta": 1e-5}, 1.83), mechanism=state)).json()
-    assert told["claims"][0]["verdict"] == "loose"
+    response = post(
+        client, "/v1/claims", claims(claim({"type": "epsilon", "delta": 1e-5}, 1.83), mechanism=state)
+    ).json()
+    assert response["claims"][0]["verdict"] == "loose"
     runs = [{"name": "state", "mechanism": state}, {"name": "run", "mechanism": dpsgd()}]
     [pair] = post(client, "/v1/comparisons", comparison(runs)).json()["pairs"]
     assert pair["curves"]["verdict"] == "equal"

@@ -65,5 +65,5 @@ def test_all_lines_of_accept_are_considered(client: TestClient) -> None:
     body = {"mechanism": dpsgd(), "context": {"delta": 1e-5}}
     for lines in (("text/markdown", "application/pdf"), ("application/pdf", "text/markdown")):
         headers = [("Accept", line) for line in lines]
-        told = client.post("/v1/assessments", json=body, headers=headers)
-        assert (told.status_code, told.headers["content-type"]) == (200, "text/markdown; charset=utf-8")
+        answer = client.post("/v1/assessments", json=body, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/markdown; charset=utf-8")

@@ -28,24 +28,24 @@ def run(**context: Any) -> dict[str, Any]:
     return {"mechanism": mechanism, "context": {"delta": 1e-5, **context}, "policy": GATE}
 
 
-def assert_is_decision_of(told: Any, answer: dict[str, Any]) -> None:
-    assert told.status_code == 200
+def assert_is_decision_of(response: Any, answer: dict[str, Any]) -> None:
+    assert response.status_code == 200
     context = answer["context"]
     subject = {"subject": context["subject"]} if "subject" in context else {}
     date = {"date": context["date"]} if "date" in context else {}
     expected = {"decision": answer["decision"], **subject, **date, "result": answer["digest"]}
-    assert told.json() == expected | {"engine_version": answer["engine_version"]}
-    assert StoredDecision.model_validate_json(told.content).decision.id == answer["decision"]["id"]
+    assert response.json() == expected | {"engine_version": answer["engine_version"]}
+    assert StoredDecision.model_validate_json(response.content).decision.id == answer["decision"]["id"]
 
 
 @pytest.mark.parametrize("context", [{}, {"subject": SUBJECT}, {"date": "2026-11-23"}])
 def test_decision_is_returned_as_stored(client: TestClient, context: dict[str, Any]) -> None:
     for _ in range(2):  # First computed, then cached.
         answer = client.post("/v1/assessments", json=run(**context)).json()
-        told = client.get(f"/v1/decisions/{answer['decision']['id']}")
-        assert_is_decision_of(told, answer)
-        assert told.headers["cache-control"] == PRIVATE
-        assert told.headers["content-type"] == "application/json"
+        response = client.get(f"/v1/decisions/{answer['decision']['id']}")
+        assert_is_decision_of(response, answer)
+        assert response.headers["cache-control"] == PRIVATE
+        assert response.headers["content-type"] == "application/json"
 
 
 def test_decision_has_its_own_etag(client: TestClient) -> None:
@@ -66,24 +66,24 @@ def test_id_of_other_result_returns_404(client: TestClient) -> None:
     assert assessment["decision"] is None
     other = client.post("/v1/bounds", json={"mechanism": dpsgd(), "questions": [{"type": "advantage"}]}).json()
     for name in ("sha256:" + "0" * 64, assessment["digest"], other["digest"]):
-        told = client.get(f"/v1/decisions/{name}")
-        assert (told.status_code, told.json()["type"]) == (404, "/problems/decision-not-found")
-        assert "send the assessment again" in told.json()["detail"]
+        response = client.get(f"/v1/decisions/{name}")
+        assert (response.status_code, response.json()["type"]) == (404, "/problems/decision-not-found")
+        assert "send the assessment again" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("name", ["nonsense", "%00" * 30, "sha256:" + "A" * 64, "0" * 64])
 def test_malformed_decision_id_returns_422_like_result_id(client: TestClient, name: str) -> None:
-    told, result = (client.get(f"/v1/{room}/{name}") for room in ("decisions", "results"))
-    assert told.status_code == result.status_code == 422
-    assert told.json()["type"] == result.json()["type"] == "/problems/invalid-parameter"
+    response, result = (client.get(f"/v1/{room}/{name}") for room in ("decisions", "results"))
+    assert response.status_code == result.status_code == 422
+    assert response.json()["type"] == result.json()["type"] == "/problems/invalid-parameter"
 
 
 def ended(client: TestClient, job: str) -> dict[str, Any]:
     deadline = time.monotonic() + TEST_TIMEOUT
     while time.monotonic() < deadline:
-        told: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
-        if told["state"] == "succeeded":
-            return told
+        response: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if response["state"] == "succeeded":
+            return response
         time.sleep(0.05)
     pytest.fail("the job did not end")
 
@@ -92,13 +92,13 @@ def test_decision_made_by_job_is_found(client: TestClient) -> None:
     body = run(date="2026-11-01")
     job = client.post("/v1/jobs", json={"resource": "assessments", "request": body}).json()
     name = ended(client, job["id"])["digest"]
-    told = client.get(f"/v1/decisions/{name}")  # Before any other request for the assessment itself.
+    response = client.get(f"/v1/decisions/{name}")  # Before any other request for the assessment itself.
     assert client.get(f"/v1/results/{name}").status_code == 200
     page = client.get(f"/v1/jobs/{job['id']}/results")
     assert page.status_code == 200
     [point] = page.json()["points"]
     assert point["response"] == client.post("/v1/assessments", json=body).json()
-    assert_is_decision_of(told, point["response"])
+    assert_is_decision_of(response, point["response"])
 
 
 @pytest.mark.parametrize("wait", ["", ", wait=20"])

@@ -63,9 +63,9 @@ def test_examples_give_published_responses(client: TestClient, path: str, name: 
     assert not misfits(described(path), answer)
     printed = described(path).get("examples", {}).get(name)
     if printed is not None:
-        said = printed["value"] | {key: answer[key] for key in ("digest", "engine_version")}
-        assert answer.keys() == said.keys()
-        assert_printed(answer, said, name)
+        expected = printed["value"] | {key: answer[key] for key in ("digest", "engine_version")}
+        assert answer.keys() == expected.keys()
+        assert_printed(answer, expected, name)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=json.dumps)

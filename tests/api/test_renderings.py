@@ -74,10 +74,10 @@ def test_unsupported_accept_raises_not_acceptable(accept: str) -> None:
 
 
 def test_unsupported_accept_returns_406_before_body_is_read(client: TestClient) -> None:
-    told = client.post(ROUTE, content=b"no JSON", headers={**JSON, "Accept": "application/pdf"})
-    assert told.status_code == 406
-    assert told.headers["content-type"] == "application/problem+json"
-    assert told.json()["supported"] == [PLAIN, *renderings_of("assessments")]
+    answer = client.post(ROUTE, content=b"no JSON", headers={**JSON, "Accept": "application/pdf"})
+    assert answer.status_code == 406
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["supported"] == [PLAIN, *renderings_of("assessments")]
 
 
 def test_every_media_type_has_its_own_etag(client: TestClient) -> None:
@@ -86,23 +86,23 @@ def test_every_media_type_has_its_own_etag(client: TestClient) -> None:
     assert plain.headers["vary"] == "Accept"
     tags = {plain.headers["etag"]}
     for form in FORMS:
-        told = client.post(ROUTE, json=RUN, headers={"Accept": form})
-        assert told.status_code == 200
-        assert told.headers["content-type"] == f"{form}; charset=utf-8"
-        assert "content-location" not in told.headers
-        tags.add(told.headers["etag"])
-        again = client.post(ROUTE, json=RUN, headers={"Accept": form, "If-None-Match": told.headers["etag"]})
-        assert (again.status_code, again.content) == (200, told.content)
-        other = client.post(ROUTE, json=RUN, headers={"If-None-Match": told.headers["etag"]})
+        answer = client.post(ROUTE, json=RUN, headers={"Accept": form})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == f"{form}; charset=utf-8"
+        assert "content-location" not in answer.headers
+        tags.add(answer.headers["etag"])
+        again = client.post(ROUTE, json=RUN, headers={"Accept": form, "If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (200, answer.content)
+        other = client.post(ROUTE, json=RUN, headers={"If-None-Match": answer.headers["etag"]})
         assert other.status_code == 200
     assert len(tags) == 1 + len(FORMS)
     assert client.get(f"/v1/results/{plain.json()['digest']}").json() == plain.json()
 
 
 def test_problem_is_json_whatever_is_accepted(client: TestClient) -> None:
-    told = client.post(ROUTE, json={"mechanism": dpsgd()}, headers={"Accept": "text/markdown"})
-    assert told.status_code == 422
-    assert told.headers["content-type"] == "application/problem+json"
+    answer = client.post(ROUTE, json={"mechanism": dpsgd()}, headers={"Accept": "text/markdown"})
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def logging_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient
 def test_decision_is_one_line_of_the_log(logging_client: tuple[TestClient, io.BytesIO]) -> None:
     client, stream = logging_client
     for body in (RUN, RUN | {"policy": GATE}, RUN | {"policy": GATE}):  # The last one comes from the cache.
-        told = client.post(ROUTE, content=json.dumps(body), headers=JSON).json()
+        answer = client.post(ROUTE, content=json.dumps(body), headers=JSON).json()
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     decisions = [line for line in lines if line["event"] == "decision"]
     assert len(decisions) == 2
@@ -124,8 +124,8 @@ def test_decision_is_one_line_of_the_log(logging_client: tuple[TestClient, io.By
         assert set(line) == LOGGED
         assert line["requester"] == "testclient"
         assert line["verdict"] == "met"
-        assert line["decision"] == told["decision"]["id"]
-        assert line["result"] == told["digest"]
+        assert line["decision"] == answer["decision"]["id"]
+        assert line["result"] == answer["digest"]
         assert line["missing"] == []
         assert (line["subject"], line["subject_version"], line["date"]) == (None, None, None)
 
@@ -135,13 +135,13 @@ def test_client_texts_stay_inside_json_strings_of_log(name: str, logging_client:
     client, stream = logging_client
     context = {"delta": 1e-5, "date": "2026-11-23", "subject": {"name": name, "version": name}}
     policy = GATE | {"requires": [{"assumption": "noise_is_fresh"}]}
-    told = client.post(ROUTE, json={**RUN, "context": context, "policy": policy}).json()
+    answer = client.post(ROUTE, json={**RUN, "context": context, "policy": policy}).json()
     lines = [line for line in stream.getvalue().splitlines() if b'"decision"' in line]
     [line] = [found for found in map(json.loads, lines) if found["event"] == "decision"]
     assert set(line) == LOGGED
     assert (line["subject"], line["subject_version"], line["date"]) == (name, name, "2026-11-23")
     assert (line["verdict"], line["missing"]) == ("met_if_attested", ["noise_is_fresh"])
-    assert (line["decision"], line["policy"]) == (told["decision"]["id"], told["decision"]["policy"])
+    assert (line["decision"], line["policy"]) == (answer["decision"]["id"], answer["decision"]["policy"])
 
 
 @pytest.mark.parametrize("text", ["line\nline", "\r", "\x1b[2J", "\x85", "\u2028", "", " ", "a" * 201])
@@ -150,6 +150,6 @@ def test_texts_with_line_breaks_are_rejected_and_not_logged(
 ) -> None:
     client, stream = logging_client
     for subject in ({"name": text}, {"name": "model", "version": text}):
-        told = client.post(ROUTE, json={**RUN, "context": {"delta": 1e-5, "subject": subject}, "policy": GATE})
-        assert told.status_code == 422
+        answer = client.post(ROUTE, json={**RUN, "context": {"delta": 1e-5, "subject": subject}, "policy": GATE})
+        assert answer.status_code == 422
     assert not any(json.loads(line)["event"] == "decision" for line in stream.getvalue().splitlines())

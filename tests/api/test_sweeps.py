@@ -25,8 +25,8 @@ BODY: dict[str, Any] = {"mechanism": RUN, "vary": {NOISE: {"values": [1.0, -1.0,
 def test_result_has_digest_and_several_renderings(client: TestClient) -> None:
     first = client.post(ROUTE, content=encoded(BODY), headers=JSON)
     assert first.status_code == 200
-    told = first.json()
-    assert (told["points"], [each["point"] for each in told["problems"]]) == (3, [1])
+    answer = first.json()
+    assert (answer["points"], [each["point"] for each in answer["problems"]]) == (3, [1])
     assert client.get(first.headers["content-location"]).content == first.content
     spelled = BODY | {"vary": {"/mechanism/sigma": {"values": [1, -1, 2]}}, "combine": "product", "rtol": 1e-6}
     again = client.post(ROUTE, content=encoded(spelled), headers=JSON)

@@ -73,7 +73,7 @@ class Watched:
         self.wrong: list[str] = []
         self.expected: tuple[str, ...] = ()
         context.on("weberror", lambda error: self.wrong.append(str(error.error)))
-        context.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
+        context.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
         context.on("request", lambda request: self._asked(request.url))
         context.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
 

@@ -31,7 +31,7 @@ class Gateway:
 
 @contextmanager
 def gateway(service: str) -> Generator[Gateway]:
-    told = Gateway(service)
+    answer = Gateway(service)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -39,15 +39,17 @@ def gateway(service: str) -> Generator[Gateway]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            if told.key is not None and self.headers["Authorization"] != f"Bearer {told.key}":
-                self._answer(401, {}, told.body.encode())
-            elif told.status is not None:
-                self._answer(told.status, told.headers, told.body.encode())
+            if answer.key is not None and self.headers["Authorization"] != f"Bearer {answer.key}":
+                self._answer(401, {}, answer.body.encode())
+            elif answer.status is not None:
+                self._answer(answer.status, answer.headers, answer.body.encode())
             else:
                 self._pass_on("POST", body)
 
         def _pass_on(self, method: str, body: bytes | None) -> None:
-            connection = http.client.HTTPConnection(str(told.service.hostname), told.service.port, timeout=TEST_TIMEOUT)
+            connection = http.client.HTTPConnection(
+                str(answer.service.hostname), answer.service.port, timeout=TEST_TIMEOUT
+            )
             kept = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
             with closing(connection), suppress(ConnectionError):  # The page aborts requests.
                 connection.request(method, self.path, body, kept)
@@ -70,9 +72,9 @@ def gateway(service: str) -> Generator[Gateway]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    told.address = f"http://127.0.0.1:{server.server_port}"
+    answer.address = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield told
+        yield answer
     finally:
         server.shutdown()
         server.server_close()

@@ -80,8 +80,8 @@ def test_unreadable_pasted_text_is_explained(page: Page, watched: Watched, text:
     page.select_option("#source", "paste")
     page.fill("#paste", text)
     ask(page)
-    said = page.locator("#paste-error").inner_text()
-    assert words in said
+    sentence = page.locator("#paste-error").inner_text()
+    assert words in sentence
     expect(page.locator("#problem")).to_be_visible()
     expect(page.locator("#paste")).to_have_value(text)
     expect(page.locator("#paste")).to_have_attribute("aria-invalid", "true")

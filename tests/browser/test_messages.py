@@ -96,11 +96,11 @@ def typed_message(page: Page, field: str, text: str, beside: str = "") -> str:
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)
-    said = page.locator(f"#{beside or field}-error")
-    expect(said).to_be_visible()
+    sentence = page.locator(f"#{beside or field}-error")
+    expect(sentence).to_be_visible()
     expect(page.locator(f"#{beside or field}")).to_have_attribute("aria-invalid", "true")
     expect(page.locator(f"#{field}")).to_have_value(text)
-    return said.inner_text()
+    return sentence.inner_text()
 
 
 @pytest.mark.parametrize("form", FIELDS)
@@ -113,8 +113,8 @@ def test_every_kind_of_wrong_input_has_message(page: Page, watched: Watched, add
         for kind, (text, words) in WRONG.items():
             if not is_wrong(field, kind):
                 continue
-            said = typed_message(page, field, text)
-            assert words in said or (kind == "comma" and field in WHOLE), (field, kind, said)
+            sentence = typed_message(page, field, text)
+            assert words in sentence or (kind == "comma" and field in WHOLE), (field, kind, sentence)
             assert vocabulary(page.locator("body").inner_text()) == set(), (field, kind)
         page.fill(f"#{field}", right)
 
@@ -143,10 +143,10 @@ def test_contradictions_between_fields_have_message(
         page.fill("#name", text)
         page.press("#name", "Enter")
         wait_for_answer(page)
-        said = page.locator("#comparison").inner_text()
+        sentence = page.locator("#comparison").inner_text()
     else:
-        said = typed_message(page, field, text, beside="subject" if field == "version" else "")
-    assert words in said
+        sentence = typed_message(page, field, text, beside="subject" if field == "version" else "")
+    assert words in sentence
     assert vocabulary(page.locator("body").inner_text()) == set()
 
 

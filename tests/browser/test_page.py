@@ -42,24 +42,24 @@ def change(page: Page, field: str, value: str) -> str:
 
 
 def test_first_view_answers_in_five_sentences(page: Page) -> None:
-    told = wait_for_answer(page).splitlines()
-    assert len(told) == 5
-    assert "(1.83, 1e-5)-differentially private" in told[0]
-    assert "wrongly accuses 0.1 %" in told[1]
-    assert "0.407 %" in told[2]
-    assert "58.1 %" in told[3]
-    assert "4 assumptions" in told[4]
+    response = wait_for_answer(page).splitlines()
+    assert len(response) == 5
+    assert "(1.83, 1e-5)-differentially private" in response[0]
+    assert "wrongly accuses 0.1 %" in response[1]
+    assert "0.407 %" in response[2]
+    assert "58.1 %" in response[3]
+    assert "4 assumptions" in response[4]
     assert "roc" in {each.removeprefix("chart-") for each in pictures(page)}
 
 
 def test_links_within_page_keep_typed_values(page: Page) -> None:
     expect(page.locator("#short")).to_contain_text("This is an example")
-    told = change(page, "noise", "1.31")
+    response = change(page, "noise", "1.31")
     expect(page.locator("#short")).not_to_contain_text("This is an example")
     page.get_by_role("link", name="the assumptions").click()
     assert page.evaluate("document.activeElement.id") == "assumptions-title"
     expect(page.locator("#noise")).to_have_value("1.31")
-    assert wait_for_answer(page) == told
+    assert wait_for_answer(page) == response
     expect(page.locator("#problem")).to_be_hidden()
 
 
@@ -119,9 +119,9 @@ def legend(page: Page) -> str:
 
 
 def test_every_attacker_is_drawn_once_parameters_are_known(page: Page) -> None:
-    said = page.locator("#chart-roc .beside")
-    assert [name in said.inner_text() for name in ("GLRT", "GMIP", "PMP")] == [True] * 3
-    said.get_by_role("button", name="enter the number of coordinates of the model.").click()
+    sentence = page.locator("#chart-roc .beside")
+    assert [name in sentence.inner_text() for name in ("GLRT", "GMIP", "PMP")] == [True] * 3
+    sentence.get_by_role("button", name="enter the number of coordinates of the model.").click()
     expect(page.locator("#dimension")).to_be_focused()
     page.select_option("#sampling", "gaussian")
     page.fill("#noise", "2")
@@ -129,8 +129,8 @@ def test_every_attacker_is_drawn_once_parameters_are_known(page: Page) -> None:
     change(page, "dimension", "30")
     drawn_now = legend(page)
     assert all(name in drawn_now for name in ("Worst case, a record added", "GLRT", "Practical (PMP)", "replaced"))
-    assert "GLRT" not in said.inner_text()
-    assert "GMIP" in said.inner_text()
+    assert "GLRT" not in sentence.inner_text()
+    assert "GMIP" in sentence.inner_text()
     card = copied(page, "Copy for a model card")
     assert "### Attacker: direction unknown (GLRT)" in card
     assert "### Attacker: candidates known (PMP)" in card
@@ -152,9 +152,9 @@ def test_two_runs_are_compared(page: Page) -> None:
     page.get_by_role("button", name="Compare with another run").click()
     wait_for_answer(page)
     change(page, "noise", "1.3")
-    told = page.locator("#comparison").inner_text()
-    assert "run 2 is at least as hard to attack as run 1" in told
-    assert "(least)" in told
+    response = page.locator("#comparison").inner_text()
+    assert "run 2 is at least as hard to attack as run 1" in response
+    assert "(least)" in response
     page.fill("#name", "more noise")
     page.press("#name", "Enter")
     wait_for_answer(page)
@@ -176,17 +176,17 @@ def test_at_most_four_runs_are_compared(page: Page) -> None:
 
 def test_link_restores_the_form(page: Page, watched: Watched) -> None:
     page.select_option("#sampling", "fixed_without_replacement")
-    told = change(page, "noise", "1.7")
+    response = change(page, "noise", "1.7")
     page.locator("#attest-noise_is_fresh").check()
-    told = wait_for_answer(page)
+    response = wait_for_answer(page)
     link = copied(page, "Copy a link to this form")
     other = page.context.new_page()
     other.goto(link)
-    assert wait_for_answer(other) == told
+    assert wait_for_answer(other) == response
     expect(other.locator("#noise")).to_have_value("1.7")
     expect(other.locator("#attest-noise_is_fresh")).to_be_checked()
     other.reload()
-    assert wait_for_answer(other) == told
+    assert wait_for_answer(other) == response
 
 
 @pytest.mark.parametrize(
@@ -225,10 +225,10 @@ def test_copied_command_and_script_give_same_result(page: Page) -> None:
     ).stdout
     assert json.loads(answer)["digest"] == digest
     script = copied(page, "as Python")
-    said = subprocess.run(
+    sentence = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=TEST_TIMEOUT
     ).stdout
-    assert said.strip() == json.loads(answer)["statement"].strip()
+    assert sentence.strip() == json.loads(answer)["statement"].strip()
 
 
 def test_model_card_text_takes_two_clicks(page: Page) -> None:

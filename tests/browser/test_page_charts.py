@@ -84,9 +84,9 @@ def test_values_at_pointer_are_bounds_of_the_answer(page: Page, show_chart: Any)
         seen.add(head)
         rate = float(Decimal(head.removesuffix(" %:").split()[-1]) / 100)
         here = [row for row in rows if row["false_positive_rate"] == rate]
-        told = spoken_percentages(figure)
-        assert len(here) == len(told) == 2
-        for row, (low, high) in zip(here, told, strict=True):
+        response = spoken_percentages(figure)
+        assert len(here) == len(response) == 2
+        for row, (low, high) in zip(here, response, strict=True):
             assert low <= 100 * Decimal(row["lower"])
             assert high >= 100 * Decimal(row["upper"])
             assert high - low <= high / 500

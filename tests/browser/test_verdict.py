@@ -211,8 +211,8 @@ def test_derived_assumptions_have_no_attestation(page: Page, address: str) -> No
     page.goto("about:blank")
     page.goto(page_url(address, {**LIMITED, "attested": {"noise_is_fresh": {"holds": "yes"}}}))
     wait_for_answer(page)
-    said = page.locator("#assumptions .yes summary").all_inner_texts()
-    assert sorted(said) == ["Attested", "Follows from the numbers of the run"]
+    message = page.locator("#assumptions .yes summary").all_inner_texts()
+    assert sorted(message) == ["Attested", "Follows from the numbers of the run"]
 
 
 def test_delta_is_written_consistently(page: Page, address: str) -> None:
@@ -223,8 +223,8 @@ def test_delta_is_written_consistently(page: Page, address: str) -> None:
             {"runs": [{"source": "epsilon", "statedEpsilon": "1", "statedDelta": "1e-5"}], "limit": {"value": "2"}},
         )
     )
-    told = wait_for_answer(page)
-    assert "rest on 1 assumption, which is not attested yet" in told
+    answer = wait_for_answer(page)
+    assert "rest on 1 assumption, which is not attested yet" in answer
     for part in ("#short", "#answer", "#verdict"):
         assert "1e-05" not in page.locator(part).inner_text(), part
 

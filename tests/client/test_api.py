@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from api_schemas.bounds import BoundsResponse
 from api_schemas.mechanisms import GaussianMechanism
 from api_schemas.questions import AdvantageQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
@@ -51,6 +52,20 @@ class RecordingClient(Asking):
     def send(self, path: str, body: bytes, media_type: str = "application/json") -> bytes:
         self.bodies.append(json.loads(body))
         return Local().send(path, body, media_type)
+
+
+def test_former_name_of_post_works_and_warns() -> None:
+    request = ("/v1/bounds", {"mechanism": GAUSSIAN, "questions": [{"type": "advantage"}]}, BoundsResponse)
+    expected = Local().post(*request)
+    with pytest.warns(DeprecationWarning, match="Use `post`"):
+        assert Local().ask(*request) == expected
+
+    async def ask() -> BoundsResponse:
+        async with AsyncClient(Local()) as client:
+            return await client.ask(*request)
+
+    with pytest.warns(DeprecationWarning, match="Use `post`"):
+        assert asyncio.run(ask()) == expected
 
 
 class Accountant:

@@ -86,3 +86,28 @@ def test_importing_the_package_loads_neither_http_nor_the_contract() -> None:
     )
     assert run(code).split() == []
     assert run("import privacy_bounds; print('api_schemas.answers' in sys.modules)").split() == ["False"]
+
+
+def test_first_local_answer_loads_no_module_that_it_does_not_need() -> None:
+    code = """
+import sys
+from privacy_bounds import Local
+Local().epsilon((1.1, 0.004, 3000), delta=1e-5)
+print(*(name for name in sys.modules if name.split(".")[0] in ("flint", "httpx2", "mpmath", "stamina")))
+print(*(name for name in sys.modules if name.startswith("service.privacy.threat_models.membership")))
+"""
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, check=True, capture_output=True)
+    assert found.stdout.split() == []
+
+
+def test_workers_load_the_modules_that_the_first_answer_leaves_out() -> None:
+    code = """
+import sys
+from service.preloaded import preloaded_modules
+print("numpy" in sys.modules)
+for name in preloaded_modules():
+    __import__(name)
+print({"flint", "mpmath", "service.privacy.threat_models.membership"} <= set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    assert found.stdout.split() == [b"False", b"True"]

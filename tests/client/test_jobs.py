@@ -64,8 +64,8 @@ def test_a_job_from_a_notebook(server: httpx2.Client) -> None:
     assert "shared_points" in estimate.unknown
     job = client.submit("sweeps", sweep(40), key="notebook")
     assert client.submit("/v1/sweeps", sweep(40), key="notebook").id == job.id
-    told = list(job.events())
-    assert [each.state for each in told][-1] == job.wait().state == "succeeded"
+    received = list(job.events())
+    assert [each.state for each in received][-1] == job.wait().state == "succeeded"
     assert [row["point"] for row in job.rows()] == list(range(40))
     assert [row["point"] for row in job.rows(38)] == [38, 39]
     assert client.submit("bounds", BOUNDS).response() == server.post("/v1/bounds", json=BOUNDS).json()
@@ -203,8 +203,8 @@ def test_a_job_from_a_shell(server: httpx2.Client, tmp_path: Path, capfdbinary: 
 
     code, name, _ = run("submit", str(file))
     assert code == 0
-    code, told, progress = run("wait", name.decode().strip())
-    assert (code, json.loads(told)["state"]) == (0, "succeeded")
+    code, received, progress = run("wait", name.decode().strip())
+    assert (code, json.loads(received)["state"]) == (0, "succeeded")
     assert b"succeeded: 30 of 30" in progress
     code, lines, _ = run("results", name.decode().strip())
     assert [json.loads(line)["point"] for line in io.BytesIO(lines)] == list(range(30))

@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from importlib import resources
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -235,6 +236,7 @@ def test_a_conditional_answer_says_so_and_shows_the_worst_case() -> None:
     assert "worst case: epsilon" in bounds[0]._repr_html_()
 
 
+@cache
 def values() -> list[Any]:
     compared = LOCAL.compare({"<b>&": (1.0, 0.01, 1000), "other": RUN}, QUESTIONS)
     sweep = LOCAL.sweep(RUN, {"/mechanism/noise_multiplier": [1.0, 2.0]}, QUESTIONS)

@@ -18,6 +18,7 @@ import pytest
 from api_schemas.examples import response_examples
 from service.command import main as cli
 from service.rendering.tables import shell
+from tests.slow_marker import thorough
 from tests.timeouts import TEST_TIMEOUT
 
 RUN = {"type": "gaussian", "noise_multiplier": 2.0}
@@ -125,7 +126,7 @@ def test_output_on_terminal_is_table_or_sentence(request_file: Path) -> None:
     assert "/questions: " in problem
 
 
-@pytest.mark.parametrize("columns", [80, 160])
+@pytest.mark.parametrize("columns", [80, thorough(160)])
 def test_assessment_fits_the_terminal(columns: int, tmp_path: Path) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     asked = tmp_path / "run.json"
@@ -157,11 +158,12 @@ def test_bare_state_is_assessed_with_given_delta(tmp_path: Path, capfdbinary: py
     assert json.loads(capfdbinary.readouterr().out)["digest"] == json.loads(answered)["digest"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
 def test_completion_script_is_valid(shell: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["completion", shell]) == 0
     script = capfd.readouterr().out
     assert "calibrate" in script
+    assert "glrt-figure-3" in script
     assert (
         "--policy" in script or shell == "tcsh"
     )  # shtab supports positional arguments and few options for this shell.

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.slow_marker import thorough
 from tests.timeouts import TEST_TIMEOUT
 
 EPSILON: Final = "epsilon --noise 1.1 --rate 0.004 --steps 3000 --delta 1e-5"
@@ -21,8 +22,8 @@ NO_JSON: Final = "privacy-bounds: standard input is not JSON.\n"
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (f"{EPSILON} --value >&-", 0, ""),
-        (f"{EPSILON} 2>&-", 0, ""),
+        thorough(f"{EPSILON} --value >&-", 0, ""),
+        thorough(f"{EPSILON} 2>&-", 0, ""),
         (f"{EPSILON} <&- >&- 2>&-", 0, ""),
         (f"{EPSILON} > /dev/full", 2, FULL),
         ("--version > /dev/full", 2, FULL),
@@ -34,8 +35,8 @@ def test_closed_and_full_streams(words: str, code: int, sentence: str) -> None:
     ended = subprocess.run(
         ["sh", "-c", f"{COMMAND} {words}"], capture_output=True, text=True, check=False, timeout=TEST_TIMEOUT
     )
-    told = "".join(line for line in ended.stderr.splitlines(keepends=True) if not line.startswith(READ_AS))
-    assert (ended.returncode, told) == (code, sentence)
+    written = "".join(line for line in ended.stderr.splitlines(keepends=True) if not line.startswith(READ_AS))
+    assert (ended.returncode, written) == (code, sentence)
 
 
 def test_reader_that_leaves_is_no_failed_policy() -> None:
@@ -63,7 +64,7 @@ def test_input_that_is_no_json_is_named(text: str) -> None:
     assert (ended.returncode, ended.stderr) == (2, NO_JSON)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "0", "null", '""', "[[]]"])
+@pytest.mark.parametrize("text", ["{}", "null", *map(thorough, ("[]", "0", '""', "[[]]"))])
 def test_json_that_is_no_run_is_a_problem(text: str) -> None:
     command = [sys.executable, "-m", "service.cli", "epsilon", "--run", "-", "--delta", "1e-5"]
     ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=TEST_TIMEOUT)

@@ -26,6 +26,7 @@ from tests.frozen.space import request
 
 SEED: Final = 20261127
 STORED_REQUESTS: Final = 150
+FEW_STORED_REQUESTS: Final = 25
 WRONG_VALUES: Final = 12
 """Number of wrong values for each example of a resource, one at a time."""
 INVALID: Final = (-1, 1e300, "many", None, [], True)
@@ -38,9 +39,14 @@ TEXT_FIELDS: Final = frozenset(
 """Fields with sentences of the service. Other texts are identifiers, sources, or copies of the request."""
 
 
-def answer_texts() -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of all sentences in the sampled answers and problems."""
-    for stored in read_frozen_answers().answers[:STORED_REQUESTS]:
+def few_answer_texts() -> Iterator[tuple[str, str]]:
+    """Yield the texts of fewer answers, and of all problems."""
+    yield from answer_texts(FEW_STORED_REQUESTS)
+
+
+def answer_texts(count: int = STORED_REQUESTS) -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of all sentences in the first answers and in the problems."""
+    for stored in read_frozen_answers().answers[:count]:
         name, body = request(stored.number)
         yield from _texts_of(name, body, f"request {stored.number}")
     random = np.random.default_rng(SEED)

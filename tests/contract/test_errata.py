@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.questions import membership, unlearning
 from service.privacy.threat_models.glrt import Glrt
+from service.privacy.threat_models.membership import Membership
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
 from tests.privacy.cases import built, dpsgd, gaussian
@@ -69,6 +70,11 @@ def fixed_batches() -> float:
     return WorstCase().curves(built(run)).both.epsilon(1e-5).upper
 
 
+def population_power() -> float:
+    batch = {"type": "noisy_sgd", "dataset_size": 10, "batch_size": 10, "dimension": 10, "steps": 1, "noise_std": 0.0}
+    return Membership(population="chi_square").curves(built(batch)).add.power_at(1e-5).upper
+
+
 CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "rero-theorem-1": [(lambda: WorstCase().curves(pure_dp(1.0)).add.power_at(0.3).upper, "0.7425")],
     "exponential-fixed-shifts": [(lambda: exponentials(10, 1.0), "0.36841")],
@@ -119,6 +125,7 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
         (lambda: WorstCase(records=4).curves(built(dpsgd(1.0, 0.01, 1000))).both.epsilon(1e-5).upper, "8.8992")
     ],
     "glrt-mixture": [(half_of_each, "0.647417")],
+    "gmip-k": [(population_power, "0.000902")],
     "thudi-capacity": [
         (lambda: unlearning.deletion_capacity(WorstCase().curves(pure_dp(1.0)).add, 1e-4, 0.8).value.lower, "820")
     ],

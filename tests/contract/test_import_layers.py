@@ -89,6 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "privacy_bounds.runs", "service"},
     "service.server": {"api_schemas", "service"},
+    "service.backup": {"service.engine_version", "service.jobs.errors", "service.jobs.local"},
     "service.doctor": {
         "api_schemas",
         "service.engine_version",
@@ -135,6 +136,7 @@ STANDARD_LIBRARY_OF_THE_CORE = {
     "math",
     "numbers",
     "operator",
+    "pkgutil",
     "sys",
     "types",
     "typing",

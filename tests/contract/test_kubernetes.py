@@ -226,7 +226,7 @@ def test_settings_are_those_of_the_service(manifests: list[Manifest], monkeypatc
     data = named(manifests, "ConfigMap", "settings")["data"]
     files = {f"{PREFIX}{name.upper()}{SUFFIX}": name for name in secret_fields()}
     fields = {name: value for name, value in data.items() if name not in files}
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | {f"{PREFIX}REQUIRE_AUTHENTICATION"}
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     assert set(fields) <= known
     for name, value in {**fields, f"{PREFIX}SEAL_KEY": "k" * 32}.items():
         monkeypatch.setenv(name, value)

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.contract.answer_texts import answer_texts, fixed_texts
+from tests.contract.answer_texts import answer_texts, few_answer_texts, fixed_texts
+from tests.slow_marker import thorough
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("service", "api_schemas", "privacy_bounds", "tests", "benchmarks")
@@ -195,7 +196,7 @@ def plain_sentences(text: str) -> Iterator[str]:
     yield from filter(None, re.split(r"(?<=[.!?:])\s+", " ".join(text.split())))
 
 
-@pytest.mark.parametrize("texts", [answer_texts, fixed_texts])
+@pytest.mark.parametrize("texts", [few_answer_texts, thorough(answer_texts), fixed_texts])
 def test_texts_of_answers_keep_language_rules(texts: Callable[[], Iterator[tuple[str, str]]]) -> None:
     found = {text: place for place, text in texts()}
     assert len(found) > 200

@@ -22,7 +22,7 @@ from service.privacy.mechanisms import catalogue, domain, mixture
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.threat_models.abstract import AbstractThreatModel
-from service.privacy.threat_models.catalogue import THREAT_MODELS
+from service.privacy.threat_models.catalogue import THREAT_MODELS, threat_model_class
 from service.privacy.threat_models.worst_case import WorstCase
 from service.resources.parts import mechanism_of
 from tests.privacy.cases import CASES, Case
@@ -52,7 +52,9 @@ def test_schemas_and_core_have_same_types() -> None:
 def test_schemas_and_core_have_same_threat_models() -> None:
     missing = "edit service/privacy/threat_models/catalogue.py or api_schemas/threat_models.py"
     assert set(ATTACKERS) == set(THREAT_MODELS), missing
-    for name, model in THREAT_MODELS.items():
+    for name in THREAT_MODELS:
+        model = threat_model_class(name)
+        assert model.type == name
         ours = [field.name for field in dataclasses.fields(typing.cast("typing.Any", model))]
         assert sorted(ours) == sorted(set(ATTACKERS[name].model_fields) - {"type"}), model.__module__
 
@@ -62,7 +64,7 @@ def test_schemas_and_core_have_same_threat_models() -> None:
     [("mechanisms", AbstractMechanism, MECHANISMS), ("threat_models", AbstractThreatModel, THREAT_MODELS)],
 )
 def test_catalogue_lists_all_classes_of_its_package(
-    room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, type]
+    room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, object]
 ) -> None:
     """Steps that only the core builds have the type of the mechanism whose steps they are."""
     folder = Path(catalogue.__file__).parents[1] / room
@@ -81,8 +83,8 @@ def test_catalogue_lists_all_classes_of_its_package(
 def test_mechanism_states_its_assumptions(kind: str) -> None:
     mechanism = MECHANISMS[kind]
     file = file_of(kind)
-    said = mechanism.type_premises or mechanism.premises is not AbstractMechanism.premises
-    assert said, f"edit {file}: it says nothing of what answers rest on"
+    has_premises = mechanism.type_premises or mechanism.premises is not AbstractMechanism.premises
+    assert has_premises, f"edit {file}: it says nothing of what answers rest on"
     assert kind in {case.spec["type"] for case in CASES}, "edit tests/privacy/cases.py: it has no row"
 
 

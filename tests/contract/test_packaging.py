@@ -20,6 +20,12 @@ NAMED_AND_NOT_IMPORTED = {"httptools", "mpmath", "packaging", "uvloop"}
 """uvicorn imports httptools and uvloop if they are installed; kombu imports packaging; mpmath is used by the proving
 engines.
 """
+PARTS: Final = {
+    "opentelemetry.exporter": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.trace": "opentelemetry-api",
+}
+"""Distributions of parts of a package that several distributions share."""
 
 
 EXTRAS: Final = tuple(PROJECT["optional-dependencies"])
@@ -44,12 +50,20 @@ def imported() -> set[str]:
     for path in (path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
-                modules |= {alias.name.split(".")[0] for alias in node.names}
+                modules |= {name_of(alias.name) for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
-                modules.add(node.module.split(".")[0])
+                modules.add(name_of(node.module))
     third_party = modules - sys.stdlib_module_names - PACKAGES
     providers = packages_distributions()
-    return {normalised(providers[module][0]) for module in third_party}
+    return {normalised(PARTS.get(module) or providers[module][0]) for module in third_party}
+
+
+def name_of(module: str) -> str:
+    """Return the first part of a module's name, or both parts in a package that several distributions share."""
+    first, _, rest = module.partition(".")
+    return (
+        f"{first}.{rest.partition('.')[0] or 'trace'}" if first in {part.partition(".")[0] for part in PARTS} else first
+    )
 
 
 def test_every_import_is_declared() -> None:

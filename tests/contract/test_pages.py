@@ -144,10 +144,10 @@ def test_claims_and_comparisons_examples_match_service(client: TestClient) -> No
 def test_calibration_example_matches_service(client: TestClient) -> None:
     [(route, sent)] = requests_of("calibrations")
     answer = client.post(route, content=sent, headers={"content-type": "application/json"}).json()
-    told = re.search(r"`value`, ([\d.]+), .*?`witness` at\s+([\d.]+),", page("calibrations"), re.DOTALL)
-    assert told
-    assert_rounded(told[1], answer["value"], "upper")
-    assert_rounded(told[2], answer["witness"]["value"], "nearest")
+    printed = re.search(r"`value`, ([\d.]+), .*?`witness` at\s+([\d.]+),", page("calibrations"), re.DOTALL)
+    assert printed
+    assert_rounded(printed[1], answer["value"], "upper")
+    assert_rounded(printed[2], answer["witness"]["value"], "nearest")
     assert answer["monotone"]["proved"]
 
 
@@ -191,12 +191,12 @@ def test_table_of_settings_is_complete() -> None:
 
 
 def test_table_of_job_diagnoses_is_complete() -> None:
-    told = (ROOT / "service/jobs/diagnosis.py").read_text("utf-8")
+    diagnosis = (ROOT / "service/jobs/diagnosis.py").read_text("utf-8")
     cells = re.findall(r"(?m)^\| (`.*?) \|", section("Why does a job not move?", "operating"))
     named = [part.strip() for cell in cells for code in re.findall(r"`(.*?)`", cell) for part in code.split("...")]
     reasons = [part.removesuffix(":") for part in named if part not in ("", "why")]
     assert len(reasons) >= 12
-    assert [reason for reason in reasons if reason not in told] == []
+    assert [reason for reason in reasons if reason not in diagnosis] == []
 
 
 def test_both_mus_of_a_run_match_the_page(client: TestClient) -> None:
@@ -272,12 +272,12 @@ def test_practical_membership_privacy_numbers_match_service(client: TestClient) 
         client.post(route, content=body, headers={"content-type": "application/json"}).json()
         for route, body in requests_of("pmp")
     )
-    said = page("pmp")
-    assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in said
-    assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in said
-    assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in said
+    text = page("pmp")
+    assert f"`epsilon_pmp` {exponential['epsilon_pmp']['value']:.4f}" in text
+    assert f"than {exponential['epsilon_on_population']['exact']['value']:.2f}." in text
+    assert f"`delta_pmp` {finite['delta_pmp']['value']:.1f}" in text
     lower, upper = (10_000 * gaussian["epsilon_pmp"][end] for end in ("lower", "upper"))
-    assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in said
+    assert f"in [{math.floor(lower) / 10_000}, {math.ceil(upper) / 10_000}]" in text
 
 
 def test_numbers_for_epsilon_delta_pair_match_service(client: TestClient) -> None:

@@ -14,6 +14,7 @@ from api_schemas.problems import Problem
 from service import problems
 from service.access.errors import KeyStoreError
 from service.access.signing_keys import InvalidKeySet
+from service.backup.archive import BackupError
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
@@ -32,6 +33,7 @@ from service.telemetry.sockets import CannotListen
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
 NO_ANSWERS = {
+    BackupError,
     CannotAuthenticate,
     CannotListen,
     ConfigurationError,
@@ -40,7 +42,7 @@ NO_ANSWERS = {
     KeyStoreError,
     RedisUnavailable,
 }
-"""Printed on standard error before the service starts; an unknown error of a library; caught in its package."""
+"""Printed on standard error by commands; an unknown error of a library; caught in its package."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}
 """The client has disconnected, so that nobody receives a response."""
 

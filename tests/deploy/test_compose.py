@@ -91,7 +91,7 @@ def test_no_secret_stands_in_a_compose_file(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [DEVELOPMENT, PRODUCTION], ids=["development", "production"])
 def test_variables_of_compose_are_settings(path: Path) -> None:
-    fields = {name.upper() for name in Settings.model_fields} | {"REQUIRE_AUTHENTICATION"}
+    fields = {name.upper() for name in Settings.model_fields}
     known = fields | {f"{name.upper()}{SUFFIX}" for name in secret_fields()}
     given = set(re.findall(rf"(?m)^ +{PREFIX}(\w+):", path.read_text("utf-8")))
     assert given

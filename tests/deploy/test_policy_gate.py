@@ -63,7 +63,7 @@ def assert_report(folder: Path, code: int) -> None:
     assert "epsilon" in (folder / "privacy-report/report.md").read_text()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["not attested", *map(thorough, ("met", "violated", "refused"))])
 def test_script_publishes_the_report_and_exits_as_the_command(name: str, tmp_path: Path) -> None:
     folder, code = tmp_path, write_case(name, tmp_path)
     ended = shell(f"sh {SCRIPT} run.json policy.json context.json", folder)
@@ -137,6 +137,7 @@ def test_any_file_name_is_taken(seed: int, tmp_path: Path) -> None:
     words = shlex.join(["sh", str(SCRIPT), *names])
     ended = shell(words, folder, PRIVACY_REPORT_FOLDER=report)
     assert ended.returncode == 1, (names, ended.stderr)
+    assert len(ended.stderr.splitlines()) == 3
     assert sorted(each.name for each in folder.iterdir()) == sorted([*names, report])
     assert json.loads((folder / report / "assessment.json").read_text())["verdict"] == "violated"
 
@@ -160,10 +161,15 @@ def test_image_is_one_argument_behind_all_options(image: str, tmp_path: Path) ->
 
 
 def test_refused_run_does_not_publish_an_older_report(tmp_path: Path) -> None:
-    write_case("met", tmp_path)
-    assert shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path).returncode == 0
-    write_case("refused", tmp_path)
-    assert shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path).returncode == 2
+    code = write_case("met", tmp_path)
+    met = shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path)
+    assert (met.returncode, met.stderr) == (code, "")
+    assert_report(tmp_path, code)
+    code = write_case("refused", tmp_path)
+    refused = shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path)
+    assert refused.returncode == code
+    assert "/mechanism/steps" in refused.stderr
+    assert refused.stderr.count("\n") == 1
     assert list((tmp_path / "privacy-report").iterdir()) == []
 
 

@@ -33,7 +33,7 @@ class Storage:
     now: float
 
     def add(self, **fields: Any) -> StoredJob:
-        told = {
+        changed = {
             "engine_version": "1",
             "digest": "sha256:" + "0" * 64,
             "created": self.now,
@@ -41,7 +41,7 @@ class Storage:
             "total": 100,
             "cost": 100,
         } | fields
-        return self.store.add(dataclasses.replace(new_job(), **told), b"{}", None, b"", QUOTA, 10)
+        return self.store.add(dataclasses.replace(new_job(), **changed), b"{}", None, b"", QUOTA, 10)
 
     def why(self, job: StoredJob) -> str:
         store = self.store
@@ -128,8 +128,8 @@ def test_old_or_failed_job_names_its_reason(storage: Storage) -> None:
 
 @pytest.mark.parametrize("part", STORE_REMEDIES)
 def test_storage_failure_names_remedy(part: str) -> None:
-    told = explain_store_failure(f"SQLite: {part}")
-    assert told == f"The job storage failed: SQLite: {part}. {STORE_REMEDIES[part]}"
+    answer = explain_store_failure(f"SQLite: {part}")
+    assert answer == f"The job storage failed: SQLite: {part}. {STORE_REMEDIES[part]}"
     assert explain_store_failure("SomethingElse").endswith(". See the log of the service.")
 
 

@@ -111,7 +111,7 @@ def test_end_of_input_ends_a_server_whose_client_reads_nothing() -> None:
         assert_ends(process, process.stdin.close)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, thorough(signal.SIGTERM)])
+@pytest.mark.parametrize("sent", [thorough(signal.SIGINT), thorough(signal.SIGTERM)])
 def test_signal_ends_a_server_over_http(sent: signal.Signals) -> None:
     with http_server() as (_, process):
         assert_ends(process, lambda: process.send_signal(sent))

@@ -284,6 +284,9 @@ def test_standard_output_has_nothing_but_messages() -> None:
     ]
     lines = [json.dumps(each).encode() for each in sent]
     lines.insert(2, b"this is no message \xff")
+    lines.insert(
+        2, b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "bounds", "name": "bounds"}}'
+    )
     environment = os.environ | {"PRIVACY_BOUNDS_LOG_LEVEL": "debug"}
     with subprocess.Popen(
         COMMAND, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -293,14 +296,16 @@ def test_standard_output_has_nothing_but_messages() -> None:
         process.stdin.write(b"\n".join(lines) + b"\n")
         process.stdin.flush()
         answered: dict[Any, Any] = {}
-        while not {1, 2, 3, 4} <= answered.keys():
+        while not {None, 1, 2, 3, 4, 5} <= answered.keys():
             message = json.loads(process.stdout.readline())
             assert message["jsonrpc"] == "2.0"
             answered[message.get("id")] = message
         children = psutil.Process(process.pid).children(recursive=True)
-        output, _ = process.communicate(timeout=TEST_TIMEOUT)
-    assert output == b""
+        output, _ = process.communicate(lines[-2][:40], timeout=TEST_TIMEOUT)
+    assert json.loads(output)["error"]["code"] == -32700  # of the message that breaks off
     assert process.returncode == 0
+    assert answered[None]["error"]["code"] == -32700
+    assert answered[5]["error"] == {"code": -32600, "message": "Send each key once: /params/name."}
     assert answered[2]["result"]["structuredContent"]["answers"]
     assert "error" in answered[3]
     assert "error" in answered[4]

@@ -120,10 +120,10 @@ def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
             heard.append(("worst case", _no_harder(question, question.ask(worst))))
         what = f"{case.mechanism}, {case.model}, {question}"
         found += [
-            Comparison(case.family, what, (answer_name, name), (answer, said))
+            Comparison(case.family, what, (answer_name, name), (answer, enclosure))
             for answer_name in (pair.add.method,)
-            for name, said in heard
-            if said is not None
+            for name, enclosure in heard
+            if enclosure is not None
         ]
     return found
 
@@ -306,7 +306,7 @@ def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
     """
     listed = tuple(pairs)
 
-    def said(question: RandomQuestion) -> Enclosure | None:
+    def answer_to(question: RandomQuestion) -> Enclosure | None:
         curves = [(share, getattr(pair, question.direction)) for share, pair in listed]
         if question.reading == "epsilon":
             return None
@@ -324,7 +324,7 @@ def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
             return Enclosure(max(1 - upper - 1e-15, 0.0), 1 - lower + 1e-15, Evidence.EXACT)
         return Enclosure(lower, upper, Evidence.EXACT)
 
-    return said
+    return answer_to
 
 
 FAMILIES: Final[dict[str, Callable[[Generator, int], RelaxedCase]]] = {

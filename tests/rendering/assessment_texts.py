@@ -33,17 +33,17 @@ from tests.rendering.printed_numbers import (
 NEARLY_ALL = Decimal("0.999")
 
 
-def power_of(told: AssessmentsResponse) -> tuple[float, float]:
+def power_of(assessment: AssessmentsResponse) -> tuple[float, float]:
     """Return the bounds of the power at the rate of the context."""
-    curve = told.threat_models[0].answers[2]
+    curve = assessment.threat_models[0].answers[2]
     assert isinstance(curve, TradeOffAnswer)
-    rate = told.context.false_positive_rate
+    rate = assessment.context.false_positive_rate
     return ends(next(each["power"] for each in curve.points if each["false_positive_rate"] == rate))
 
 
-def check_attack(text: Printed, told: AssessmentsResponse) -> int:
+def check_attack(text: Printed, assessment: AssessmentsResponse) -> int:
     """Check the sentences about the best attack, and return their number."""
-    rate, (_, power) = told.context.false_positive_rate, power_of(told)
+    rate, (_, power) = assessment.context.false_positive_rate, power_of(assessment)
     accuses = rf"wrongly accuses {PERCENT} of the \w+ outside the data"
     if rate == 0:
         text.left = text.left.replace("wrongly accuses none of the", "wrongly accuses 0\u00a0% of the")
@@ -57,18 +57,21 @@ def check_attack(text: Printed, told: AssessmentsResponse) -> int:
     return bounded + everybody + nobody
 
 
-def check_reconstruction(text: Printed, told: AssessmentsResponse) -> None:
+def check_reconstruction(text: Printed, assessment: AssessmentsResponse) -> None:
     """Check the sentences about a reconstruction."""
-    chance, (_, gamma) = percent_exact(told.context.baseline_success), ends(told.threat_models[0].answers[3])
+    chance, (_, gamma) = (
+        percent_exact(assessment.context.baseline_success),
+        ends(assessment.threat_models[0].answers[3]),
+    )
     without = rf"with a chance of {PERCENT} without the release"
     text.take(rf"{without} has at most {PERCENT} with it", chance, percent_up(gamma))
     assert gamma > NEARLY_ALL or not text.take(rf"{without} may always succeed", chance)
     text.take(rf"{without} may always succeed", chance)
 
 
-def check_pair(text: Printed, told: AssessmentsResponse) -> None:
+def check_pair(text: Printed, assessment: AssessmentsResponse) -> None:
     """Check the sentences about epsilon at the delta of the context, and about mu."""
-    delta, (lower, epsilon) = told.context.delta, ends(told.threat_models[0].answers[0])
+    delta, (lower, epsilon) = assessment.context.delta, ends(assessment.threat_models[0].answers[0])
     at_delta = rf"at delta {NUMBER}"
     pairs = text.take(rf"\({NUMBER}, {NUMBER}\)-differentially private", up(epsilon), given(delta))
     pure = text.take(rf"{NUMBER}-differentially private \(pure differential privacy\)", up(epsilon))
@@ -76,33 +79,35 @@ def check_pair(text: Printed, told: AssessmentsResponse) -> None:
     nothing = text.take(rf"No finite epsilon is known {at_delta}: there is no guarantee", given(delta))
     none = text.take(rf"No finite epsilon holds {at_delta}: there is no guarantee", given(delta))
     at_one = text.take(r"At delta (1) an \(epsilon, delta\) pair", given(delta))
-    is_small = all(each.code != "delta_not_small" or each.status != "present" for each in told.hazards)
+    is_small = all(each.code != "delta_not_small" or each.status != "present" for each in assessment.hazards)
     assert not pairs or (0 < delta < 1 and is_small)
     assert not pure or delta == 0
     assert not large or not is_small
     assert not nothing + none or (math.isinf(epsilon) and delta < 1)
     assert not none or math.isinf(lower)
     assert not at_one or delta == 1
-    if told.gdp is not None:
+    if assessment.gdp is not None:
         text.take(
             rf"{NUMBER}-Gaussian differential privacy wherever both error rates are at least {PERCENT}, with a regret "
             rf"of at most {NUMBER}\.",
-            up(ends(told.gdp.mu)[1]),
-            percent_exact(told.gdp.smallest_rate),
-            up(ends(told.gdp.regret)[1]),
+            up(ends(assessment.gdp.mu)[1]),
+            percent_exact(assessment.gdp.smallest_rate),
+            up(ends(assessment.gdp.regret)[1]),
         )
 
 
-def check_counts(text: Printed, told: AssessmentsResponse) -> None:
+def check_counts(text: Printed, assessment: AssessmentsResponse) -> None:
     """Check the counted assumptions and records."""
-    text.take(rf"rest on {NUMBER} assumptions?", given(len(told.assumptions)))
-    text.take(rf"; {NUMBER} (?:is|are) not attested", given(sum(each.holds == "unknown" for each in told.assumptions)))
-    text.take(rf"with up to {NUMBER} records", given(told.judged_threat_model.records or 1))
+    text.take(rf"rest on {NUMBER} assumptions?", given(len(assessment.assumptions)))
+    text.take(
+        rf"; {NUMBER} (?:is|are) not attested", given(sum(each.holds == "unknown" for each in assessment.assumptions))
+    )
+    text.take(rf"with up to {NUMBER} records", given(assessment.judged_threat_model.records or 1))
 
 
-def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
+def check_hazards(text: Printed, assessment: AssessmentsResponse) -> None:
     """Check the numbers in the texts of hazards and in their consequences."""
-    context, point = told.context, told.one_point
+    context, point = assessment.context, assessment.one_point
     if point is not None:
         text.take(
             rf"From epsilon at delta {NUMBER} alone, an attack could identify up to {PERCENT} of the members at a "
@@ -110,7 +115,7 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
             given(context.delta),
             percent_up(point.power_from_one_point),
             percent_exact(context.false_positive_rate),
-            percent_up(power_of(told)[1]),
+            percent_up(power_of(assessment)[1]),
         )
     if context.dataset_size is None:
         text.take(rf"The limit here is at most {NUMBER}\.", down(1 / (context.batch_size or 1)))
@@ -126,7 +131,7 @@ def check_hazards(text: Printed, told: AssessmentsResponse) -> None:
             )
             text.take(rf"the rate of its batches, {NUMBER}", up(known))
     text.take(r"Epsilon is above (10),", given(10))
-    consequences = [each for hazard in told.hazards for each in hazard.consequences]
+    consequences = [each for hazard in assessment.hazards for each in hazard.consequences]
     at_most = rf"(?:{NUMBER}|no finite number|says nothing)\."
     named = (
         rf"(?:Epsilon at delta {NUMBER}(?: \(which says nothing\))?|Epsilon of pure differential privacy \(delta 0\))"

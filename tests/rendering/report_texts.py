@@ -19,10 +19,10 @@ from tests.rendering.printed_numbers import (
 )
 
 
-def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
+def check_attackers_table(section: str, assessment: AssessmentsResponse) -> None:
     """Check the table of a report: one row for each number, one column for each attacker."""
     rows = table_of(section)[:-1]
-    columns = [list(expected_rows(each)) for each in told.threat_models] if told.summary.bounded else []
+    columns = [list(expected_rows(each)) for each in assessment.threat_models] if assessment.summary.bounded else []
     assert len(rows) == (len(columns[0]) if columns else 0)
     for place, (title, *cells) in enumerate(rows):
         columns[0][place].check_title(title)
@@ -32,14 +32,14 @@ def check_attackers_table(section: str, told: AssessmentsResponse) -> None:
             column[place].check_lower(lower)
 
 
-def check_figures(text: Printed, told: AssessmentsResponse) -> None:
+def check_figures(text: Printed, assessment: AssessmentsResponse) -> None:
     """Check the three headline numbers of a report, and the sentence about one point."""
-    context, point = told.context, told.one_point
-    _, _, _, gamma, accuracy, _ = told.threat_models[0].answers
+    context, point = assessment.context, assessment.one_point
+    _, _, _, gamma, accuracy, _ = assessment.threat_models[0].answers
     rate, chance = context.false_positive_rate, context.baseline_success
     for truth, sentence, sent, guess, guessed in (
         (
-            power_of(told),
+            power_of(assessment),
             rf"of the \w+ inside are identified by an attacker who wrongly accuses {PERCENT} of the \w+ outside\.",
             rate,
             "Guessing identifies",
@@ -76,7 +76,7 @@ def check_figures(text: Printed, told: AssessmentsResponse) -> None:
         found = text.take(
             pattern, percent_up(upper), percent_exact(sent), percent_down(lower), percent_up(upper), exactly
         )
-        assert found == told.summary.bounded
+        assert found == assessment.summary.bounded
     if point is not None:
         text.take(
             rf"From epsilon {NUMBER} at delta {NUMBER} alone, an attack could identify {PERCENT} of the members "

@@ -44,8 +44,8 @@ def test_ids_are_renumbered_and_texts_are_not() -> None:
     text = (
         '<svg><clipPath id="clip27"/><g clip-path="url(#clip27)"/><text>clipPath id="clip27" url(#clip27)</text></svg>'
     )
-    told = '<svg><clipPath id="x0"/><g clip-path="url(#x0)"/><text>clipPath id="clip27" url(#clip27)</text></svg>'
-    assert with_stable_ids(text, "x") == told
+    expected = '<svg><clipPath id="x0"/><g clip-path="url(#x0)"/><text>clipPath id="clip27" url(#clip27)</text></svg>'
+    assert with_stable_ids(text, "x") == expected
 
 
 def test_urls_in_spec_are_not_followed() -> None:

@@ -73,8 +73,8 @@ def test_omitted_items_are_counted() -> None:
     for spec in SPECS:
         every = describe_mechanism(spec, 10**9).split(", ")
         text = describe_mechanism(spec)
-        told = MORE.search(text)
-        left = int(text.split()[-2]) if told else 0
+        more = MORE.search(text)
+        left = int(text.split()[-2]) if more else 0
         assert len(MORE.sub("", text).split(", ")) + left == len(every)
 
 

@@ -80,13 +80,15 @@ def test_client_texts_are_data_and_never_expressions(name: str, case: str) -> No
 
 
 def test_curve_chart_has_numbers_of_the_response() -> None:
-    told: Any = response("curves", "attackers")
+    received: Any = response("curves", "attackers")
     drawn = charts("curves", "attackers")["roc"]["data"]["values"]
     names = list(dict.fromkeys(row["series"] for row in drawn))
-    assert len(names) == len(told.curves) == 3
-    for name, curve in zip(names, told.curves, strict=True):
+    assert len(names) == len(received.curves) == 3
+    for name, curve in zip(names, received.curves, strict=True):
         rows = [row for row in drawn if row["series"] == name]
-        ends = zip(told.false_positive_rates, *(curve.power[end] for end in ("value", "lower", "upper")), strict=True)
+        ends = zip(
+            received.false_positive_rates, *(curve.power[end] for end in ("value", "lower", "upper")), strict=True
+        )
         expected = [each for each in ends if each[0] > 0 and each[1] > 0]
         keys = ("false_positive_rate", "power", "lower", "upper")
         assert [tuple(row[key] for key in keys) for row in rows] == expected
@@ -94,12 +96,12 @@ def test_curve_chart_has_numbers_of_the_response() -> None:
 
 
 def test_excluded_region_lies_above_worst_case_curves() -> None:
-    told: Any = response("curves", "methods")
+    received: Any = response("curves", "methods")
     region = charts("curves", "methods")["roc"]["layer"][0]["data"]["values"]
-    proved = [curve for curve in told.curves if curve.power["upper"] is not None]
+    proved = [curve for curve in received.curves if curve.power["upper"] is not None]
     assert len(proved) == 2
     for row in region:
-        place = told.false_positive_rates.index(row["false_positive_rate"])
+        place = received.false_positive_rates.index(row["false_positive_rate"])
         assert row["at_most"] == max(curve.power["upper"][place] for curve in proved)
     names = {row["series"] for row in charts("curves", "methods")["roc"]["data"]["values"]}
     assert sum("approximation" in name for name in names) == 2
@@ -120,8 +122,8 @@ def test_no_attacker_curve_enters_excluded_region() -> None:
 
 
 def test_curve_is_drawn_although_other_answers_are_too_expensive() -> None:
-    told: Any = response("assessments", DEAR)
-    assert [each.threat_model for each in told.not_applicable if "estimated" in each.reason] == ["glrt"]
+    received: Any = response("assessments", DEAR)
+    assert [each.threat_model for each in received.not_applicable if "estimated" in each.reason] == ["glrt"]
     rows = charts("assessments", DEAR)["roc"]["data"]["values"]
     lower, upper = (
         {row["false_positive_rate"]: row[end] for row in rows if row["series"].startswith(name)}
@@ -132,7 +134,7 @@ def test_curve_is_drawn_although_other_answers_are_too_expensive() -> None:
 
 
 def test_approximation_has_no_band_and_no_excluded_region() -> None:
-    told = CURVES.response(
+    received = CURVES.response(
         CurvesRequest.model_validate_json(
             json.dumps({"mechanism": REQUESTS["curves"]["methods"]["mechanism"], "methods": ["clt"]})
         ),
@@ -141,17 +143,17 @@ def test_approximation_has_no_band_and_no_excluded_region() -> None:
     )
     from service.rendering.chart_catalogue import CHART_SOURCES
 
-    (roc,) = CHART_SOURCES["curves"].charts(told, [])
+    (roc,) = CHART_SOURCES["curves"].charts(received, [])
     assert {row["upper"] for row in roc["data"]["values"]} == {None}
     assert "Shaded" not in str(roc["title"])
     assert not any("at_most" in str(layer) for layer in roc["layer"])
 
 
 def test_charts_of_assessment_equal_those_of_public_requests() -> None:
-    told: Any = response("assessments", "usual")
+    received: Any = response("assessments", "usual")
     drawn = charts("assessments", "usual")
     assert list(drawn) == ["roc", "reconstruction", "profile", "widths"]
-    asked = CurvesRequest(mechanism=told.mechanism, false_positive_rates=RATES)
+    asked = CurvesRequest(mechanism=received.mechanism, false_positive_rates=RATES)
     name = digest("curves", ENGINE_VERSION, asked)
     assert name in spec("assessments", "usual")["usermeta"]["digests"]
     curve = CURVES.response(asked, name, ENGINE_VERSION).curves[0]
@@ -162,12 +164,12 @@ def test_charts_of_assessment_equal_those_of_public_requests() -> None:
 
 
 def test_reconstruction_chart_matches_its_question() -> None:
-    told: Any = response("assessments", "usual")
+    received: Any = response("assessments", "usual")
     rows = charts("assessments", "usual")["reconstruction"]["data"]["values"]
     some = {row["baseline_success"]: row for row in rows if row["series"].startswith("From the whole")}
     kappas = (1e-6, 1e-3, 0.25)
     asked = {
-        "mechanism": told.mechanism.model_dump(),
+        "mechanism": received.mechanism.model_dump(),
         "questions": [{"type": "reconstruction", "baseline_success": kappa} for kappa in kappas],
     }
     request = BoundsRequest.model_validate_json(json.dumps(asked))
@@ -179,10 +181,10 @@ def test_reconstruction_chart_matches_its_question() -> None:
 
 
 def test_stated_pair_lies_on_profile_chart() -> None:
-    told: Any = response("assessments", "usual")
+    received: Any = response("assessments", "usual")
     profile = charts("assessments", "usual")["profile"]
     point = profile["layer"][-2]["data"]["values"][0]
-    assert (point["epsilon"], point["delta"]) == (told.threat_models[0].answers[0].upper, 1e-5)
+    assert (point["epsilon"], point["delta"]) == (received.threat_models[0].answers[0].upper, 1e-5)
     run = [row for row in profile["data"]["values"] if row["series"] == "The run"]
     here = point["epsilon"] * (1 - 1e-12)  # A chart prints fewer digits.
     below = max(row["delta"] for row in run if row["epsilon"] >= here)
@@ -195,27 +197,27 @@ def test_stated_pair_lies_on_profile_chart() -> None:
 
 def test_unbounded_run_has_no_curve() -> None:
     for case in REQUESTS["assessments"]:
-        told: Any = response("assessments", case)
+        received: Any = response("assessments", case)
         drawn = charts("assessments", case)
-        assert (list(drawn) == ["unproved"]) == (not told.summary.bounded), case
-        if not told.summary.bounded:
+        assert (list(drawn) == ["unproved"]) == (not received.summary.bounded), case
+        if not received.summary.bounded:
             whole = spec("assessments", case)
             assert not any(isinstance(each, float) for each in nodes(whole["layer"]))
             assert not re.search("at most|at least|no attacker|differentially private", json.dumps(whole).lower())
     for case in ("refuted", "unproved"):
-        told = response("assessments", case)
-        assert not told.summary.bounded
+        received = response("assessments", case)
+        assert not received.summary.bounded
 
 
 def test_charts_show_run_changed_by_hazards() -> None:
-    told: Any = response("assessments", "changed")
-    assert told.judged_as is not None
-    asked = CurvesRequest(mechanism=told.judged_as.mechanism, false_positive_rates=RATES)
+    received: Any = response("assessments", "changed")
+    assert received.judged_as is not None
+    asked = CurvesRequest(mechanism=received.judged_as.mechanism, false_positive_rates=RATES)
     assert digest("curves", ENGINE_VERSION, asked) in spec("assessments", "changed")["usermeta"]["digests"]
     drawn = charts("assessments", "changed")
-    assert drawn["profile"]["layer"][-2]["data"]["values"][0]["epsilon"] == told.threat_models[0].answers[0].upper
+    assert drawn["profile"]["layer"][-2]["data"]["values"][0]["epsilon"] == received.threat_models[0].answers[0].upper
     for name in ("roc", "reconstruction", "profile"):
-        assert told.judged_as.text in " ".join(drawn[name]["title"]["subtitle"])
+        assert received.judged_as.text in " ".join(drawn[name]["title"]["subtitle"])
 
 
 def test_current_run_is_marked_only_within_axis_range() -> None:
@@ -240,13 +242,13 @@ def test_charts_without_data_are_omitted() -> None:
 
 
 def test_sweep_chart_has_numbers_of_the_response() -> None:
-    told = response("sweeps", "two_places")
-    assert isinstance(told, SweepsResponse)
+    received = response("sweeps", "two_places")
+    assert isinstance(received, SweepsResponse)
     drawn = charts("sweeps", "two_places")
-    assert len(drawn) == len(told.answers)
-    for place, answer in enumerate(told.answers):
+    assert len(drawn) == len(received.answers)
+    for place, answer in enumerate(received.answers):
         rows = drawn[f"sweep_{place}"]["data"]["values"]
-        noise, steps = told.columns["/mechanism/noise_multiplier"], told.columns["/mechanism/steps"]
+        noise, steps = received.columns["/mechanism/noise_multiplier"], received.columns["/mechanism/steps"]
         expected = {
             (f"steps {step}", x): (value, lower, upper)
             for x, step, value, lower, upper in zip(noise, steps, answer.value, answer.lower, answer.upper, strict=True)
@@ -264,8 +266,12 @@ def test_points_without_answer_are_counted_and_not_drawn() -> None:
 def test_target_is_null_by_default_and_run_is_marked() -> None:
     params = spec("sweeps", "two_places")["params"]
     names = {each["name"]: each["value"] for each in params}
-    told: Any = response("sweeps", "two_places")
-    assert names == {**{f"target_{place}": None for place in range(len(told.answers))}, "calibrated": None, "own": 1.0}
+    received: Any = response("sweeps", "two_places")
+    assert names == {
+        **{f"target_{place}": None for place in range(len(received.answers))},
+        "calibrated": None,
+        "own": 1.0,
+    }
 
 
 def contrast(one: str, other: str) -> float:

@@ -51,23 +51,23 @@ def response(name: str, holds: str) -> AssessmentsResponse:
 @pytest.mark.parametrize("holds", ["yes", "no"])
 @pytest.mark.parametrize("name", NAMES)
 def test_names_stay_plain_text_in_every_rendering(name: str, holds: str) -> None:
-    told = response(name, holds)
-    sent: Any = json.loads(told.json_bytes())
+    assessment = response(name, holds)
+    sent: Any = json.loads(assessment.json_bytes())
     assert sent["context"]["subject"]["name"] == name
     assert sent["context"]["prepared_by"] == name
     assert sent["decision"]["name"] == name
-    page = render_report(told, [], [], [told.digest]).decode()
+    page = render_report(assessment, [], [], [assessment.digest]).decode()
     if MARKUP.search(name) and not name.isalnum():
-        assert name not in model_card(told)
+        assert name not in model_card(assessment)
     if set(name) & set("<>&'\""):
         assert name not in page
     assert " ".join(name.split()) in " ".join(page_text(page).split())
-    assert not re.search(r"<(script|img|b)\b", model_card(told) + page)
-    tags = json.loads(mlflow_run(told))["tags"]
+    assert not re.search(r"<(script|img|b)\b", model_card(assessment) + page)
+    tags = json.loads(mlflow_run(assessment))["tags"]
     assert tags["dp.subject"] == tags["dp.prepared_by"] == tags["dp.policy_name"] == name
     saved = renderings_of("assessments")[HTML].file_name
     assert saved is not None
-    assert re.fullmatch(r"[A-Za-z0-9-]{1,180}\.html", saved(told.json_bytes()))
+    assert re.fullmatch(r"[A-Za-z0-9-]{1,180}\.html", saved(assessment.json_bytes()))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,5 +104,5 @@ def test_file_names_have_letters_and_digits_only(name: str, saved: str) -> None:
 def test_report_without_subject_has_file_name() -> None:
     saved = renderings_of("assessments")[HTML].file_name
     assert saved is not None
-    told = respond({"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "context": {"delta": 1e-5}})
-    assert saved(told.json_bytes()) == "privacy-report.html"
+    assessment = respond({"mechanism": {"type": "gaussian", "noise_multiplier": 2.0}, "context": {"delta": 1e-5}})
+    assert saved(assessment.json_bytes()) == "privacy-report.html"

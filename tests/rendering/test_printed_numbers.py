@@ -49,10 +49,10 @@ BOUND_WORDS = re.compile(
 )
 
 
-def sent_texts(told: AssessmentsResponse) -> list[str]:
+def sent_texts(response: AssessmentsResponse) -> list[str]:
     """Return the client texts, as renderings show them."""
-    context, decision, subject = told.context, told.decision, told.context.subject
-    sent = [context.date, context.prepared_by, *(each.by for each in told.assumptions)]
+    context, decision, subject = response.context, response.decision, response.context.subject
+    sent = [context.date, context.prepared_by, *(each.by for each in response.assumptions)]
     if subject is not None:
         sent += [subject.name, subject.version, subject.uri]
         sent += [
@@ -64,32 +64,34 @@ def sent_texts(told: AssessmentsResponse) -> list[str]:
     return [*found, *map(prose, found), *map(plain, found)]
 
 
-def known_texts(told: AssessmentsResponse) -> list[str]:
+def known_texts(response: AssessmentsResponse) -> list[str]:
     """Return texts without results: client texts, texts of the core, and texts that other tests check."""
-    decision = told.decision
+    decision = response.decision
     ruled = () if decision is None else (decision.sentence, *(each.meaning for each in decision.rulings))
-    fixed = [text for each in told.assumptions for text in (each.text, each.if_not)]
-    fixed += [text for each in told.hazards for text in (each.title, each.effect_text, each.remedy)]
-    fixed += [each.text for each in told.hazards if each.code == "large_sample_rate"]
-    fixed += [note for each in told.threat_models for answer in each.answers for note in answer.notes]
-    fixed += [each.source for each in told.threat_models[0].answers]
-    fixed += [told.summary.title, run_title(told.mechanism, LONGEST_RUN), canonical_text(told.mechanism)]
-    return [*fixed, *ruled, *map(prose, ruled), *sent_texts(told), told.digest, told.engine_version]
+    fixed = [text for each in response.assumptions for text in (each.text, each.if_not)]
+    fixed += [text for each in response.hazards for text in (each.title, each.effect_text, each.remedy)]
+    fixed += [each.text for each in response.hazards if each.code == "large_sample_rate"]
+    fixed += [note for each in response.threat_models for answer in each.answers for note in answer.notes]
+    fixed += [each.source for each in response.threat_models[0].answers]
+    fixed += [response.summary.title, run_title(response.mechanism, LONGEST_RUN), canonical_text(response.mechanism)]
+    return [*fixed, *ruled, *map(prose, ruled), *sent_texts(response), response.digest, response.engine_version]
 
 
-def check_text(text: Printed, told: AssessmentsResponse) -> None:
+def check_text(text: Printed, response: AssessmentsResponse) -> None:
     """Check a text in sentences until no number is left."""
-    check_hazards(text, told)
-    text.without([] if told.judged_as is None else [re.sub(rf"(?<=batches, ){NUMBER}", "", told.judged_as.text)])
-    text.take(rf"with batches {NUMBER} times as large", given(told.context.gradient_accumulation_steps or 1))
-    text.take(rf"all {NUMBER} backward passes", given(told.context.gradient_accumulation_steps or 1))
-    runs = given(told.context.tuning_runs or 1)
+    check_hazards(text, response)
+    text.without(
+        [] if response.judged_as is None else [re.sub(rf"(?<=batches, ){NUMBER}", "", response.judged_as.text)]
+    )
+    text.take(rf"with batches {NUMBER} times as large", given(response.context.gradient_accumulation_steps or 1))
+    text.take(rf"all {NUMBER} backward passes", given(response.context.gradient_accumulation_steps or 1))
+    runs = given(response.context.tuning_runs or 1)
     text.take(rf"repeated {NUMBER} times with all results released, because the best of {NUMBER} runs", runs, runs)
-    text.without(known_texts(told))
-    check_attack(text, told)
-    check_reconstruction(text, told)
-    check_pair(text, told)
-    check_counts(text, told)
+    text.without(known_texts(response))
+    check_attack(text, response)
+    check_reconstruction(text, response)
+    check_pair(text, response)
+    check_counts(text, response)
     text.without(
         [
             "1. Setting",
@@ -103,80 +105,82 @@ def check_text(text: Printed, told: AssessmentsResponse) -> None:
     text.check_no_number_left()
 
 
-def check_margins(text: Printed, told: AssessmentsResponse) -> None:
+def check_margins(text: Printed, response: AssessmentsResponse) -> None:
     """Check the margins of all limits in order."""
-    rulings = () if told.decision is None or not told.summary.bounded else told.decision.rulings
+    rulings = () if response.decision is None or not response.summary.bounded else response.decision.rulings
     known = ((each.rule.limit, each.margin) for each in rulings if each.margin is not None)
     checks = [percent_down(margin) if limit else down(margin) for limit, margin in known]
     text.take_in_order(rf"margin {NUMBER}(?:\u00a0%)?", checks)
 
 
-def check_summary(told: AssessmentsResponse) -> None:
-    summary = told.summary
+def check_summary(response: AssessmentsResponse) -> None:
+    summary = response.summary
     for text in (summary.sentence, summary.paragraph):
-        check_text(Printed(text), told)
+        check_text(Printed(text), response)
     assert len(summary.paragraph.split()) <= 120
     assert summary.sentence in summary.paragraph or not summary.bounded
 
 
-def check_statement(told: AssessmentsResponse) -> None:
-    for document in (told.statement, plain_text(told)):
+def check_statement(response: AssessmentsResponse) -> None:
+    for document in (response.statement, plain_text(response)):
         text = Printed(document)
-        check_margins(text, told)
-        check_probabilities(text, told)
-        check_text(text, told)
+        check_margins(text, response)
+        check_probabilities(text, response)
+        check_text(text, response)
 
 
-def check_card(told: AssessmentsResponse) -> None:
-    card = model_card(told)
+def check_card(response: AssessmentsResponse) -> None:
+    card = model_card(response)
     rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \| (?:certified|exact|proved) \|$", card, re.MULTILINE)
-    expected = [row for each in told.threat_models for row in expected_rows(each)] if told.summary.bounded else []
+    expected = (
+        [row for each in response.threat_models for row in expected_rows(each)] if response.summary.bounded else []
+    )
     for (title, upper, lower), row in zip(rows, expected, strict=True):
         row.check_title(title)
         row.check_upper(upper)
         row.check_lower(lower)
     text = Printed(re.sub(r"^\| .* \| (?:certified|exact|proved) \|$", "", card, flags=re.MULTILINE))
-    decision = told.decision
+    decision = response.decision
     if decision is not None:
         text.without([decision.id, decision.policy])
-    check_margins(text, told)
-    check_text(text, told)
+    check_margins(text, response)
+    check_text(text, response)
 
 
-def check_report(told: AssessmentsResponse) -> None:
-    page = render_report(told, [], [], [told.digest]).decode()
+def check_report(response: AssessmentsResponse) -> None:
+    page = render_report(response, [], [], [response.digest]).decode()
     attackers, policy = section_of(page, "attackers"), section_of(page, "policy")
-    rulings = () if told.decision is None or not told.summary.bounded else told.decision.rulings
+    rulings = () if response.decision is None or not response.summary.bounded else response.decision.rulings
     for (_, _, margin), each in zip(table_of(policy), rulings, strict=True):
         if each.margin is not None:
             shown = margin.removesuffix("\u00a0%")
             (percent_down if each.rule.limit else down)(each.margin)(shown)
         else:
             assert margin == ""
-    check_attackers_table(attackers, told)
+    check_attackers_table(attackers, response)
     for part in filter(None, (attackers, policy)):
         page = page.replace(part, " ")
     text = Printed(page_text(page))
-    text.without(part for each in guidelines(told) for clause in each.clauses for part in (each.name, *clause))
-    if told.decision is not None:
-        text.without([told.decision.id, told.decision.policy])
-    check_figures(text, told)
+    text.without(part for each in guidelines(response) for clause in each.clauses for part in (each.name, *clause))
+    if response.decision is not None:
+        text.without([response.decision.id, response.decision.policy])
+    check_figures(text, response)
     text.without(["(RFC 8785)"])
-    check_margins(text, told)
-    check_probabilities(text, told)
-    check_text(text, told)
+    check_margins(text, response)
+    check_probabilities(text, response)
+    check_text(text, response)
 
 
-def check_probabilities(text: Printed, told: AssessmentsResponse) -> None:
+def check_probabilities(text: Printed, response: AssessmentsResponse) -> None:
     """Check the sentences about advantage, guesses and accusations, which only a statement has."""
-    _, advantage, _, _, accuracy, precision = told.threat_models[0].answers
+    _, advantage, _, _, accuracy, precision = response.threat_models[0].answers
     text.take(rf"exceeds the rate by at most {NUMBER} percentage points", percent_up(ends(advantage)[1]))
     text.take(
         rf"At a prior of {PERCENT} at most {PERCENT} of guesses about membership are right\. At a false positive "
         rf"rate of {PERCENT} at most {PERCENT} of accusations are right",
-        percent_exact(told.context.prior),
+        percent_exact(response.context.prior),
         percent_up(ends(accuracy)[1]),
-        percent_exact(told.context.false_positive_rate),
+        percent_exact(response.context.false_positive_rate),
         percent_up(ends(precision)[1]),
     )
 
@@ -187,38 +191,38 @@ CHECKS: tuple[Callable[[AssessmentsResponse], None], ...] = (check_summary, chec
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_printed_number_is_rounded_to_safe_side(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
-        told = assessment(seed)
+        response = assessment(seed)
         for check in CHECKS:
-            check(told)
-        if not told.summary.bounded:
-            check_that_nothing_is_claimed(told)
+            check(response)
+        if not response.summary.bounded:
+            check_that_nothing_is_claimed(response)
 
 
-def check_that_nothing_is_claimed(told: AssessmentsResponse) -> None:
+def check_that_nothing_is_claimed(response: AssessmentsResponse) -> None:
     """Check that texts about an unbounded run contain no words of a bound."""
-    page = render_report(told, [], [], [told.digest]).decode()
+    page = render_report(response, [], [], [response.digest]).decode()
     documents = (
-        told.summary.sentence,
-        told.summary.paragraph,
-        told.statement,
-        plain_text(told),
-        model_card(told),
+        response.summary.sentence,
+        response.summary.paragraph,
+        response.statement,
+        plain_text(response),
+        model_card(response),
         page_text(page),
     )
     for document in documents:
         text = Printed(document)
-        text.without([*sent_texts(told), *(each.name for each in guidelines(told))])
+        text.without([*sent_texts(response), *(each.name for each in guidelines(response))])
         assert not BOUND_WORDS.search(text.left), BOUND_WORDS.search(text.left)
 
 
 def test_seeds_have_runs_of_every_kind() -> None:
-    told = [assessment(seed) for seed in range(6 * BLOCK)]
-    assert sum(not each.summary.bounded for each in told) >= 5
-    assert sum(each.decision is not None and each.summary.bounded for each in told) >= 5
-    assert sum(each.judged_as is not None for each in told) >= 5
-    assert sum(each.gdp is not None for each in told) >= 5
-    assert sum(each.one_point is not None for each in told) >= 5
-    assert sum(each.context.delta in (0, 1) for each in told) >= 2
+    response = [assessment(seed) for seed in range(6 * BLOCK)]
+    assert sum(not each.summary.bounded for each in response) >= 5
+    assert sum(each.decision is not None and each.summary.bounded for each in response) >= 5
+    assert sum(each.judged_as is not None for each in response) >= 5
+    assert sum(each.gdp is not None for each in response) >= 5
+    assert sum(each.one_point is not None for each in response) >= 5
+    assert sum(each.context.delta in (0, 1) for each in response) >= 2
 
 
 FORMATTERS = (
@@ -262,6 +266,6 @@ def test_rounding_to_nearest_is_detected(module: str, name: str, monkeypatch: py
 def check_seeds(*, is_written_anew: bool) -> None:
     """Check the texts of the first seeds. Responses that contain the texts are computed again."""
     for seed in range(6 * BLOCK):
-        told = drawn(seed)[1] if is_written_anew else assessment(seed)
+        response = drawn(seed)[1] if is_written_anew else assessment(seed)
         for check in CHECKS:
-            check(told)
+            check(response)

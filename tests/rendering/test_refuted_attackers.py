@@ -35,26 +35,26 @@ def page(response: AssessmentsResponse) -> str:
 
 @pytest.mark.parametrize("code", ABOUT_GLRT)
 def test_numbers_of_refuted_attacker_appear_in_no_text(code: str) -> None:
-    told, plain = assessed(attested=[{"code": code, "holds": "no"}]), assessed()
-    [worst, glrt] = told.threat_models
+    answer, plain = assessed(attested=[{"code": code, "holds": "no"}]), assessed()
+    [worst, glrt] = answer.threat_models
     power = glrt.answers[2].points[2]["power"]["value"]  # type: ignore[union-attr]
     shown = f"{100 * power:.2g}"
     for name, write in (*DOCUMENT_WRITERS.items(), ("text/html", page)):
-        text = write(told)
+        text = write(answer)
         assert "dp.glrt" not in text, name
         assert not re.search(r"\(attacker glrt", text), name
         if shown in write(plain):
             assert shown not in text, name
-    assert "An assumption about this attacker does not hold." in DOCUMENT_WRITERS["text/markdown"](told)
-    assert "An assumption about this attacker does not hold." in page(told)
+    assert "An assumption about this attacker does not hold." in DOCUMENT_WRITERS["text/markdown"](answer)
+    assert "An assumption about this attacker does not hold." in page(answer)
     assert worst.answers == plain.threat_models[0].answers
-    [curves, *_] = assessment_dependencies(told)
+    [curves, *_] = assessment_dependencies(answer)
     assert [each.type for each in curves.request.threat_models] == ["worst_case"]  # type: ignore[union-attr]
 
 
 def test_anonymous_attestation_is_not_reported_as_nobody() -> None:
-    told = page(assessed(attested=[{"code": code, "holds": "yes"} for code in ABOUT_ALL]))
-    assert "no name was given" in told
-    assert ">not attested" not in told
-    assert "Assumptions: 2, of which 0 are not attested." in told
+    answer = page(assessed(attested=[{"code": code, "holds": "yes"} for code in ABOUT_ALL]))
+    assert "no name was given" in answer
+    assert ">not attested" not in answer
+    assert "Assumptions: 2, of which 0 are not attested." in answer
     assert ">not attested" in page(assessed())

@@ -21,7 +21,8 @@ from service.rendering.registry import HTML, renderings_of
 from service.rendering.report.html import render_report, request_of
 from service.resources.catalogue import resource
 from service.resources.digest import canonical_text, digest
-from tests.rendering.chart_cases import HOSTILE, REQUESTS, form, response
+from tests.rendering.chart_cases import DEAR, HOSTILE, REQUESTS, form, response
+from tests.slow_marker import thorough
 
 CASES = tuple(REQUESTS["assessments"])
 
@@ -54,7 +55,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [thorough(case) if case == DEAR else case for case in CASES])
 def test_report_has_no_active_or_external_content(case: str) -> None:
     page = Page(form("assessments", case, HTML))
     assert page.open == []
@@ -75,22 +76,22 @@ def test_client_texts_stay_plain_text() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_request_in_report_has_digest_of_result(case: str) -> None:
-    told: Any = response("assessments", case)
-    assert digest("assessments", told.engine_version, request_of(told)) == told.digest
+    answer: Any = response("assessments", case)
+    assert digest("assessments", answer.engine_version, request_of(answer)) == answer.digest
     shown = re.findall(
         r'<pre class="request"><code>(.*?)</code></pre>', form("assessments", case, HTML).decode(), re.DOTALL
     )
     computation = resource("assessments")
     repeated = parse_request(computation.request_type, html.unescape(shown[0]).encode())
-    assert digest("assessments", told.engine_version, repeated) == told.digest
+    assert digest("assessments", answer.engine_version, repeated) == answer.digest
 
 
 def test_report_contains_statements_of_the_response() -> None:
-    told: Any = response("assessments", "usual")
+    answer: Any = response("assessments", "usual")
     text = " ".join(Page(form("assessments", "usual", HTML)).text.split())
     for part in (
-        told.digest,
-        told.engine_version,
+        answer.digest,
+        answer.engine_version,
         "No policy was sent",
         "not attested",
         "MEASURE 2.10",
@@ -98,12 +99,12 @@ def test_report_contains_statements_of_the_response() -> None:
         "800-226",
     ):
         assert part in text
-    for each in (*told.assumptions, *told.hazards):
+    for each in (*answer.assumptions, *answer.hazards):
         assert " ".join(each.text.replace("`", "").split()) in text
-    for each in told.not_applicable:
+    for each in answer.not_applicable:
         assert each.reason.replace("`", "") in text
     power = next(
-        each["power"] for each in told.threat_models[0].answers[2].points if each["false_positive_rate"] == 1e-3
+        each["power"] for each in answer.threat_models[0].answers[2].points if each["false_positive_rate"] == 1e-3
     )
     assert percent_up(power["upper"]) == "0.407\u00a0%"
     assert "at most 0.407 %" in text  # A non-breaking space also separates words for `split`.
@@ -111,11 +112,11 @@ def test_report_contains_statements_of_the_response() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_attackers_have_names_instead_of_codes(case: str) -> None:
-    told: Any = response("assessments", case)
+    answer: Any = response("assessments", case)
     text = Page(form("assessments", case, HTML)).text
     for part in re.findall(r"By attacker: .*?\.", text):
         assert "worst_case" not in part
-    for each in told.not_applicable if told.summary.bounded else ():
+    for each in answer.not_applicable if answer.summary.bounded else ():
         assert f"{ATTACKERS[each.threat_model]}Not assessed." in text
 
 
@@ -127,9 +128,9 @@ def test_report_names_who_attests_each_assumption() -> None:
     ]
     sent = {"mechanism": mechanism, "context": {"delta": 1e-5, "attested": attested}}
     computation = resource("assessments")
-    told: Any = computation.response_type.model_validate_json(evaluate(computation, json.dumps(sent).encode(), ""))
-    text = " ".join(Page(render_report(told, [], [], [])).text.split())
-    unknown = sum(each.holds == "unknown" for each in told.assumptions)
+    answer: Any = computation.response_type.model_validate_json(evaluate(computation, json.dumps(sent).encode(), ""))
+    text = " ".join(Page(render_report(answer, [], [], [])).text.split())
+    unknown = sum(each.holds == "unknown" for each in answer.assumptions)
     assert f"of which {unknown} are not attested." in text
     assert text.count("unknown not attested") == unknown
     assert "yes no name was given" in text
@@ -139,16 +140,16 @@ def test_report_names_who_attests_each_assumption() -> None:
 
 def test_violated_policy_comes_first() -> None:
     text = " ".join(Page(form("assessments", "said_by_people", HTML)).text.split())
-    told: Any = response("assessments", "said_by_people")
-    assert text.index(told.decision.sentence) < text.index(" ".join(told.summary.sentence.split()))
+    answer: Any = response("assessments", "said_by_people")
+    assert text.index(answer.decision.sentence) < text.index(" ".join(answer.summary.sentence.split()))
 
 
 def test_invalid_svg_is_rejected() -> None:
-    told: Any = response("assessments", "usual")
+    answer: Any = response("assessments", "usual")
     chart = [{"name": "roc", "description": "x"}]
     for wrong in (b"<p>", b"<svg ><script>1</script></svg>", b'<svg ><a href="x">1</a></svg>'):
         with pytest.raises(ValueError, match="drawing"):
-            render_report(told, chart, [wrong], [told.digest])
+            render_report(answer, chart, [wrong], [answer.digest])
 
 
 @pytest.mark.parametrize(
@@ -200,8 +201,8 @@ def test_long_request_is_truncated_with_note() -> None:
     asked = parse_request(
         computation.request_type, json.dumps({**body, "mechanism": {**body["mechanism"], "mechanisms": steps}}).encode()
     )
-    told = computation.response(asked, digest("assessments", "x", asked), "x")
-    told = told.model_copy(update={"mechanism": asked.mechanism})
-    page = render_report(told, [], [], [told.digest]).decode()
-    length = len(canonical_text(request_of(told)))
+    answer = computation.response(asked, digest("assessments", "x", asked), "x")
+    answer = answer.model_copy(update={"mechanism": asked.mechanism})
+    page = render_report(answer, [], [], [answer.digest]).decode()
+    length = len(canonical_text(request_of(answer)))
     assert (f"the last {length - 20_000} characters" in page) == (length > 20_000)

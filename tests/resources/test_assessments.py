@@ -88,12 +88,12 @@ EVERYBODY: dict[str, Any] = {"dimension": 30, "epsilon_pmp": 0.5, "delta_pmp": 1
 def test_numbers_equal_those_of_bounds(
     mechanism: dict[str, Any], context: dict[str, Any], attackers: tuple[str, ...]
 ) -> None:
-    told = assess(body(mechanism, context={"delta": 1e-5, **context}))
-    assert told.threat_models[0].threat_model.type == "worst_case"
-    assert tuple(each.threat_model.type for each in told.threat_models if each.conditional) == attackers
-    listed = [each.threat_model for each in told.threat_models]
+    received = assess(body(mechanism, context={"delta": 1e-5, **context}))
+    assert received.threat_models[0].threat_model.type == "worst_case"
+    assert tuple(each.threat_model.type for each in received.threat_models if each.conditional) == attackers
+    listed = [each.threat_model for each in received.threat_models]
     assert len(set(listed)) == len(listed)
-    for attacked in told.threat_models:
+    for attacked in received.threat_models:
         sent = {
             "mechanism": mechanism,
             "threat_model": attacked.threat_model.model_dump(mode="json"),
@@ -104,14 +104,16 @@ def test_numbers_equal_those_of_bounds(
         assert attacked.conditional == (alone.worst_case is not None)
         if alone.worst_case is not None:  # Its own worst case comes first.
             assert alone.worst_case.threat_model in listed[: listed.index(attacked.threat_model)]
-    asked = {each.threat_model.type for each in told.threat_models} | {x.threat_model for x in told.not_applicable}
+    asked = {each.threat_model.type for each in received.threat_models} | {
+        x.threat_model for x in received.not_applicable
+    }
     assert asked == {"worst_case", "glrt", "membership", "practical"}
     assert ASSESSMENTS.quote(request(body(mechanism))).cost > 0
 
 
 def test_several_worst_cases_are_distinguished_in_every_rendering() -> None:
-    told = assess(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
-    forms = {name: render(told) for name, render in DOCUMENT_WRITERS.items()}
+    received = assess(body({"type": "gaussian", "noise_multiplier": 2.0}, context={"delta": 1e-5, **EVERYBODY}))
+    forms = {name: render(received) for name, render in DOCUMENT_WRITERS.items()}
     heads = re.findall(r"### Attacker: (.*)", forms["text/markdown"])
     assert heads == [
         "worst case",
@@ -126,8 +128,8 @@ def test_several_worst_cases_are_distinguished_in_every_rendering() -> None:
 
 
 def test_pmp_attacker_needs_prior_of_one_half() -> None:
-    told = assess(body(context={"delta": 1e-5, "epsilon_pmp": 0.5, "prior": 0.3}))
-    [reason] = [each.reason for each in told.not_applicable if each.threat_model == "practical"]
+    received = assess(body(context={"delta": 1e-5, "epsilon_pmp": 0.5, "prior": 0.3}))
+    [reason] = [each.reason for each in received.not_applicable if each.threat_model == "practical"]
     assert "prior" in reason
 
 
@@ -140,12 +142,12 @@ def test_expensive_attacker_is_listed_as_not_applicable() -> None:
 
 
 def test_records_of_person_are_protected_together() -> None:
-    told = assess(body(context={"delta": 1e-5, "privacy_unit": "user", "records": 4}))
-    assert told.threat_model.records == 4
-    assert [each.threat_model.type for each in told.threat_models] == ["worst_case"]
-    assert "one_record_is_protected" not in codes(told)
+    received = assess(body(context={"delta": 1e-5, "privacy_unit": "user", "records": 4}))
+    assert received.threat_model.records == 4
+    assert [each.threat_model.type for each in received.threat_models] == ["worst_case"]
+    assert "one_record_is_protected" not in codes(received)
     alone = assess(body())
-    assert told.threat_models[0].answers[0].value > alone.threat_models[0].answers[0].value  # type: ignore[union-attr]
+    assert received.threat_models[0].answers[0].value > alone.threat_models[0].answers[0].value  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -182,10 +184,10 @@ def test_hazards_follow_from_context(changes: dict[str, Any], code: str, status:
 def test_hazards_follow_from_numbers() -> None:
     little_noise = assess(body({"type": "gaussian", "noise_multiplier": 0.2}, context={"delta": 1e-5, "dimension": 3}))
     assert {"epsilon_says_little": "present", "relaxed_number_alone": "possible"}.items() <= codes(little_noise).items()
-    told = assess(body(LONG))
-    assert codes(told)["one_point_hides_the_curve"] == "present"
-    assert told.one_point is not None
-    assert told.one_point.power_from_one_point > 1.1 * told.one_point.power
+    received = assess(body(LONG))
+    assert codes(received)["one_point_hides_the_curve"] == "present"
+    assert received.one_point is not None
+    assert received.one_point.power_from_one_point > 1.1 * received.one_point.power
     stated = assess(body({"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5}))
     assert stated.one_point is None
     assert codes(stated)["stated_parameters_alone"] == "present"
@@ -213,8 +215,8 @@ def test_hazards_follow_from_numbers() -> None:
     ],
 )
 def test_hazard_impact_is_bound_of_described_run(context: dict[str, Any], code: str, changed: dict[str, Any]) -> None:
-    told = assess(body(SHORT, context={"delta": 1e-5, **context}))
-    [found] = next(each for each in told.hazards if each.code == code).consequences
+    received = assess(body(SHORT, context={"delta": 1e-5, **context}))
+    [found] = next(each for each in received.hazards if each.code == code).consequences
     sent = {"mechanism": changed, "questions": [{"type": "epsilon", "delta": 1e-5}]}
     alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
     assert found.mechanism == alone.mechanism
@@ -224,13 +226,13 @@ def test_hazard_impact_is_bound_of_described_run(context: dict[str, Any], code: 
 @pytest.mark.parametrize("records", [2, 5])
 def test_hazard_impact_covers_all_records_of_unit(records: int) -> None:
     capped = {"delta": 1e-5, "privacy_unit": "user", "records": records, "microbatch_size": 2, "tuning_runs": 3}
-    told = assess(body(SHORT, context=capped))
-    consequences = [each for hazard in told.hazards for each in hazard.consequences]
+    received = assess(body(SHORT, context=capped))
+    consequences = [each for hazard in received.hazards for each in hazard.consequences]
     assert len(consequences) == 2
-    both = told.threat_models[0].answers[0]
+    both = received.threat_models[0].answers[0]
     assert isinstance(both, NumberAnswer)
     for each in consequences:  # One change reveals less than both.
-        assert each.threat_model == told.threat_model
+        assert each.threat_model == received.threat_model
         assert isinstance(each.answer, NumberAnswer)
         assert each.answer.lower is not None
         assert each.answer.lower < both.value
@@ -246,11 +248,11 @@ def test_prose_uses_the_exact_sent_numbers(seed: int) -> None:
         "prior": float(rng.uniform(0.1, 0.9)),
     }
     raw = ASSESSMENTS.body(request(body(SHORT, context=sent)), NAME, ENGINE_VERSION)
-    told = AssessmentsResponse.model_validate_json(raw)
-    card, tracked = (DOCUMENT_WRITERS[form](told) for form in ("text/markdown", MLFLOW))
+    received = AssessmentsResponse.model_validate_json(raw)
+    card, tracked = (DOCUMENT_WRITERS[form](received) for form in ("text/markdown", MLFLOW))
     for name, value in sent.items():  # Shares are in percent for human readers.
         text = str(value) if name == "delta" else percent_exact(value)
-        assert text in told.statement
+        assert text in received.statement
         assert name == "prior" or text in card.split("###")[0]
     powers = [key for key in json.loads(tracked)["metrics"] if re.fullmatch(r"dp\.tpr_at_fpr_[-.\de]*\d", key)]
     assert len(powers) == 4  # One for each rate, however close the rates are.
@@ -290,8 +292,8 @@ def test_mu_is_never_zero_if_something_is_revealed(seed: int) -> None:
 @pytest.mark.parametrize(("records", "there"), [(None, True), (1, False), (3, False)])
 def test_records_cap_may_stand_in_threat_model(records: int | None, there: bool) -> None:
     threat_model = {"type": "worst_case"} | ({} if records is None else {"records": records})
-    told = assess(body(SHORT, context={"delta": 1e-5, "privacy_unit": "user"}, threat_model=threat_model))
-    assert ("records_not_capped" in codes(told)) == there
+    received = assess(body(SHORT, context={"delta": 1e-5, "privacy_unit": "user"}, threat_model=threat_model))
+    assert ("records_not_capped" in codes(received)) == there
 
 
 @pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "a\u2029# b", "a\x9b31m"])
@@ -411,19 +413,19 @@ def test_renderings_for_text_model_card_and_tracker_agree() -> None:
         policy=policy(rule(at_most=0.1, name="*|<i>")),
     )
     raw = ASSESSMENTS.body(request(sent), NAME, ENGINE_VERSION)
-    told = AssessmentsResponse.model_validate_json(raw)
-    card, text, tracked = (DOCUMENT_WRITERS[form](told) for form in ("text/markdown", "text/plain", MLFLOW))
+    received = AssessmentsResponse.model_validate_json(raw)
+    card, text, tracked = (DOCUMENT_WRITERS[form](received) for form in ("text/markdown", "text/plain", MLFLOW))
     assert "<b>" not in card
     assert "<i>" not in card
-    assert told.decision is not None
-    assert f"**{told.decision.sentence}**" in card
-    assert text.startswith(told.statement)
+    assert received.decision is not None
+    assert f"**{received.decision.sentence}**" in card
+    assert text.startswith(received.statement)
     run = json.loads(tracked)
     assert set(run) == {"params", "metrics", "tags"}
     for room, longest in (("params", 6000), ("tags", 5000)):
         assert all(isinstance(value, str) and len(value) <= longest for value in run[room].values())
     assert all(re.fullmatch(r"[/\w.\- ]{1,250}", key, re.ASCII) for room in run.values() for key in room)
-    assert run["metrics"]["dp.epsilon"] == told.threat_models[0].answers[0].value  # type: ignore[union-attr]
+    assert run["metrics"]["dp.epsilon"] == received.threat_models[0].answers[0].value  # type: ignore[union-attr]
     assert run["tags"]["dp.result_digest"] == NAME
 
 

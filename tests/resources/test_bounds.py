@@ -281,8 +281,8 @@ def test_hazards_and_assumptions_depend_on_mechanism(mechanism: dict[str, Any], 
     assert {hazard.code for hazard in response.hazards} == codes
     assert response.assumptions
     assert all(assumption.holds == "unknown" for assumption in response.assumptions)
-    said = any("Poisson" in hazard.text or "independently" in hazard.text for hazard in response.assumptions)
-    assert said == ("poisson_sampling_assumed" in codes)
+    sentence = any("Poisson" in hazard.text or "independently" in hazard.text for hazard in response.assumptions)
+    assert sentence == ("poisson_sampling_assumed" in codes)
 
 
 @pytest.mark.parametrize(

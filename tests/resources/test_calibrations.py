@@ -154,11 +154,11 @@ def test_limit_beyond_all_answers_needs_no_search(seed: int) -> None:
     questions: list[Spec] = [{"type": "advantage"}, {"type": "trade_off", "false_positive_rates": [rate]}]
     least = float(random.choice([1.0, 2.0, 10.0, 1e15]))
     targets = [{"question": question, "at_most": least} for question in questions]
-    told = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
-    assert (told["status"], told["value"], told["readings"]) == ("trivially_met", 10**6, 1)
+    response = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
+    assert (response["status"], response["value"], response["readings"]) == ("trivially_met", 10**6, 1)
     targets = [{"question": question, "at_least": [0.0, rate / 2][place]} for place, question in enumerate(questions)]
-    told = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
-    assert (told["status"], told["value"], told["readings"]) == ("trivially_met", 1, 1)
+    response = calibrated(body(run, *targets, free="/mechanism/steps", bounds={"to": 10**6}))
+    assert (response["status"], response["value"], response["readings"]) == ("trivially_met", 1, 1)
 
 
 def test_opposite_targets_are_met_or_infeasible() -> None:

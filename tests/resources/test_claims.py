@@ -102,8 +102,8 @@ def test_verdicts_at_bounds_and_between_are_correct(seed: int, mechanism: Spec) 
                 (upper * (1 + tolerance / 2), "consistent", True),
                 ((lower + upper) / 2, "consistent", True),
             ]
-            for value, verdict, said in tried:
-                if said and math.isfinite(value) and allowed.has(value) and not allowed.integer:
+            for value, verdict, text in tried:
+                if text and math.isfinite(value) and allowed.has(value) and not allowed.integer:
                     claims.append(
                         {"question": question, "value": value, "relative_tolerance": tolerance, "reads": reads}
                     )

@@ -90,20 +90,20 @@ def test_signs_and_differences_hold_for_the_answers(seed: int) -> None:
         safest = choose(cell.value for cell in ends.values())
         assert quantity.best == tuple(name for name, cell in ends.items() if cell.value == safest)
         for pair in response.pairs:
-            one, other, said = ends[pair.first], ends[pair.second], pair.differences[place]
+            one, other, compared = ends[pair.first], ends[pair.second], pair.differences[place]
             assert one.lower is not None
             assert one.upper is not None
             assert other.lower is not None
             assert other.upper is not None
             if one.upper < other.lower:
-                assert said.verdict == "first_smaller"
+                assert compared.verdict == "first_smaller"
             elif other.upper < one.lower:
-                assert said.verdict == "second_smaller"
-            if said.difference is not None:
-                assert said.difference.lower <= one.lower - other.upper + 1e-15 * one.lower
-                assert said.difference.upper >= one.upper - other.lower - 1e-15 * one.upper
+                assert compared.verdict == "second_smaller"
+            if compared.difference is not None:
+                assert compared.difference.lower <= one.lower - other.upper + 1e-15 * one.lower
+                assert compared.difference.upper >= one.upper - other.lower - 1e-15 * one.upper
             if quantity.certain and quantity.best == (pair.first,):
-                assert said.verdict == ("first_smaller" if quantity.better == "smaller" else "second_smaller")
+                assert compared.verdict == ("first_smaller" if quantity.better == "smaller" else "second_smaller")
 
 
 def test_run_equals_itself_under_another_name() -> None:

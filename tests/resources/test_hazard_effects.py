@@ -87,8 +87,8 @@ def present(random: Generator, code: str, mechanism: dict[str, Any]) -> dict[str
             return {"dataset_size": 1000, "batch_size": int(random.choice([1, 300, 600]))}
 
 
-def effect(told: AssessmentsResponse, code: str) -> tuple[str, str]:
-    [found] = [each for each in told.hazards if each.code == code]
+def effect(received: AssessmentsResponse, code: str) -> tuple[str, str]:
+    [found] = [each for each in received.hazards if each.code == code]
     return found.status, found.effect
 
 
@@ -103,13 +103,13 @@ def test_present_hazard_changes_every_number_and_the_verdict(code: str, seed: in
         context = present(random, code, mechanism)
     assert context is not None
     described = epsilon_of(mechanism)
-    told = assess(mechanism, context)
-    assert effect(told, code) == ("present", "numbers_changed")
-    assert told.judged_as is not None
-    assert code in told.judged_as.hazards
-    [first, *_] = told.threat_models[0].answers
+    received = assess(mechanism, context)
+    assert effect(received, code) == ("present", "numbers_changed")
+    assert received.judged_as is not None
+    assert code in received.judged_as.hazards
+    [first, *_] = received.threat_models[0].answers
     assert isinstance(first, NumberAnswer)
-    alone = epsilon_of(json.loads(told.judged_as.mechanism.model_dump_json()))
+    alone = epsilon_of(json.loads(received.judged_as.mechanism.model_dump_json()))
     assert (first.lower, first.upper) == (alone.lower, alone.upper)
     assert first.upper is not None
     assert described.upper is not None
@@ -129,11 +129,11 @@ def test_present_hazard_changes_every_number_and_the_verdict(code: str, seed: in
 def test_all_present_hazards_count_together() -> None:
     mechanism = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 30}
     context = {"microbatch_size": 2, "tuning_runs": 3, "batch_size": 20, "dataset_size": 1000}
-    told = assess(mechanism, context)
-    assert told.judged_as is not None
+    received = assess(mechanism, context)
+    assert received.judged_as is not None
     changed = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.02, "steps": 30}
     alone = epsilon_of({"type": "repeated", "mechanism": changed, "steps": 3})
-    [first, *_] = told.threat_models[0].answers
+    [first, *_] = received.threat_models[0].answers
     assert first.model_dump() == alone.model_dump()
 
 
@@ -152,13 +152,13 @@ def test_all_present_hazards_count_together() -> None:
     ],
 )  # fmt: skip
 def test_hazard_with_unknown_run_leaves_no_bound(mechanism: dict[str, Any], context: dict[str, Any]) -> None:
-    told = assess(mechanism, context, policy=limit(1e5))
-    assert "no_bound" in {each.effect for each in told.hazards if each.status == "present"}
-    assert told.judged_as is None
-    assert not told.summary.bounded
-    assert told.verdict in ("undecided", "violated")
-    assert told.decision is not None
-    assert told.decision.rulings[0].verdict != "met"
+    received = assess(mechanism, context, policy=limit(1e5))
+    assert "no_bound" in {each.effect for each in received.hazards if each.status == "present"}
+    assert received.judged_as is None
+    assert not received.summary.bounded
+    assert received.verdict in ("undecided", "violated")
+    assert received.decision is not None
+    assert received.decision.rulings[0].verdict != "met"
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -183,18 +183,18 @@ def test_large_delta_is_undecided_wherever_size_is_given() -> None:
             for share, verdict in ((0.5, "met"), (1.0, "undecided"), (random.uniform(1, 20), "undecided")):
                 delta = min(share / size, 0.9)
                 rules = [{"question": {"type": "epsilon", "delta": delta}, "at_most": 1e4}]
-                told = assess(mechanism, context | {"delta": delta}, policy={"name": "gate", "rules": rules})
-                found = [each.status for each in told.hazards if each.code == "delta_not_small"]
+                received = assess(mechanism, context | {"delta": delta}, policy={"name": "gate", "rules": rules})
+                found = [each.status for each in received.hazards if each.code == "delta_not_small"]
                 assert found == ([] if verdict == "met" else ["present"])
-                assert told.verdict == verdict, (size, share)
+                assert received.verdict == verdict, (size, share)
 
 
 def test_unit_without_records_cap_meets_no_limit() -> None:
     mechanism = {"type": "gaussian", "noise_multiplier": 5.0}
-    told = assess(mechanism, {"privacy_unit": "user"}, policy=limit(1e3))
-    assert told.verdict == "undecided"
-    assert told.decision is not None
-    assert "one record" in (told.decision.rulings[0].reason or "")
+    received = assess(mechanism, {"privacy_unit": "user"}, policy=limit(1e3))
+    assert received.verdict == "undecided"
+    assert received.decision is not None
+    assert "one record" in (received.decision.rulings[0].reason or "")
     assert assess(mechanism, {"privacy_unit": "user", "records": 2}, policy=limit(1e3)).verdict == "met"
     capped = {"type": "worst_case", "records": 2}
     rules = [limit(1e3)["rules"][0] | {"threat_model": capped}]
@@ -210,14 +210,14 @@ def _imported(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("used", [None, True, False])
 def test_effect_included_in_import_is_not_counted_twice(microbatches: int | None, used: bool | None) -> None:
     context = {} if microbatches is None else {"microbatch_size": microbatches}
-    told = assess(_imported(**({} if used is None else {"used_microbatching": used})), context)
+    received = assess(_imported(**({} if used is None else {"used_microbatching": used})), context)
     halved = used is not False or (microbatches or 1) > 1
     run = {"type": "dpsgd", "batch_size": 60, "dataset_size": 6000, "epochs": 2.0}
     alone = epsilon_of(run | {"noise_multiplier": 0.8 if halved else 1.6})
-    [first, *_] = told.threat_models[0].answers
+    [first, *_] = received.threat_models[0].answers
     assert isinstance(first, NumberAnswer)
     assert first.upper == pytest.approx(alone.upper, rel=1e-9)
-    codes = {each.code: each.status for each in told.hazards}
+    codes = {each.code: each.status for each in received.hazards}
     accounted = used is not False
     expected = None if accounted or microbatches == 1 else "possible" if microbatches is None else "present"
     assert codes.get("microbatches_double_sensitivity") == expected
@@ -225,6 +225,6 @@ def test_effect_included_in_import_is_not_counted_twice(microbatches: int | None
 
 def test_import_does_not_account_for_other_parts() -> None:
     other = {"type": "dpsgd", "noise_multiplier": 2.0, "sample_rate": 0.05, "steps": 100}
-    told = assess({"type": "composed", "mechanisms": [_imported(), other]}, {"microbatch_size": 4})
-    assert told.judged_as is not None
-    assert told.judged_as.hazards == ("microbatches_double_sensitivity",)
+    received = assess({"type": "composed", "mechanisms": [_imported(), other]}, {"microbatch_size": 4})
+    assert received.judged_as is not None
+    assert received.judged_as.hazards == ("microbatches_double_sensitivity",)

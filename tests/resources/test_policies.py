@@ -79,9 +79,9 @@ def test_verdicts_are_conservative_for_every_question() -> None:
         {"type": "deletion_capacity", "prior": 0.5, "confidence": 0.5},
     ]
     asked = BoundsRequest.model_validate_json(json.dumps({"mechanism": RUN, "questions": questions}))
-    told = BOUNDS.function(asked, NAME, ENGINE_VERSION)
-    assert isinstance(told, dict)
-    for question, answer in zip(questions, told["answers"], strict=True):
+    received = BOUNDS.function(asked, NAME, ENGINE_VERSION)
+    assert isinstance(received, dict)
+    for question, answer in zip(questions, received["answers"], strict=True):
         number = answer["points"][0]["power"] if "points" in answer else answer
         lower, upper = number["lower"], number["upper"]
         for limit in (lower * rng.uniform(0, 1), lower, (lower + upper) / 2, upper, upper * rng.uniform(1, 2)):
@@ -98,8 +98,8 @@ def test_verdict_of_policy_combines_its_rules() -> None:
     met, violated = rule(at_most=100.0), rule(at_most=0.01)
     bracket = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "batch_size": 10, "dataset_size": 100}
     run = body(bracket | {"epochs": 2})
-    told = assess(run)
-    ends = told.threat_models[0].answers[0].model_dump()
+    received = assess(run)
+    ends = received.threat_models[0].answers[0].model_dump()
     inside = rule(at_most=(ends["lower"] + ends["upper"]) / 2)
     for rules, verdict in (
         ((met,), "met"),
@@ -127,9 +127,9 @@ def test_undecided_verdict_due_to_tolerance_is_noted() -> None:
         "evidence": "certified",
         "tight": True,
     }
-    told = ruling_without_hazards(sent, wide)
-    assert told["verdict"] == "undecided"
-    truth, width = 1.0, told["deciding_tolerance"]
+    received = ruling_without_hazards(sent, wide)
+    assert received["verdict"] == "undecided"
+    truth, width = 1.0, received["deciding_tolerance"]
     narrow = wide | {"lower": truth * (1 - width), "upper": truth * (1 + width)}
     assert ruling_without_hazards(rule(at_most=0.99), narrow)["verdict"] == "violated"
     assert "deciding_tolerance" not in ruling_without_hazards(rule(at_most=1.0), wide | {"tight": None})
@@ -138,9 +138,9 @@ def test_undecided_verdict_due_to_tolerance_is_noted() -> None:
 def test_policy_may_have_its_own_attackers() -> None:
     run = {"type": "gaussian", "noise_multiplier": 1.0}
     glrt = rule(at_most=100.0) | {"threat_model": {"type": "glrt", "dimension": 5}}
-    told = assess(body(run, policy=policy(glrt, rule(at_most=100.0))))
-    assert told.decision is not None
-    relaxed, worst = told.decision.rulings
+    received = assess(body(run, policy=policy(glrt, rule(at_most=100.0))))
+    assert received.decision is not None
+    relaxed, worst = received.decision.rulings
     assert relaxed.answer.conditional
     assert not worst.answer.conditional
     with pytest.raises(UnsupportedCombination) as refused:
@@ -150,12 +150,12 @@ def test_policy_may_have_its_own_attackers() -> None:
 
 def test_refuted_assumption_voids_the_verdict() -> None:
     context = {"delta": 1e-5, "attested": [{"code": "noise_is_fresh", "holds": "no", "by": "audit"}]}
-    told = assess(body(context=context, policy=policy(rule(at_most=1e5))))
-    assert told.verdict == "void"
-    [found] = [each for each in told.assumptions if each.holds == "no"]
+    received = assess(body(context=context, policy=policy(rule(at_most=1e5))))
+    assert received.verdict == "void"
+    [found] = [each for each in received.assumptions if each.holds == "no"]
     assert (found.code, found.by) == ("noise_is_fresh", "audit")
     assert "bounds" in found.if_not
-    assert "does NOT hold (audit)" in told.statement
+    assert "does NOT hold (audit)" in received.statement
 
 
 def test_decision_id_covers_everything_it_depends_on() -> None:
@@ -166,10 +166,10 @@ def test_decision_id_covers_everything_it_depends_on() -> None:
     for version in ("2026.11.24", "2026.11.25"):  # Two engine versions never share an id.
         for each in (*sent, *sent):
             name = digest(ASSESSMENTS.name, version, request(each))
-            told = ASSESSMENTS.response(request(each), name, version)
-            assert told.decision is not None
-            assert told.decision.id == told.digest == name
-            ids.add(told.decision.id)
+            received = ASSESSMENTS.response(request(each), name, version)
+            assert received.decision is not None
+            assert received.decision.id == received.digest == name
+            ids.add(received.decision.id)
     assert len(ids) == 2 * len(sent)
 
 
@@ -179,9 +179,9 @@ def test_command_reads_policy_file_and_sets_exit_code(tmp_path: Path, capsys: py
     for limit, code in ((100.0, 0), (0.001, 1)):
         gate.write_text(json.dumps(policy(rule(at_most=limit))))
         assert cli.main(["assess", str(run), "--policy", str(gate)]) == code
-        told = capsys.readouterr().out
+        received = capsys.readouterr().out
         alone = request(body(policy=policy(rule(at_most=limit))))
-        assert json.loads(told)["decision"]["id"] == digest(ASSESSMENTS.name, ENGINE_VERSION, alone)
+        assert json.loads(received)["decision"]["id"] == digest(ASSESSMENTS.name, ENGINE_VERSION, alone)
     assert cli.main(["assess", str(run), "--policy", str(gate), "--accept", "text/plain"]) == 1
     assert "gate: The limit is not kept." in capsys.readouterr().out
     assert cli.main(["assess", str(run), "--policy", str(tmp_path / "none.json")]) == cli.PROBLEM_EXIT_CODE
@@ -277,5 +277,5 @@ def test_mu_over_empty_range_meets_no_limit() -> None:
     random = np.random.default_rng(3)
     for _ in range(12):
         stated = {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0 - float(10 ** random.uniform(-16, -9.1))}
-        told = assess(body(stated, policy=policy({"question": {"type": "gdp_mu"}, "at_most": 5.0})))
-        assert told.verdict == "violated", stated
+        received = assess(body(stated, policy=policy({"question": {"type": "gdp_mu"}, "at_most": 5.0})))
+        assert received.verdict == "violated", stated

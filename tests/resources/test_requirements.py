@@ -59,38 +59,38 @@ def test_missing_attestation_gives_its_own_verdict(mechanism: dict[str, Any]) ->
         asked = list(dict.fromkeys([*asked, *random.choice(known, 2).tolist()]))
         requires: Any = "all" if random.uniform() < 0.3 else [{"assumption": code, "holds": "yes"} for code in asked]
         rule = BROKEN if random.uniform() < 0.2 else KEPT
-        told = assess(body(mechanism, attested, requires, rule))
+        received = assess(body(mechanism, attested, requires, rule))
         counted = known if requires == "all" else [code for code in asked if code in known]
         missing = [code for code in counted if code not in attested]
-        assert told.decision is not None
-        assert list(told.decision.missing) == missing
-        assert told.decision.requires is not None
-        statuses = {each.assumption: each.status for each in told.decision.requirements}
+        assert received.decision is not None
+        assert list(received.decision.missing) == missing
+        assert received.decision.requires is not None
+        statuses = {each.assumption: each.status for each in received.decision.requirements}
         assert list(statuses) == (known if requires == "all" else asked)
         for code, status in statuses.items():
             expected = "not_applicable" if code not in known else "attested" if code in attested else "missing"
             assert status == expected
         expected_verdict = "violated" if rule is BROKEN else "met_if_attested" if missing else "met"
-        assert told.verdict == told.decision.verdict == expected_verdict
-        assert exit_code(told) == {"violated": 1, "met_if_attested": 3, "met": 0}[expected_verdict]
+        assert received.verdict == received.decision.verdict == expected_verdict
+        assert exit_code(received) == {"violated": 1, "met_if_attested": 3, "met": 0}[expected_verdict]
 
 
 def test_refuted_requirement_voids_the_verdict() -> None:
     for code in assumptions_of(TRAINED):
-        told = assess(body(TRAINED, {code: "no"}, "all"))
-        assert told.decision is not None
-        assert {each.assumption: each.status for each in told.decision.requirements}[code] == "refuted"
-        assert told.verdict == "void"
-        assert exit_code(told) == 1
-        assert "at most" not in told.statement
-        assert "differentially private" not in told.statement.lower()
+        received = assess(body(TRAINED, {code: "no"}, "all"))
+        assert received.decision is not None
+        assert {each.assumption: each.status for each in received.decision.requirements}[code] == "refuted"
+        assert received.verdict == "void"
+        assert exit_code(received) == 1
+        assert "at most" not in received.statement
+        assert "differentially private" not in received.statement.lower()
 
 
 def test_attacker_assumptions_count_for_their_rule() -> None:
     glrt = KEPT | {"threat_model": {"type": "glrt", "dimension": 5}}
-    told = assess(body(GAUSSIAN, {}, "all", glrt, KEPT))
-    assert told.decision is not None
-    about = set(told.decision.missing) - set(assumptions_of(GAUSSIAN))
+    received = assess(body(GAUSSIAN, {}, "all", glrt, KEPT))
+    assert received.decision is not None
+    about = set(received.decision.missing) - set(assumptions_of(GAUSSIAN))
     assert about
     for code in about:
         refuted = assess(body(GAUSSIAN, {code: "no"}, None, glrt, KEPT))
@@ -104,14 +104,14 @@ def test_attacker_assumptions_count_for_their_rule() -> None:
 def test_sentence_counts_unattested_assumptions() -> None:
     known = assumptions_of(TRAINED)
     for number in range(len(known) + 1):
-        told = assess(body(TRAINED, dict.fromkeys(known[:number], "yes")))
-        assert told.decision is not None
+        received = assess(body(TRAINED, dict.fromkeys(known[:number], "yes")))
+        assert received.decision is not None
         left = len(known) - number
-        assert told.verdict == "met"
+        assert received.verdict == "met"
         if left:
-            assert f"{left} unattested assumption" in told.decision.sentence
+            assert f"{left} unattested assumption" in received.decision.sentence
         else:
-            assert "unattested" not in told.decision.sentence
+            assert "unattested" not in received.decision.sentence
 
 
 def test_only_met_policy_claims_that_every_limit_is_kept() -> None:
@@ -231,12 +231,12 @@ def test_subject_and_date_are_echoed_and_enter_digest_and_id() -> None:
     sent = body(GAUSSIAN, {})
     plain = assess(sent)
     sent["context"] |= {"subject": subject, "date": "2026-11-01", "prepared_by": "\u00c5sa"}
-    told = assess(sent)
-    assert told.context.model_dump(exclude_none=True)["subject"] == subject
-    assert (told.context.date, told.context.prepared_by) == ("2026-11-01", "\u00c5sa")
-    assert told.decision is not None
+    received = assess(sent)
+    assert received.context.model_dump(exclude_none=True)["subject"] == subject
+    assert (received.context.date, received.context.prepared_by) == ("2026-11-01", "\u00c5sa")
+    assert received.decision is not None
     assert plain.decision is not None
-    assert told.decision.id != plain.decision.id
+    assert received.decision.id != plain.decision.id
 
 
 def test_rules_are_independent_and_equal_questions_are_shared() -> None:

@@ -41,8 +41,8 @@ def single(request: SweepsRequest, numbers: tuple[float, ...]) -> Any:
 
 
 def numbers_of(answer: SweptAnswer, single_answers: Any) -> Any:
-    told = single_answers[answer.question]
-    return told if answer.point is None else _Fields(told.points[answer.point][answer.reads])
+    received = single_answers[answer.question]
+    return received if answer.point is None else _Fields(received.points[answer.point][answer.reads])
 
 
 class _Fields:
@@ -91,9 +91,9 @@ def test_points_without_batching_equal_single_requests(mechanism: Spec, pointer:
     body = sweep_body({pointer: {"values": values}}, mechanism=mechanism)
     request, response = parsed(body), swept(body)
     for point, numbers in enumerate(request.points()):
-        [told] = single(request, numbers).answers
-        assert response.answers[0].evidence[point] == told.evidence
-        assert_meets(response.answers[0].lower[point] or 0.0, response.answers[0].upper[point] or 0.0, told)
+        [received] = single(request, numbers).answers
+        assert response.answers[0].evidence[point] == received.evidence
+        assert_meets(response.answers[0].lower[point] or 0.0, response.answers[0].upper[point] or 0.0, received)
 
 
 def test_points_do_not_depend_on_aliases_and_member_order() -> None:
@@ -202,9 +202,9 @@ def test_json_lines_and_csv_equal_columns() -> None:
     for point, (line, row) in enumerate(zip(lines, cells, strict=True)):
         assert line["numbers"] == {NOISE: response.columns[NOISE][point]}
         assert float(row[NOISE]) == response.columns[NOISE][point]
-        for told, answer in zip(line["answers"], response.answers, strict=True):
+        for received, answer in zip(line["answers"], response.answers, strict=True):
             value = answer.value[point]
-            assert told["value"] == ("Infinity" if value == math.inf else value)
+            assert received["value"] == ("Infinity" if value == math.inf else value)
             assert row[answer.label] == ("" if value is None else "Infinity" if value == math.inf else repr(value))
             assert (
                 row[f"{answer.label} tolerance_met"]

@@ -129,9 +129,9 @@ def test_every_method_has_tight() -> None:
     beside = response_body(
         BOUNDS, mechanism={"type": "pure_dp", "epsilon": 1.0}, questions=[{"type": "advantage"}], method="all"
     )
-    said = {entry["method"]: entry["tight"] for entry in beside["answers"][0]["methods"]}
-    assert said["closed_form"] is True
-    assert said["yeom"] is said["erlingsson"] is False
+    tight = {entry["method"]: entry["tight"] for entry in beside["answers"][0]["methods"]}
+    assert tight["closed_form"] is True
+    assert tight["yeom"] is tight["erlingsson"] is False
 
 
 def test_audits_and_conversions_have_expected_tight() -> None:

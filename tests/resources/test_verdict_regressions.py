@@ -99,10 +99,10 @@ def test_policy_that_no_run_can_break_is_rejected() -> None:
     ],
 )
 def test_microbatches_without_noise_parameter_leave_no_bound(mechanism: dict[str, Any]) -> None:
-    told = assess(mechanism, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 9.0})
-    assert told.judged_as is None
-    assert effects(told)["microbatches_double_sensitivity"] == "no_bound"
-    assert (told.verdict, exit_code(told), told.summary.bounded) == ("undecided", 1, False)
+    received = assess(mechanism, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 9.0})
+    assert received.judged_as is None
+    assert effects(received)["microbatches_double_sensitivity"] == "no_bound"
+    assert (received.verdict, exit_code(received), received.summary.bounded) == ("undecided", 1, False)
 
 
 def test_schedule_rate_is_compared_with_batch_size_of_context() -> None:
@@ -111,18 +111,20 @@ def test_schedule_rate_is_compared_with_batch_size_of_context() -> None:
         rates = [random.uniform(0.001, 0.02) for _ in range(2)]
         schedule = DPSGD | {"sample_rate": rates, "steps": [50, 50]}
         batch = random.randint(40, 90)
-        told = assess(schedule, {"batch_size": batch, "dataset_size": 1000})
-        assert effects(told)["sample_rate_inconsistent"] == "numbers_changed"
-        assert judged_epsilon(told) >= epsilon_of(schedule | {"sample_rate": batch / 1000, "steps": 100}) * (1 - 1e-9)
+        received = assess(schedule, {"batch_size": batch, "dataset_size": 1000})
+        assert effects(received)["sample_rate_inconsistent"] == "numbers_changed"
+        assert judged_epsilon(received) >= epsilon_of(schedule | {"sample_rate": batch / 1000, "steps": 100}) * (
+            1 - 1e-9
+        )
     within = assess(DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}, {"batch_size": 20, "dataset_size": 1000})
     assert "sample_rate_inconsistent" not in effects(within)
 
 
 def test_single_batch_size_does_not_show_accumulation_in_schedule() -> None:
     schedule = DPSGD | {"sample_rate": [0.01, 0.03], "steps": [50, 50]}
-    told = assess(schedule, {"batch_size": 20, "dataset_size": 1000, "gradient_accumulation_steps": 4})
-    assert effects(told)["gradient_accumulation_counted"] == "numbers_changed"
-    assert judged_epsilon(told) >= epsilon_of(schedule | {"sample_rate": [0.04, 0.12]}) * (1 - 1e-9)
+    received = assess(schedule, {"batch_size": 20, "dataset_size": 1000, "gradient_accumulation_steps": 4})
+    assert effects(received)["gradient_accumulation_counted"] == "numbers_changed"
+    assert judged_epsilon(received) >= epsilon_of(schedule | {"sample_rate": [0.04, 0.12]}) * (1 - 1e-9)
 
 
 def test_epochs_are_judged_with_steps_of_either_rate() -> None:
@@ -130,11 +132,11 @@ def test_epochs_are_judged_with_steps_of_either_rate() -> None:
     for _ in range(2):
         noise, epochs = random.uniform(0.2, 1.0), float(random.randint(1, 2))
         run = {"type": "dpsgd", "noise_multiplier": noise, "sample_rate": 0.5, "epochs": epochs}
-        told = assess(run, {"batch_size": 10, "dataset_size": 1000})
+        received = assess(run, {"batch_size": 10, "dataset_size": 1000})
         for rate in (0.5, 0.01):
-            assert judged_epsilon(told) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
-        assert told.judged_as is not None
-        assert "with the steps of its epochs at the smaller rate" in told.judged_as.text
+            assert judged_epsilon(received) >= epsilon_of(run | {"sample_rate": rate}) * (1 - 1e-9)
+        assert received.judged_as is not None
+        assert "with the steps of its epochs at the smaller rate" in received.judged_as.text
 
 
 @pytest.mark.parametrize(
@@ -160,9 +162,9 @@ def test_microbatches_do_not_violate_limit_under_replacement() -> None:
 
 
 def test_without_bound_limit_is_undecided() -> None:
-    told = assess(NOISY_SGD, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 1e-3})
-    assert told.decision is not None
-    assert (told.verdict, told.decision.rulings[0].verdict) == ("undecided", "undecided")
+    received = assess(NOISY_SGD, {"microbatch_size": 4}, {"question": EPSILON, "at_most": 1e-3})
+    assert received.decision is not None
+    assert (received.verdict, received.decision.rulings[0].verdict) == ("undecided", "undecided")
 
 
 @pytest.mark.parametrize(
@@ -175,9 +177,9 @@ def test_without_bound_limit_is_undecided() -> None:
 )
 def test_meaning_of_rule_names_checked_relation(run: dict[str, Any], neighbours: str) -> None:
     rule = {"question": POWER, "at_most": 0.5, "threat_model": WORST_CASE}
-    told = assess(run, {}, rule)
-    assert told.decision is not None
-    assert told.decision.rulings[0].meaning == f"{LIMIT}, against the worst case with a record {neighbours}."
+    received = assess(run, {}, rule)
+    assert received.decision is not None
+    assert received.decision.rulings[0].meaning == f"{LIMIT}, against the worst case with a record {neighbours}."
 
 
 def test_requests_with_different_answers_have_different_digests() -> None:
@@ -197,10 +199,10 @@ def test_rule_with_own_attacker_protects_all_records_of_unit() -> None:
     for relation in (None, "add_or_remove_one", "zero_out"):
         attacker = WORST_CASE | ({} if relation is None else {"neighboring_relation": relation})
         rule = {"question": POWER, "at_most": 0.1, "threat_model": attacker}
-        told = assess(GAUSSIAN, several, rule)
-        assert told.decision is not None
-        assert told.verdict == "violated"
-        assert "4 records together" in told.decision.rulings[0].meaning
+        received = assess(GAUSSIAN, several, rule)
+        assert received.decision is not None
+        assert received.verdict == "violated"
+        assert "4 records together" in received.decision.rulings[0].meaning
     one = {"question": POWER, "at_most": 0.1, "threat_model": WORST_CASE | {"records": 1}}
     assert assess(GAUSSIAN, several, one).verdict == "met"
 
@@ -218,6 +220,6 @@ def test_one_record_theory_is_undecided_for_several_records(attacker: dict[str, 
 def test_batch_size_is_lower_bound_of_dataset_size() -> None:
     for delta, verdict in ((0.01, "undecided"), (1e-3, "met")):
         rule = {"question": {"type": "epsilon", "delta": delta}, "at_most": 9.0}
-        told = assess(DPSGD, {"delta": delta, "batch_size": 256}, rule)
-        assert told.verdict == verdict
-        assert ("delta_not_small" in effects(told)) == (verdict == "undecided")
+        received = assess(DPSGD, {"delta": delta, "batch_size": 256}, rule)
+        assert received.verdict == verdict
+        assert ("delta_not_small" in effects(received)) == (verdict == "undecided")

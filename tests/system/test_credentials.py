@@ -17,6 +17,7 @@ import pytest
 from privacy_bounds import Client, InvalidArgument, Refused
 from privacy_bounds.command import KEY_VARIABLE
 from service.access.key_ring import REFRESH_SECONDS
+from service.doctor.service_checks import check_service
 from service.server.access import CannotAuthenticate, ensure_authentication
 from service.settings import Settings
 from tests.access.keys import bearer, make_key
@@ -175,3 +176,13 @@ def test_command_of_jobs_takes_its_key_from_the_environment(server: httpx2.Clien
     assert json.loads(listed.stderr)["type"] == "/problems/unauthenticated"
     allowed = run("jobs", "list", "--url", str(server.base_url), **{KEY_VARIABLE.removeprefix("PRIVACY_BOUNDS_"): key})
     assert (allowed.returncode, allowed.stderr) == (0, "")
+
+
+def test_doctor_reads_the_verdict_without_a_key_and_the_checks_with_one(
+    server: httpx2.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    wait_for(lambda: server.get("/readyz").json()["status"] == "ready")
+    for key in ("", "wrong", make_key(folder / "data", "metrics")):
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        assert [each.sentence for each in check_service(str(server.base_url))] == ["The service is ready."]

@@ -21,7 +21,7 @@ class CsvWriter:
     def write(self, found: Iterable[dict[str, Any]]) -> bytes:
         """Return result objects as CSV (RFC 4180). The header precedes the first rows.
 
-        Hold rows back until an object has an answer, because its columns are the header.
+        Rows are held back until a result object has an answer, because its columns are the header.
         """
         self._pending += found
         if not self._columns and not any("answers" in row for row in self._pending):
@@ -29,7 +29,10 @@ class CsvWriter:
         return self._flush()
 
     def finish(self) -> bytes:
-        """Return the rows that `write` held back. No object had an answer, so only the common columns are known."""
+        """Return the rows that `write` held back because no result object had an answer.
+
+        Without an answer only the columns that all results have are known.
+        """
         return self._flush() if self._pending else b""
 
     def _flush(self) -> bytes:

@@ -31,7 +31,8 @@ STEADY_SECONDS: Final = 30
 class JobStreamResponse(StreamingResponse):
     """Streaming response that reserves one of the streaming connections (`JobService.reserve_stream`).
 
-    The stream ends with its job, when its reservation is revoked for another requester, or when the server shuts down.
+    The stream ends when its job ends, when its connection is needed for another client address, or when the server
+    shuts down.
     """
 
     def __init__(self, jobs: JobService, stream: AsyncGenerator[bytes], media_type: str) -> None:

@@ -1,4 +1,4 @@
-"""Components of the published document: separate schemas of requests and responses, without repetition."""
+"""Components of the published document: separate schemas of requests and responses, each schema once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
 def hoist_components(document: dict[str, Any]) -> None:
     """Move every schema with a name of its own (`api_schemas.base.named_schema`) to the components.
 
-    A reference replaces the schema, with the description and default of that position.
+    A reference replaces the schema at each position, and keeps the description and the default of that position.
     """
     schemas: dict[str, Any] = document["components"]["schemas"]
     found: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def _references(node: Any) -> set[str]:
 
 
 def _replace_references(node: Any, names: dict[str, str], but: str = "") -> Any:
-    """Return a document whose references are renamed by `names` (old to new), except below the key `but`."""
+    """Return a copy of the document in which references are renamed by `names` (old to new), except below `but`."""
     if isinstance(node, list):
         return [_replace_references(inner, names, but) for inner in cast("list[Any]", node)]
     if isinstance(node, dict):

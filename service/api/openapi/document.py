@@ -122,9 +122,11 @@ def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict
 
 
 def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
-    """Return the entry of `responses=` for a result of any of these resources. Their own routes document the types.
+    """Return the entry of `responses=` for a result of any of these resources.
 
-    A response model would be a union of all types, whose validator is expensive to build and never used.
+    The routes of the resources document the types.
+
+    No response model is given, because the validator of a union of all types is expensive to build and never used.
     """
     types = [{"$ref": SCHEMA_REFERENCE.format(model=each.response_type.__name__)} for each in offered]
     schema = {"anyOf": types, "title": "Response Result"}

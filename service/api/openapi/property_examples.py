@@ -48,7 +48,7 @@ def _visit(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> None:
 
 
 def _show(schema: dict[str, Any], value: Any) -> None:
-    """Set a value as the example of a property, unless the property has an example."""
+    """Set `value` as the example of a property, whose schema is `schema`, unless the property has an example."""
     if value is None or isinstance(value, dict) or SAYS_ITS_VALUES & schema.keys():
         return
     if not isinstance(value, list):

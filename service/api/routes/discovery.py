@@ -30,7 +30,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     made = APIRouter(tags=["discovery"])
     listed = tuple(map(_listed, offered))
 
-    @made.get("/v1/catalogue")
+    @made.get("/v1/catalogue", responses=problems(422))
     async def catalogue() -> CatalogueResponse:
         """List mechanisms, threat models and questions with their fields, ranges and accepted names.
 
@@ -41,7 +41,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     paths = {computation.name: computation.path for computation in offered}
     cited = (software(tuple(paths)), *SOURCES)
     listed_sources = SourcesResponse(sources=tuple(_entry(source, paths) for source in cited))
-    bibtex = {200: {"content": {BIBTEX: {"schema": {"type": "string"}}}}, **problems(406)}
+    bibtex = {200: {"content": {BIBTEX: {"schema": {"type": "string"}}}}, **problems(406, 422)}
 
     @made.get("/v1/sources", response_model=SourcesResponse, responses=bibtex)
     async def sources(request: Request) -> SourcesResponse | Response:
@@ -50,8 +50,8 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
             return Response(join_bibtex(cited), media_type=f"{BIBTEX}; charset=utf-8")
         return listed_sources
 
-    made.get("/v1/limits")(limits)
-    made.get("/v1/version")(version)
+    made.get("/v1/limits", responses=problems(422))(limits)
+    made.get("/v1/version", responses=problems(422))(version)
     return made
 
 

@@ -20,14 +20,14 @@ TRUSTED_TYPES = {"require_trusted_types_for": "'script'", "trusted_types": "defa
 
 @router.get("/")
 async def explorer(request: Request) -> Response:
-    """Return the explorer, an HTML page on which requests are made with a form."""
+    """Return the explorer, an HTML page with a form for requests."""
     page = await asyncio.to_thread(_explorer_page)
     return page.response(request, REVALIDATED, page_headers(page.body.decode(), **TRUSTED_TYPES))
 
 
 @router.get("/explorer/{build}/{path:path}")
 def explorer_file(request: Request, build: str, path: str) -> Response:
-    """Return a file of the explorer. Its URL changes whenever a file changes."""
+    """Return a file of the explorer. The URL changes whenever a file of the explorer changes."""
     folder = _explorer_folder()
     if build != folder.build or path not in folder.files:
         raise HTTPException(404)
@@ -36,7 +36,10 @@ def explorer_file(request: Request, build: str, path: str) -> Response:
 
 @router.get("/openapi.json")
 async def openapi(request: Request) -> Response:
-    """Return the published document. The package contains its bytes, which a contract test compares."""
+    """Return the published document.
+
+    The package contains its bytes, and a contract test compares them with the application.
+    """
     document = await asyncio.to_thread(_published_document)
     return document.response(request, REVALIDATED)
 

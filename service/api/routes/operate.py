@@ -60,6 +60,6 @@ def _administration(services: AppServices) -> Administration:
 
 
 async def _told(call: Callable[[], ResponseModel]) -> Response:
-    """Return the answer of a call that blocks, without blocking the event loop."""
+    """Return the response of the blocking function `call`, which runs outside the event loop."""
     found = await asyncio.to_thread(call)
     return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

@@ -54,14 +54,14 @@ async def readyz(request: Request, services: InjectedServices, verbose: Verbose 
 
 @verdict_router.get("/readyz", response_model=ReadyResponse, name="readyz")
 async def verdict(services: InjectedServices) -> Response:
-    """Report whether the service can answer, without details. The operator port has the details."""
+    """Report whether the service can answer, without details. The operator port serves the details."""
     return _told(services.readiness.report(), shows_checks=False)
 
 
 @details_router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(services: InjectedServices) -> Response:
     """Return metrics in the Prometheus text format."""
-    return Response(services.metrics.exposition(), media_type=CONTENT_TYPE_LATEST)
+    return Response(await services.metrics.shared_exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _told(report: ReadyResponse, *, shows_checks: bool) -> Response:

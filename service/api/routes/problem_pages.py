@@ -82,7 +82,7 @@ def statuses_of(kind: str) -> list[str]:
 
 
 def _marked(text: str) -> str:
-    """Return HTML of a text whose code stands between backquotes."""
+    """Return a text as HTML, in which code between backquotes is marked up."""
     return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 

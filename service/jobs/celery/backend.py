@@ -23,6 +23,7 @@ from service.jobs.service import Condition, JobService
 from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PROMISES: Final = (
     "Redis stores accepted jobs in its append-only file. A job continues after a failure of a worker, of the "
@@ -50,6 +51,7 @@ async def celery_jobs(
     validate: RequestValidator,
     metrics: Metrics,
     logger: FilteringBoundLogger,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a cluster while the block runs, and yield the interface to its jobs."""
     store = open_store(settings)
@@ -75,6 +77,7 @@ async def celery_jobs(
         on_change=look,
         metrics=metrics,
         condition=watch.condition,
+        tracing=tracing,
     )
     watching = asyncio.create_task(watch.run())
     try:
@@ -89,7 +92,7 @@ async def celery_jobs(
 
 @final
 class ClusterMonitor:
-    """Monitor of the cluster: checks every two seconds how many workers are alive and whether Redis has its jobs."""
+    """Monitor of a cluster: checks every two seconds which workers are alive and whether Redis lost its jobs."""
 
     def __init__(self, store: RedisStore, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._store = store
@@ -121,7 +124,10 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Call a function, log its error, and return whether the call succeeded. Workers repeat a failed wake-up."""
+        """Call a function, log its error, and return whether the call succeeded.
+
+        A failed wake-up of workers needs no other reaction, because workers repeat it.
+        """
         try:
             call()
         except Exception as error:  # noqa: BLE001 - Redis is away, in the words of two libraries

@@ -79,7 +79,7 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
 
 
 def wake_workers(app: Celery, store: RedisStore, engine_version: str) -> bool:
-    """Send wake messages if a chunk (range of points of a job) waits to be computed, and return whether there is one.
+    """Send wake messages if a chunk (range of points of a job) waits to be computed, and return whether one waits.
 
     Raise JobsUnavailable, and the errors of kombu while Redis is unavailable.
     """

@@ -1,4 +1,4 @@
-"""Migration of jobs that an early release stored in Redis with another layout (schema 1, without a schema key).
+"""Migration of jobs that an early release of the service stored in Redis with another layout (schema 1).
 
 Ended jobs keep their results. Active jobs lose their results: they are queued under their engine version, and restarted
 if that version has no worker. The migration is idempotent, also when two processes run it at the same time.
@@ -66,7 +66,10 @@ def _migrate_job(store: RedisStore, name: str) -> None:
 
 
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
-    """Return the job of a record of an early release. Raise JobNotFound if it was not signed with the shared key."""
+    """Return the job in a Redis record that an early release of the service wrote.
+
+    Raise JobNotFound if the record was not signed with the shared key.
+    """
     record = seals.verify("job", name, held.get(b"record", b""))
     if record is None:
         raise JobNotFound

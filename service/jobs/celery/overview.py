@@ -58,6 +58,11 @@ _ANNOUNCED: Final = "return call('ZREVRANGE', P .. 'workers', 0, -1, 'WITHSCORES
 
 _PROBE: Final = "return call('SET', P .. 'probe', 1, 'PX', 1)"
 
+TRACE_SECONDS: Final = 7 * 86_400
+"""Seconds for which Redis keeps the traceparent of a job."""
+_KEEP_TRACE: Final = "return call('SET', P .. 'trace:' .. ARGV[1], ARGV[2], 'EX', ARGV[3])"
+_TRACE: Final = "return call('GET', P .. 'trace:' .. ARGV[1])"
+
 _REMOVE: Final = (
     REMOVAL
     + """
@@ -71,7 +76,7 @@ return 1
 
 
 class RedisOverview(ABC):
-    """Part of the Redis job storage that serves operators."""
+    """Part of the Redis job storage with the queries of operators."""
 
     @abstractmethod
     def _run(self, script: str, *values: Any) -> Any: ...
@@ -115,8 +120,17 @@ class RedisOverview(ABC):
             chunks.append(DispatchedChunk(Chunk(int(match[1]), int(match[2])), int(tries), worker, float(until or 0)))
         return sorted(chunks, key=lambda each: each.chunk.start)
 
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job."""
+        self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        found = self._run(_TRACE, name)
+        return None if found is None else found.decode(errors="replace")
+
     def probe(self) -> None:
-        """Write a key that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
+        """Write a key to Redis that expires immediately. Raise JobsUnavailable if Redis rejects the write."""
         self._run(_PROBE)
 
     def remove(self, name: str) -> None:

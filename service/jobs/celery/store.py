@@ -54,9 +54,9 @@ LONGEST_COUNT: Final = len(str(LARGEST_COUNT))
 
 @final
 class RedisStore(RedisOverview):
-    """Storage of jobs in Redis (see the protocol JobRepository). Each step is one script.
+    """Storage of jobs in Redis, an implementation of the protocol JobRepository.
 
-    All methods are thread-safe.
+    Each change is one atomic Lua script. All methods are thread-safe.
     """
 
     def __init__(self, url: str, authenticator: EntryAuthenticator) -> None:
@@ -81,7 +81,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job of an early release, with the results of its chunks."""
+        """Store a job that an early release of the service accepted, with its saved results."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -154,7 +154,10 @@ class RedisStore(RedisOverview):
         return cancelled
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
+        """End an active job with a problem document, and return the job.
+
+        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        """
         sealed = self.authenticator.sign("problem", name, problem)
         return self._parse_job(name, self._run(scripts.END, name, "failed", sealed, generation))
 
@@ -172,9 +175,9 @@ class RedisStore(RedisOverview):
         return kept
 
     def claim(self, engine_version: str, worker: str, seconds: float) -> ClaimedChunk | None:  # noqa: ARG002
-        """Claim the next chunk of this engine version for `seconds`, or return None.
+        """Claim the next chunk (range of points of a job) of this engine version for `seconds`, or return None.
 
-        End jobs with forged or unreadable records.
+        End jobs whose records are forged or unreadable.
         """
         while (found := self._run(scripts.CLAIM, engine_version, seconds)) is not None:
             name = found[0].decode()
@@ -186,13 +189,16 @@ class RedisStore(RedisOverview):
         return None
 
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Extend a claim to `seconds` from now. Return False for a stale claim."""
+        """Extend a worker's claim on a chunk to `seconds` from now. Return False for a stale claim.
+
+        A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+        """
         return bool(self._run(scripts.RENEW, *_claim_arguments(claim), claim.tries, seconds))
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
         """Save the results of a claimed chunk (range of points), and return its job.
 
-        Later chunks may have `size` points.
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points.
         """
         chunk = claim.chunk
         sealed = self._signed_lines(claim.job, chunk, lines)
@@ -200,12 +206,19 @@ class RedisStore(RedisOverview):
         return self._parse_job(claim.job.id, self._run(scripts.SAVE, *_claim_arguments(claim), sealed, *numbers))
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries."""
+        """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
+
+        `tries` is the number of tries to record for these chunks.
+        """
         texts = map(_format_chunk, chunks)
         self._run(scripts.REQUEUE, *_claim_arguments(claim), claim.tries, tries, chunks[0].points, *texts)
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Restart an active job under another engine version, without its results."""
+        """Restart an active job under another engine version, and delete its results.
+
+        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
+        chunks.
+        """
         body = {"digest": digest, "engine_version": engine_version, "generation": generation + 1}
         sealed = self.authenticator.sign("version of a job", name, json.dumps(body).encode())
         return self._parse_job(name, self._run(scripts.RESTART, name, generation, engine_version, sealed, size))
@@ -215,11 +228,14 @@ class RedisStore(RedisOverview):
         self._run(scripts.ANNOUNCE, worker, engine_version)
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs of other engine versions that have no worker and have not changed for `seconds`."""
+        """Return active jobs that no worker can compute: of other engine versions that have no worker.
+
+        Such a job has not changed for `seconds`.
+        """
         return [*self._readable_jobs(self._run(scripts.ORPHANS, engine_version, seconds))]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota. Return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
         while True:
             removed, too_old, too_large = self._run(scripts.PURGE, now, age_seconds, quota.stored_bytes)
             if not removed:
@@ -233,11 +249,11 @@ class RedisStore(RedisOverview):
         return tuple((worker, version) for worker, _, version in found)
 
     def has_claimable_chunk(self, engine_version: str) -> bool:
-        """Return whether there is a chunk to compute for this engine version."""
+        """Return whether a chunk (range of points of a job) waits to be computed by this engine version."""
         return bool(self._run(scripts.CLAIMABLE, engine_version))
 
     def epoch(self) -> str:
-        """Return the random name of this set of jobs. It differs after Redis lost its jobs."""
+        """Return the random name of the set of jobs in Redis. A new name shows that Redis lost its jobs."""
         return cast("str", self._run(scripts.EPOCH, secrets.token_hex(8)).decode())
 
     def unreadable_records(self) -> Sequence[str]:
@@ -254,7 +270,7 @@ class RedisStore(RedisOverview):
         return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs whose records carry a valid signature."""
+        """Yield the jobs in Redis whose records have a valid signature."""
         for name, held in found:
             try:
                 yield self._parse_job(name.decode(), held)
@@ -263,7 +279,7 @@ class RedisStore(RedisOverview):
                     self._run(scripts.QUARANTINE, name)
 
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob:
-        """Build a job from its record.
+        """Build a job from the fields of its Redis record.
 
         Raise JobNotFound for a record without a valid signature, and JobsUnavailable for an inconsistent record.
         """

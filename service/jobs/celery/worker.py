@@ -37,6 +37,7 @@ from service.resources.abstract import Computation
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PERIOD_SECONDS: Final = 2.0
 UNREADABLE: Final = "Redis has changed it, or it was sealed with another key"
@@ -45,7 +46,7 @@ MAX_MESSAGE_WAIT_SECONDS: Final = 6.0
 
 
 def open_store(settings: Settings) -> RedisStore:
-    """Return the store of the jobs in the Redis of the settings."""
+    """Return the storage of jobs in the Redis server that the settings name."""
     return RedisStore(_redis_url(settings), _authenticator(settings))
 
 
@@ -60,6 +61,7 @@ def run_worker(
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
+    tracing: Tracing | None = None,
 ) -> int:
     """Compute chunks until a signal stops the process. Return the exit code."""
 
@@ -80,6 +82,7 @@ def run_worker(
         logger=logger,
         worker=worker_name(),
         audit=audit,
+        tracing=tracing,
     )
     app = make_celery_app(settings, engine_version, dropped)
     computing = ComputeThread(context, app, store, make_pool, answers.link)
@@ -153,16 +156,19 @@ class ComputeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, which returns its unfinished chunks to the queue. Repeated calls have no effect."""
+        """Stop the thread, which returns its unfinished chunks to the queue. Further calls have no effect."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopped.set)
 
     def join(self) -> None:
-        """Wait until the thread has ended."""
+        """Wait until the thread with the event loop of the worker has ended."""
         self._thread.join()
 
     def compute_available(self) -> None:
-        """Compute chunks until none is left. The calling thread of Celery is blocked meanwhile."""
+        """Compute chunks (ranges of points of jobs) until none waits.
+
+        The calling Celery thread is blocked meanwhile.
+        """
         self._ready.wait()
         with suppress(RuntimeError, CancelledError):
             asyncio.run_coroutine_threadsafe(self._compute_available(), self._loop).result()
@@ -199,7 +205,7 @@ class ComputeThread:
             await self._link.stop()
 
     async def _tick(self) -> None:
-        """Run the periodic maintenance and wake workers. Start computing if no message has arrived in time."""
+        """Run the periodic maintenance of jobs and wake workers. Start computing if no wake message arrived in time."""
         try:
             has_work = await asyncio.to_thread(self._run_housekeeping)
         except Exception as error:  # noqa: BLE001 - two libraries raise their own errors while Redis is unavailable

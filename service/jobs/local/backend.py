@@ -21,6 +21,7 @@ from service.jobs.service import JobService
 from service.parsing import RequestValidator
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+from service.telemetry.tracing import Tracing
 
 PROMISES: Final = (
     "Accepted jobs are stored on disk. A job continues after a failure of a worker or of the service. Every "
@@ -51,6 +52,7 @@ async def local_jobs(
     metrics: Metrics,
     logger: FilteringBoundLogger,
     audit: AuditStream | None = None,
+    tracing: Tracing | None = None,
 ) -> AsyncGenerator[JobService]:
     """Run the job backend of a single instance while the block runs, and yield the interface to its jobs.
 
@@ -72,6 +74,7 @@ async def local_jobs(
         logger=logger,
         worker=worker_name(),
         audit=audit,
+        tracing=tracing,
     )
     dispatcher = LocalScheduler(store, folder, context, make_pool, worker_count)
     jobs = JobService(
@@ -83,6 +86,7 @@ async def local_jobs(
         on_change=lambda _: dispatcher.wake(),
         metrics=metrics,
         condition=dispatcher.condition,
+        tracing=tracing,
     )
     running = asyncio.create_task(dispatcher.run())
     try:

@@ -41,7 +41,10 @@ class JobsFile:
 
     @contextmanager
     def read_connection(self) -> Generator[sqlite3.Connection]:
-        """Lock the connection and yield it to the block. Raise JobsUnavailable for errors of SQLite and the system."""
+        """Lock the connection to the file of jobs, and yield the connection to a block that reads.
+
+        Raise JobsUnavailable for errors of SQLite and of the operating system.
+        """
         with self._lock:
             try:
                 database = self._open()
@@ -54,12 +57,18 @@ class JobsFile:
 
     @contextmanager
     def write_transaction(self) -> Generator[sqlite3.Connection]:
-        """Yield the connection for a block that runs as one write transaction. Raise JobsUnavailable."""
+        """Yield the connection to the file of jobs for a block that runs as one write transaction.
+
+        Raise JobsUnavailable.
+        """
         with self.read_connection() as database, transaction(database):
             yield database
 
     def _open(self) -> sqlite3.Connection:
-        """Return the connection, and reopen it if another file is at the path: data folders can be mounted later."""
+        """Return the connection to the file of jobs, and reopen the file if another file is now at its path.
+
+        The data folder may be mounted after the start of the service.
+        """
         if self._connection is not None and self._identity == _identity(self._path):
             return self._connection
         self._close()

@@ -35,7 +35,22 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
     return [DispatchedChunk(Chunk(start, stop), tries, worker, until) for start, stop, tries, worker, until in rows]
 
 
+def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
+    """Store the traceparent of a job. The table is no part of the schema: files without traces have none."""
+    database.execute("CREATE TABLE IF NOT EXISTS traces (job TEXT PRIMARY KEY, parent TEXT NOT NULL) STRICT")
+    database.execute("DELETE FROM traces WHERE job NOT IN (SELECT id FROM jobs)")
+    database.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (name, traceparent))
+
+
+def trace_of(database: sqlite3.Connection, name: str) -> str | None:
+    """Return the stored traceparent of a job, or None."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone() is None:
+        return None
+    row = database.execute("SELECT parent FROM traces WHERE job = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def probe(database: sqlite3.Connection) -> None:
-    """Write the unchanged version of the schema, which appends a page to the log and so tests the disk."""
+    """Test the disk by writing the unchanged version of the schema, which appends a page to the write-ahead log."""
     [version] = database.execute("PRAGMA user_version").fetchone()
     database.execute(f"PRAGMA user_version = {int(version)}")

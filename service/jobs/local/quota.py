@@ -15,7 +15,7 @@ RETRY_SECONDS: Final = 5
 
 
 def stored_bytes(database: sqlite3.Connection) -> int:
-    """Return the bytes of all jobs as counted in the quota."""
+    """Return the bytes of all jobs (requests and results), as the quota counts them."""
     return int(database.execute("SELECT coalesce(sum(bytes), 0) FROM jobs").fetchone()[0])
 
 
@@ -38,9 +38,9 @@ def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counte
 
 
 def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool:
-    """Remove the oldest ended job of the requester that stores the most bytes, and return whether there was one.
+    """Remove the oldest ended job of the requester (client address) that stores the most bytes.
 
-    Only requesters that store `at_least` bytes and have an ended job count.
+    Only requesters that store `at_least` bytes and have an ended job count. Return whether a job was removed.
     """
     row = database.execute(
         f"SELECT id FROM jobs WHERE NOT {ACTIVE} AND requester = (SELECT requester FROM jobs GROUP BY requester "
@@ -53,7 +53,10 @@ def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool
 
 
 def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
-    """Return the largest active job of the requester that stores the most bytes, as a list of at most one job."""
+    """Return the largest active job of the requester that stores the most bytes.
+
+    The result is a list of this job, or an empty list.
+    """
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"
     return [job_from_row(row) for row in database.execute(found)]

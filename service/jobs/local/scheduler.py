@@ -112,7 +112,7 @@ class LocalScheduler:
             await self._close_pool()
 
     async def _compute(self, place: int) -> None:
-        """Compute one chunk (range of points of a job) after the other until the task is cancelled."""
+        """Compute chunks (ranges of points of jobs), one after the other, until the task is cancelled."""
         pause = SHORTEST_PAUSE_SECONDS
         while True:
             try:

@@ -53,9 +53,9 @@ LIMIT 1
 
 @final
 class SqliteStore:
-    """Storage of the jobs of one data folder in an SQLite file (see the protocol JobRepository).
+    """Storage of the jobs of one data folder in an SQLite file, an implementation of the protocol JobRepository.
 
-    Several processes may use the file at once, and any thread may call.
+    Several processes may use the file at once, and all methods are thread-safe.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
@@ -184,7 +184,10 @@ class SqliteStore:
         return ClaimedChunk(job, Chunk(start, stop), tries)
 
     def renew(self, claim: ClaimedChunk, seconds: float) -> bool:
-        """Extend a claim to `seconds` from now. Return False for a stale claim."""
+        """Extend a worker's claim on a chunk to `seconds` from now. Return False for a stale claim.
+
+        A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+        """
         with self._file.read_connection() as database:
             until = _claim_expiry(database, claim)
         until_then = self._clock() + seconds
@@ -198,7 +201,7 @@ class SqliteStore:
             return changed.rowcount > 0
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk that has none yet, and return the job."""
+        """Save the results of a claimed chunk (range of points) unless the chunk has results, and return the job."""
         chunk = claim.chunk
         with self._file.write_transaction() as database:
             job = read_job(database, claim.job.id)
@@ -214,7 +217,10 @@ class SqliteStore:
             return self._end(database, job, "succeeded") if job.done == job.total else job
 
     def requeue(self, claim: ClaimedChunk, chunks: Sequence[Chunk], tries: int) -> None:
-        """Return a claimed chunk to the queue, divided into `chunks`, with this number of tries."""
+        """Return a claimed chunk (range of points of a job) to the queue, divided into `chunks`.
+
+        `tries` is the number of tries to record for these chunks.
+        """
         with self._file.write_transaction() as database:
             if _claim_expiry(database, claim) is None:
                 return
@@ -225,13 +231,20 @@ class SqliteStore:
             database.execute("UPDATE jobs SET size = min(size, ?) WHERE id = ?", (size, claim.job.id))
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, unless it was restarted since this generation. Return the job."""
+        """End an active job with a problem document, and return the job.
+
+        Change nothing if the job was restarted after this `generation`, a counter of its restarts.
+        """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
             return self._end(database, job, "failed", problem) if job.generation == generation else job
 
     def restart(self, name: str, generation: int, engine_version: str, digest: str, size: int) -> StoredJob:
-        """Restart an active job of this generation under another engine version, without its results."""
+        """Restart an active job under another engine version, and delete its results.
+
+        Change nothing if the job was restarted after this `generation`. `size` is the number of points of its first
+        chunks.
+        """
         with self._file.write_transaction() as database:
             job = read_job(database, name)
             if job.generation != generation or job.state not in ("queued", "running"):
@@ -257,7 +270,10 @@ class SqliteStore:
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
-        """Return active jobs of other engine versions that have no worker and have not changed for `seconds`."""
+        """Return active jobs that no worker can compute: of other engine versions that have no worker.
+
+        Such a job has not changed for `seconds`.
+        """
         since = self._clock() - seconds
         with self._file.read_connection() as database:
             rows = database.execute(
@@ -268,7 +284,7 @@ class SqliteStore:
         return [job_from_row(row) for row in rows]
 
     def purge(self, now: float, quota: Quota, age_seconds: float) -> Sequence[tuple[StoredJob, JobsError]]:
-        """Remove expired jobs and jobs above the quota. Return the active jobs that must end, with the reason."""
+        """Remove expired jobs and jobs above the quota, and return the active jobs that must end, with the reason."""
         ending: list[tuple[StoredJob, JobsError]] = []
         with self._file.read_connection() as database:
             old = f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND created <= ?"
@@ -300,9 +316,19 @@ class SqliteStore:
             return overview.announced_workers(database)
 
     def dispatched_chunks(self, name: str) -> Sequence[DispatchedChunk]:
-        """Return the dispatched chunks of a job that have no results yet."""
+        """Return the chunks (ranges of points) of a job that were given to workers and have no results yet."""
         with self._file.read_connection() as database:
             return overview.dispatched_chunks(database, name)
+
+    def keep_trace(self, name: str, traceparent: str) -> None:
+        """Store the traceparent of the request that brings a job."""
+        with self._file.write_transaction() as database:
+            overview.keep_trace(database, name, traceparent)
+
+    def trace_of(self, name: str) -> str | None:
+        """Return the stored traceparent of a job, or None."""
+        with self._file.read_connection() as database:
+            return overview.trace_of(database, name)
 
     def probe(self) -> None:
         """Write to the file without changing jobs. Raise JobsUnavailable if the file cannot be written."""
@@ -318,7 +344,7 @@ class SqliteStore:
     def release_claims(self, engine_version: str, worker: str) -> None:
         """End the claims of all other workers on jobs of this engine version, because these workers died.
 
-        Their tries do not count.
+        The tries of these workers do not count. A claim is the right of a worker to compute a chunk of a job.
         """
         with self._file.write_transaction() as database:
             database.execute(
@@ -357,7 +383,10 @@ class SqliteStore:
 
 
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:
-    """Return the time at which a claim expires, or None for a stale claim."""
+    """Return the time at which a worker's claim on a chunk expires, or None for a stale claim.
+
+    A claim is stale if another worker took the chunk over, or if the job ended or was restarted.
+    """
     row = database.execute(
         "SELECT until FROM claims JOIN jobs ON id = job "
         "WHERE id = ? AND start = ? AND stop = ? AND tries = ? AND worker != '' AND generation = ?",
@@ -367,7 +396,10 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim on a chunk, whoever holds it. Return whether the current generation of the job had one."""
+    """Delete the claim on a chunk, whichever worker holds it, and return whether there was such a claim.
+
+    Claims of earlier generations (before a restart of the job) do not count.
+    """
     if job.generation != claim.job.generation:
         return False
     found = database.execute(

@@ -32,7 +32,7 @@ class Rate:
     lower, upper : float
         Bounds of the rate.
     complement_lower, complement_upper : float
-        Bounds of 1 - rate, each from its own formula.
+        Bounds of 1 - rate, computed without the rounding error of the difference.
     """
 
     estimate: float
@@ -79,7 +79,7 @@ class Region:
 
 
 def region(true_positives: int, members: int, false_positives: int, non_members: int, confidence: float) -> Region:
-    """Build the rectangle of both Clopper-Pearson intervals, each at level (1 - confidence)/2.
+    """Build the confidence region of both rates of an attack from two Clopper-Pearson intervals.
 
     Parameters
     ----------
@@ -91,7 +91,8 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
     Returns
     -------
     Region
-        Intervals of the true positive rate and of the false positive rate.
+        Intervals of the true positive rate and of the false positive rate, each with the error probability (1 -
+        confidence)/2.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
 def clopper_pearson(
     successes: int, trials: int, tail: float, trials_name: str = "trials", successes_name: str = "successes"
 ) -> Rate:
-    """Return the interval that misses the rate with probability of at most `tail` on either side.
+    """Return the interval of a rate that is wrong with probability at most `tail` on either side.
 
     `lower` solves P(Bin(trials, p) >= successes) = tail, and `upper` solves P(Bin(trials, p) <= successes) = tail.
     """
@@ -176,8 +177,8 @@ def gdp_mu(rates: Region) -> Enclosure:
 
     Notes
     -----
-    mu is Phi^-1(TPR) - Phi^-1(FPR), or its value for the opposite decisions. The error is below 1e-10 for rates of at
-    least 1e-9 (tested).
+    mu is Phi^-1(TPR) - Phi^-1(FPR) for the true and the false positive rate, or that value for the opposite decisions,
+    if larger. The error is below 1e-10 for rates of at least 1e-9 (tested).
 
     References
     ----------
@@ -204,8 +205,9 @@ def epsilon(rates: Region, delta: float) -> Enclosure:
 
     Notes
     -----
-    epsilon is the largest of 0, ln((TPR - delta)/FPR) and ln((1 - FPR - delta)/(1 - TPR)), for the attack and for the
-    opposite decisions. The error is below 1e-11 (tested at rates of a few percent).
+    TPR and FPR are the true and the false positive rate. epsilon is the largest of 0, ln((TPR - delta)/FPR) and ln((1 -
+    FPR - delta)/(1 - TPR)), for the attack and for the opposite decisions. The error is below 1e-11 (tested at rates of
+    a few percent).
 
     References
     ----------

@@ -8,8 +8,9 @@ v0 = 1/n + t and v1 = v0 - 1/n^2.
 
 In this module mu and Sigma are known. `background.py` has the law for estimated mu and Sigma.
 
-Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with four corrections: the factor n (not n - 1), the lower tail,
-the centred susceptibility and Fisher's combination. As printed, a nominal level of 5 % becomes 12 %.
+Source: Leemann, Pawelczyk, Kasneci 2023, Algorithm 1, with four corrections of the printed algorithm: the factor n (not
+n - 1), the lower tail, the centred susceptibility and Fisher's combination. The printed algorithm rejects 12 % of
+non-members at a nominal level of 5 %.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class ReleaseNoise:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether the noise has covariance std^2 I with std > 0. The statistic is then not a single quadratic form."""
+        """Whether the noise has covariance std^2 I with std > 0.
+
+        In this case the test statistic has no law in closed form.
+        """
         return self.std > 0 and not self.proportional
 
     def whitened_variances(self, variances: FloatArray) -> FloatArray:

@@ -2,8 +2,8 @@
 
 With a known law of the gradients, T independent steps of dimension d with the same effective batch size N are exactly
 equal to a step of dimension T d. The sum of their statistics is chi2'_Td(N K) under H0. Under H1 the sum is (N-1)/N
-chi2'_Td((N-1) K), where K is the sum of the susceptibilities. Ranking by likelihood ratio attacks records of different
-K at the same likelihood-ratio level, the composition of Definition 4.1.
+chi2'_Td((N-1) K), where K is the sum of the susceptibilities. An attack that ranks records by likelihood ratio uses the
+same likelihood-ratio level for records of different K. This is the composition of Definition 4.1.
 
 Source: Leemann, Pawelczyk, Kasneci 2023, Theorem 5.1 with the centred K, and Definition 4.1.
 """
@@ -65,7 +65,9 @@ class ConcaveCurve:
 def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (largest susceptibility K, weight) of up to 32 groups of records, two arrays of shape (groups,).
 
-    Power increases with K, so the curve of the groups is an upper bound of the records' curve.
+    Power increases with K, so the curve of the groups is an upper bound of the curve of the records.
+
+    The susceptibility is the squared length of a record's whitened gradient, and the weight the share of records.
     """
     rising = np.sort(susceptibilities)
     parts = np.array_split(rising, min(LARGEST_GROUPS, rising.size))
@@ -80,9 +82,9 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
     dimension : int
         Dimension d, summed over steps.
     effective_batch_size : float
-        N > 1. It is reduced if N K would exceed 1e12, which only raises the curve.
+        N > 1. The computation uses a smaller N if N K would exceed 1e12, which only raises the curve.
     susceptibilities : array, shape (q,)
-        K <= 3e11 of each record, summed over steps.
+        K <= 3e11 of each record (squared length of its whitened gradient), summed over steps.
 
     Returns
     -------
@@ -92,7 +94,8 @@ def theory_curve(dimension: int, effective_batch_size: float, susceptibilities: 
     Notes
     -----
     The nodes are 400 likelihood-ratio levels t. With s = 2(N-1)(K/2 + (d/2) ln(N/(N-1)) - t), the rate is alpha(t) =
-    mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)).
+    mean F[chi2'_d(N K)](s), and the power is mean F[chi2'_d((N-1)K)](N s/(N-1)). F is the distribution function of a
+    noncentral chi-square law, and the mean is over records.
     """
     groups, weights = susceptibility_groups(susceptibilities)
     # Power decreases with N, so a smaller N gives an upper bound.
@@ -122,8 +125,9 @@ def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
     """Return decreasing likelihood-ratio levels at which the curve is evaluated, in nats.
 
-    The false positive rates reach from deep in the lower tail of the statistic under H0 to far above its mean. Most
-    levels are equally spaced. The others resolve the smallest thresholds, which matter in few dimensions.
+    The false positive rates reach from deep in the lower tail of the statistic under H0 to far above the mean of the
+    statistic. Most levels are equally spaced. The other levels resolve the smallest thresholds, which matter in few
+    dimensions.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

@@ -76,7 +76,8 @@ def empirical_roc(
     confidence : float
         Simultaneous confidence of both bands.
     cutoffs : int
-        Largest number of thresholds. They give rates with equal ratios, and equally spaced rates.
+        Largest number of thresholds. Thresholds are chosen so that rates are spread evenly, on a logarithmic and on a
+        linear scale.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 Each evaluation decides whether the condition holds, and returns a height, which only guides the search. For smooth
 heights the search needs few evaluations. It interpolates the inverse of the heights. Each point is moved from the
-estimated crossing towards the wider side of the bracket, by less and less. The search ends when a number at which the
-condition holds and a number at which it does not hold are neighbours. If heights do not help (jumps, steps,
+estimated crossing towards the wider side of the bracket, by a decreasing distance. The search ends when a number at
+which the condition holds and a number at which it does not hold are neighbours. If heights do not help (jumps, steps,
 infinities), the search bisects the bracket.
 """
 
@@ -64,7 +64,8 @@ class Evaluation:
 class Crossing:
     """Search for the smallest coordinate from which a condition holds.
 
-    The condition holds above every coordinate at which it holds.
+    A coordinate is the signed logarithm of a number. If the condition holds at one coordinate, it holds at all larger
+    ones.
 
     Attributes
     ----------
@@ -134,7 +135,11 @@ class Crossing:
         return None
 
     def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
-        """Return the next number to evaluate beyond all evaluated ones, or None at the end of the range."""
+        """Return the next number to evaluate outside all evaluated numbers, or None at the end of the range.
+
+        `anchor` is the outermost evaluation, `way` the direction (1 or -1), `end` the endpoint of the range, and
+        `refused` a number that could not be decided.
+        """
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
             return None
@@ -151,7 +156,10 @@ class Crossing:
         return number
 
     def _next_after(self, number: float, anchor: float, way: int) -> float:
-        """Return `number`, or the neighbour of the anchor if the number is not further out than the anchor."""
+        """Return `number`, or the neighbour of `anchor` if `number` does not lie beyond `anchor`.
+
+        `way` is the direction of the search, 1 or -1.
+        """
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
             return number
@@ -162,7 +170,8 @@ class Crossing:
     def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
         """Return the estimated distance of the crossing from the anchor, in the coordinate.
 
-        It follows from the secant through two evaluations, or from a first slope.
+        The heights of evaluations decrease to 0 at the crossing, where a condition begins to hold. The distance follows
+        from the secant through two evaluations, or from a first slope.
         """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):
@@ -195,7 +204,10 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height."""
+        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height.
+
+        A height is a number that is about 0 at the crossing.
+        """
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False
@@ -206,7 +218,10 @@ class Crossing:
         return stalls
 
     def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
-        """Return (coordinate at which the heights cross 0, its estimated error), or None if they do not help."""
+        """Return (coordinate at which the heights cross 0, its estimated error), or None if the heights do not help.
+
+        A height is positive where the condition fails and negative where it holds. `low` and `high` limit the crossing.
+        """
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)
         ]

@@ -39,8 +39,8 @@ class Law:
     Attributes
     ----------
     sign : int or None
-        1 if a larger number is more private (for a question: gives a larger answer), -1 if a smaller number is, 0 if
-        nothing depends on the number; None if unknown.
+        1 if a larger number is more private (for a question: gives a larger answer), -1 if a smaller number is more
+        private, 0 if nothing depends on the number, and None if unknown.
     theorem : str
         Proof; "" if the sign is not proved.
     """
@@ -170,7 +170,8 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
     fields : mapping
         Fields of the mechanism.
     worst_case : bool
-        Whether the adversary is that of differential privacy. Otherwise the sign is expected, and not proved.
+        Whether the adversary is that of differential privacy. For other adversaries the sign is expected, but not
+        proved.
 
     Returns
     -------
@@ -191,8 +192,8 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
     """Return whether another value of this field changes the number of training steps.
 
-    Privacy is then not monotone in the field: a smaller rate makes more steps of the same epochs, and their number is
-    rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
+    Privacy is then not monotone in the field: a smaller sampling rate gives more steps for the same epochs, and the
+    number of steps is rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
     """
     return (
         kind == "dpsgd" and field in SIZES and fields.get("epochs") is not None and fields.get("sampling") != "shuffled"

@@ -45,12 +45,12 @@ class Scale:
 
     @property
     def least_step(self) -> float:
-        """Distance in the coordinate within which a number certainly has its neighbour."""
+        """Smallest step of the search in the coordinate (signed logarithm), at most the distance of neighbours."""
         return 0.3 * self.reach
 
     @property
     def reach(self) -> float:
-        """Largest distance in the coordinate between neighbours, unless the numbers are integers."""
+        """Largest distance between neighbouring numbers in the coordinate (signed logarithm), except for integers."""
         return math.log1p(self.tolerance)
 
     def coordinate(self, number: float) -> float:
@@ -64,7 +64,7 @@ class Scale:
         Returns
         -------
         float
-            The coordinate. Numbers near 0 have the coordinate of TINY/2.
+            The coordinate. Numbers below TINY/2 have the coordinate of TINY/2.
         """
         return self.side * math.log(max(number, TINY / 2))
 

@@ -65,7 +65,10 @@ class Generating:
 
     @staticmethod
     def joined(parts: Sequence[Generating]) -> Generating:
-        """Concatenate the values of several groups of tilts in their order."""
+        """Concatenate the values at several groups of tilts in their order.
+
+        A tilt s is the argument of the cumulant generating function ln E0 e^{sL} of the privacy loss L.
+        """
         names = [field.name for field in fields(Generating)]
         return Generating(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -285,7 +288,7 @@ class ComposedLoss:
 
     @property
     def holds_its_mass(self) -> bool:
-        """Whether the nodes of all steps have the total mass of their laws."""
+        """Whether the quadrature nodes of all steps represent the whole probability of their laws."""
         return all(law.holds_its_mass for law, _ in self.parts)
 
     @property

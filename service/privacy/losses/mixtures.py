@@ -55,7 +55,10 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     is_weak = seldom < WEAK
 
     def log_density(y: FloatArray) -> FloatArray:
-        """Return ln of the density of sum w_i N(d_i, 1) over that of N(0, 1) at y, in the shape of y."""
+        """Return ln of the density of sum w_i N(d_i, 1) over that of N(0, 1) at y, in the shape of y.
+
+        The density of N(0, 1) is the unit, w_i are the weights and d_i the distances.
+        """
         parts = (np.multiply.outer(y[at : at + rows], d) - 0.5 * d * d for at in range(0, len(y), rows))
         return np.concatenate([_log_weak(part, w, log_w) if is_weak else _log_sum(part + log_w) for part in parts])
 
@@ -103,7 +106,7 @@ def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArra
 
 
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
-    """Return the points y at which an increasing loss has the given values; infinite beyond its limits.
+    """Return the points y at which an increasing loss has the given values; infinite beyond the limits of the loss.
 
     The rounding error of the loss is proportional to `size`.
     """

@@ -149,7 +149,8 @@ def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLa
 def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
     """Return the law of the sampled loss ln(1 - p + p e^L), where p is `rate`.
 
-    H0 is unchanged, H1 is a mixture of both.
+    `base` is the law of the loss L without sampling. The law under H0 is unchanged, and H1 becomes the mixture (1 - p)
+    H0 + p H1.
     """
 
     def distribution(losses: FloatArray, hypothesis: Hypothesis) -> FloatArray:
@@ -163,13 +164,17 @@ def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
 
 
 def _middle(map_enclosed: Callable[[FloatArray, float], EnclosureArray], values: FloatArray, rate: float) -> FloatArray:
-    """Return the middle of the enclosure of a map of log-likelihood ratios by sampling."""
+    """Return the middle of the enclosures that `map_enclosed` returns for log-likelihood ratios at a sampling rate."""
     bounds = map_enclosed(values, rate)
     return np.where(bounds.lower == bounds.upper, bounds.upper, 0.5 * bounds.lower + 0.5 * bounds.upper)
 
 
 def _grid(mu: float, step: float) -> FloatArray:
-    """Return quadrature nodes in the noise y around the modes of the tilts 0, 1 and 2, and between close modes."""
+    """Return quadrature nodes in the noise y, at a distance of about `step`, where tilted laws have their mass.
+
+    The laws of the outcome of a step with shift mu, tilted by e^{sL} for the loss L and s = 0, 1, 2, have modes at 0,
+    mu and 2 mu. The nodes surround these modes and fill gaps between close modes.
+    """
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
     else:
@@ -183,8 +188,8 @@ def _grid(mu: float, step: float) -> FloatArray:
 def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
     """Return Gauss-Legendre nodes in the loss on (-mu, mu), and ln of their weights, two arrays of shape (nodes,).
 
-    Panels grow with their distance from the endpoints and from ln((1 - p)/p). Next to this point (+- i pi) the sampled
-    loss has branch points.
+    Panels grow with their distance from the endpoints and from ln((1 - p)/p). p is the sampling rate. The sampled loss
+    has branch points at ln((1 - p)/p) +- i pi.
     """
     anchors = [-mu, mu]
     if sample_rate < 1:

@@ -57,12 +57,15 @@ class AbstractMechanism(ABC):
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """Premises (conditions) of answers about this mechanism, beside those about its `inner` mechanisms."""
+        """Premises (conditions) of answers about this mechanism, without the premises about its `inner` mechanisms."""
         return self.type_premises
 
     @property
     def hazards(self) -> tuple[MechanismHazard, ...]:
-        """Hazards: known ways in which such mechanisms are less private, beside those of its `inner` mechanisms."""
+        """Hazards: known ways in which such mechanisms are less private than they appear.
+
+        The hazards of the `inner` mechanisms are not included.
+        """
         return self.type_hazards
 
     @final
@@ -89,14 +92,15 @@ def _caveats(
 ) -> Caveats:
     """Return each premise and hazard once, in order.
 
-    `ends` has the hazards of every leaf. A hazard that counts only `alone` is kept if all leaves cause it.
+    `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
+    mechanisms cause it.
     """
     kept = (hazard for hazard in hazards if not hazard.alone or all(hazard in caused for caused in ends))
     return Caveats(in_order(premises), in_order(kept))
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms inside a mechanism and itself, inner ones first, and whether each has inner ones."""
+    """Return all mechanisms inside a mechanism and itself, innermost first, and whether each contains others."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
@@ -113,7 +117,7 @@ class StepPart:
     def jump(self) -> tuple[float, float] | None:
         """Noise over the largest shift, and the probability that the record is sampled.
 
-        None: the privacy loss has no large increments apart from its bulk.
+        The result is None if the privacy loss has no large increments apart from its bulk.
         """
         return None
 
@@ -147,7 +151,7 @@ class GaussianPart(StepPart):
     shift : Enclosure
         mu.
     quotient : tuple
-        Two numbers whose quotient is exactly mu.
+        Numerator and denominator of a quotient that is exactly mu.
     """
 
     shift: Enclosure
@@ -181,7 +185,7 @@ class SampledGaussianPart(StepPart):
     sample_rate : float
         p, the probability that the record is sampled.
     exact : ExactShifts or None
-        Both numbers without rounding, if the doubles are only the nearest ones.
+        Both numbers without rounding, if the doubles above are only the nearest to the exact numbers.
     """
 
     noise_multiplier: float
@@ -195,7 +199,7 @@ class SampledGaussianPart(StepPart):
 
     @property
     def rate_rest(self) -> float:
-        """Exact sampling rate minus the double next to it."""
+        """Exact sampling rate minus the double nearest to the rate."""
         return 0.0 if self.exact is None else float(self.exact[1] - Fraction(self.sample_rate))
 
     @property
@@ -286,8 +290,8 @@ class GaussianMixturePart(StepPart):
     exact : ExactShifts or None
         Exact noise and weights, if they are known and the doubles are only close to them.
     light : float
-        Bound of the total weight of further shifts, up to `farthest`, that `shifts` omits. Shift 0 is present then and
-        has their weight.
+        Bound of the total weight of shifts, up to `farthest`, that `shifts` omits. The weight of shift 0 then includes
+        theirs.
     farthest : float
         The largest omitted shift.
     """
@@ -305,7 +309,7 @@ class GaussianMixturePart(StepPart):
     def mean_shift(self) -> float:
         """Mean of the shift in units of the noise, doubled for a mirrored mixture.
 
-        It approximates the standard deviation of the privacy loss if that is small.
+        The number approximates the standard deviation of the privacy loss if that deviation is small.
         """
         mean = math.fsum(shift * weight for shift, weight in zip(self.shifts, self.weights, strict=True))
         return mean / self.noise_multiplier * (1 + self.mirrored)
@@ -357,14 +361,14 @@ class Attained:
     Attributes
     ----------
     step : AbstractStep
-        The step with the pair of this choice, or with one pair for each direction.
+        The step with the pair of laws of this choice, or with one pair for each direction.
     bracket : str
         The sentence that names this theorem and the theorem of the pair of the step, which bounds the composition from
         above.
     alone : AbstractStep or None
         The attained step for a single step, if even the pair of a single step is not attained.
     either_way : bool
-        Whether the choice serves both directions, because the hypotheses may be swapped.
+        Whether the choice attains both directions, because the hypotheses may be swapped.
     choices : callable or None
         The function that returns the attained runs of a count of such steps, one run for each known attack. None if
         `step` is the only attack.
@@ -380,8 +384,8 @@ class Attained:
 class AbstractStep(AbstractMechanism):
     """Elementary step with its own pair of laws, from which its trade-off curves and loss laws follow.
 
-    The pair of a described step is that of one record added or removed; `under` returns the step with the pair of other
-    neighbours.
+    A pair is the law of the release without and with the record. A described step has the pair for one record added or
+    removed; `under` returns the step with the pair for other neighbours.
     """
 
     __slots__ = ()
@@ -395,7 +399,8 @@ class AbstractStep(AbstractMechanism):
     def under(self, neighbours: Neighbours) -> AbstractStep:
         """Return the step whose pair of laws is the worst case between such neighbouring data sets.
 
-        The pair dominates in every composition, and is attained unless `attained` states otherwise.
+        The pair is at least as easy to distinguish as any neighbouring data sets, in every composition. Some data sets
+        are equally easy to distinguish unless `attained` states otherwise.
 
         Raises
         ------
@@ -417,14 +422,14 @@ class AbstractStep(AbstractMechanism):
     def two_point(self) -> TwoPointPart | None:
         """Return the step as a step with two losses, or None for other losses.
 
-        Like the curves, the result holds for the relation in force.
+        Like the curves, the result holds for the neighbouring relation of the step.
         """
         return None
 
     def covered(self) -> Part | None:
-        """Return numbers of the step whose doubles, with their stated errors, cover the step, or None.
+        """Return the numbers of the step for engines if doubles with stated errors cover the step, or None.
 
-        None means that the step is known between two roundings only.
+        None means that two roundings of the step, one more private and one less private, have to be evaluated.
         """
         return self.part() if self.rounded(-1) == self.rounded(1) else None
 
@@ -439,10 +444,11 @@ class AbstractStep(AbstractMechanism):
         return ()
 
     def attained(self) -> Attained | None:
-        """Return what one choice attains in every step of a composition, if the pair of `curves` is not attained.
+        """Return a lower bound of a composition, from one choice of data sets, if the pair of `curves` is not attained.
 
-        None means that one choice attains the pair of `curves` in every step of any composition and in both directions.
-        Otherwise the composition of `curves` is an upper bound, and the composition of the result a lower bound.
+        A pair is the law of the release without and with the record. None means that one choice attains the pair of
+        `curves` in every step of any composition and in both directions. Otherwise the composition of `curves` is an
+        upper bound, and the composition of the result a lower bound.
         """
         return None
 
@@ -451,7 +457,7 @@ class AbstractStep(AbstractMechanism):
         return self
 
     def sides(self) -> tuple[Steps, AbstractStep, str | None] | None:
-        """Return steps on both sides of a step that is not known exactly, or None if it is.
+        """Return steps that bound a step from both sides; None if the step is known exactly.
 
         The result has steps that some data sets attain (no easier to attack), a step that is no harder to attack, and
         the sentence that names both theorems.
@@ -499,7 +505,10 @@ class AbstractStep(AbstractMechanism):
 
 
 class ResolvedStep(AbstractStep):
-    """Step with its own pair, from `under`, an engine or a threat model."""
+    """Step whose worst-case pair of laws is fixed, whatever the neighbouring relation.
+
+    Such steps come from the method `under` of a described step, from an engine, or from a threat model.
+    """
 
     __slots__ = ()
 

@@ -28,9 +28,9 @@ class StatedDp(AbstractStep):
 
     Notes
     -----
-    One such mechanism is randomised response that reveals the differing bit with probability delta. It has the pair of
-    this step and may run in every step. So the pair is attained in both directions, whatever else is composed (Kairouz,
-    Oh, Viswanath 2015, Theorem 3.3).
+    One such mechanism is randomised response that reveals the differing bit with probability delta. Randomised response
+    has the worst-case pair of laws of this step, and every step may be randomised response. So the pair is attained in
+    both directions, with any other steps (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
     """
 
     type_premises = (PARAMETERS_ARE_PROVED,)

@@ -1,7 +1,7 @@
 """Premises (conditions that answers rely on) and hazards (known ways in which mechanisms are less private).
 
-A *caveat* is a premise or a hazard. Each is in the file of the mechanism that causes it. This module has those with
-several causes.
+A *caveat* is a premise or a hazard. A caveat with one cause is in the file of that mechanism, and caveats with several
+causes are in this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Premise:
     holds : str
         What the mechanism states about the condition.
     about : str
-        Subject, by which premises are ordered.
+        Subject of the premise; answers list premises in the order of their subjects.
     """
 
     code: str
@@ -72,7 +72,7 @@ Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
-    """Return each premise or hazard once, ordered by subject. Those with one subject keep their order."""
+    """Return each premise or hazard once, ordered by subject. Caveats about one subject keep their order."""
     return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 

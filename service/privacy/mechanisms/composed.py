@@ -19,13 +19,14 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 class Composed(AbstractMechanism):
     """Composition of `mechanisms` on the same data.
 
-    Each may depend on the outputs of the earlier ones, in the worst order.
+    Each mechanism may depend on the outputs of earlier mechanisms. The order is the worst one.
 
     Notes
     -----
-    The order matters only with several exponential steps. The bound of the composition is attained where the pair of
-    laws of each step is attained (`repeated.py`). The pairs of data sets that attain the steps are compatible, since
-    the queries are left open as well: the one record moves each query as it does alone.
+    Only compositions with several exponential mechanisms depend on the order. The bound of the composition is attained
+    where the pair of laws of each step is attained (`repeated.py`). The pairs of data sets that attain the steps are
+    compatible, since the queries are left open as well: the record moves each query of the composition as it moves the
+    query alone.
     """
 
     type: ClassVar[str] = "composed"

@@ -56,7 +56,10 @@ _RESOLVED = {"resolved": True}
 
 
 def resolved(default: int) -> Any:
-    """Return a dataclass field that no request has. The neighbouring relation sets it (`AbstractStep.under`)."""
+    """Return a dataclass field that requests do not have; the neighbouring relation sets its value.
+
+    The method `AbstractStep.under` sets the value.
+    """
     return field(default=default, metadata=_RESOLVED)
 
 
@@ -68,7 +71,7 @@ def sent_fields(kind: type[Any]) -> list[str]:
 def check_fields(mechanism: object) -> None:
     """Raise OutOfDomain for the first field outside the Domain in its annotation.
 
-    None is valid as the default of a field. A list is valid if all its items are.
+    The value None is valid if it is the default of the field. A list is valid if all its items are valid.
     """
     for name, domain in domains(type(mechanism)).items():
         value = getattr(mechanism, name)

@@ -59,12 +59,12 @@ class DpSgd(AbstractMechanism):
     epochs : float or None
         The requested number of epochs if `steps` follow from it. The field changes no number.
     reshuffled : bool or None
-        False if all epochs have the order of the first epoch.
+        Whether every epoch has a new order; False if all epochs have the order of the first epoch.
 
     Notes
     -----
-    - `poisson` stands for `steps` repetitions of a Poisson-sampled Gaussian step, and is attained like this step
-      (`poisson_sampled.py`). Gradients of all other examples are 0. The gradient of the record has the clipping norm as
+    - `poisson` stands for `steps` repetitions of a Poisson-sampled Gaussian step, and is attained if the gradients of
+    all other examples are 0. The gradient of the record has the clipping norm as
       its length, and is the same in every step.
     - `fixed_without_replacement` draws a share `sample_rate` of all records, and `fixed_with_replacement` draws every
       record of a batch among all records (`batches/fixed_batches.py`).
@@ -99,7 +99,7 @@ class DpSgd(AbstractMechanism):
     def inner(self) -> tuple[AbstractMechanism, ...]:
         """Steps of the phases with the smallest and the largest sampling rate.
 
-        Together they have all premises and hazards.
+        Together these two steps have all premises and hazards of the run.
         """
         if self.sampling != "poisson":
             return ()
@@ -124,7 +124,10 @@ class DpSgd(AbstractMechanism):
         return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
 
     def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Yield (epochs as one step, their number) for shuffled batches, in separate orders or in one order."""
+        """Yield (step of epochs, count) for shuffled batches.
+
+        With a new order in every epoch, a step is one epoch. With one order for all epochs, all epochs are one step.
+        """
         known = [
             (1 / Fraction(noise) ** 2, whole(self._batches_per_epoch(rate)), steps)
             for noise, rate, steps in self._phases()
@@ -166,7 +169,7 @@ class DpSgd(AbstractMechanism):
 
     @property
     def _share(self) -> Fraction | None:
-        """Batch size over the number of all records, if both are known."""
+        """Batch size over the number of all records, if both are known, else None."""
         known = self.batch_size is not None and self.dataset_size is not None
         return Fraction(self.batch_size or 1, self.dataset_size or 1) if known else None
 
@@ -186,12 +189,12 @@ class DpSgd(AbstractMechanism):
     def _batches_per_epoch(self, rate: float) -> Fraction:
         """Return the exact number of batches in an epoch, 1/rate.
 
-        A rate of 0.1 means a tenth, not the double next to it.
+        A rate of 0.1 means exactly a tenth, not the double nearest to 0.1.
         """
         return 1 / (self._share or Fraction(repr(rate)))
 
     def _rounding(self) -> tuple[Premise, ...]:
-        """Return the premise that answers are for more steps than described. Empty if nothing was rounded up."""
+        """Return the premise that answers are for more steps than described; empty if no count was rounded up."""
         if self.epochs is None and self.sampling != "shuffled":
             return ()
         for _, rate, steps in self._phases():

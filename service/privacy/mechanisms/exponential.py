@@ -39,8 +39,9 @@ class Exponential(AbstractStep):
     -----
     Between neighbours the privacy loss is L = epsilon (u'(y) - u(y))/(2 Delta) minus a constant, so that L stays in an
     interval of length epsilon. The curve of one step is exact: for every question one shift of this interval attains
-    the answer. No shift attains the answers to all questions. So several steps are not the composition of this curve
-    (`composition/adaptive_exponential/engine.py`). One exponential step beside others is, because it may come last.
+    the answer. No single shift attains the answers to all questions. So composing this curve with itself is not the
+    worst case of several steps (`composition/adaptive_exponential/engine.py`). A single exponential step beside other
+    steps is exact, because it may come last.
     """
 
     type: ClassVar[str] = "exponential"

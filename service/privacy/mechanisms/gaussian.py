@@ -26,7 +26,7 @@ class Gaussian(AbstractStep):
     noise_multiplier : float
         sigma over the sensitivity to one added record. The shift is mu = sensitivity / noise_multiplier.
     sensitivity : int
-        Sensitivity between the requested neighbours over that of one added record.
+        Sensitivity for the requested neighbours divided by the sensitivity for one added record.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Step with noise and a random shift, stated as the pair itself."""
+"""Step with Gaussian noise and a random shift, stated as the pair of laws without and with the record."""
 
 from __future__ import annotations
 

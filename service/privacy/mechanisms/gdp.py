@@ -26,7 +26,7 @@ class Gdp(AbstractStep):
     Notes
     -----
     Such a mechanism is at most as easy to attack as N(0, 1) against N(mu, 1). Gaussian noise on a query that the record
-    moves by mu is one of these mechanisms. So the curve is attained in every step and in both directions.
+    moves by mu is one of these mechanisms. So the trade-off curve is attained in every step and in both directions.
     """
 
     type: ClassVar[str] = "gdp"

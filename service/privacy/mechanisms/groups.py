@@ -1,10 +1,10 @@
 """Stated guarantees for one record between data sets that differ in several records, known from two sides.
 
 Over k changes of one record an (eps, delta)-DP mechanism is (k eps, delta (1 + e^eps + ... + e^{(k-1) eps}))-DP (Dwork,
-Roth 2014, Theorem 2.2 and after). The pair of this guarantee dominates in every composition. It is not attained. Let
-g(a) = min(e^eps a + delta, 1 - e^-eps (1 - a - delta)) be the largest power after one change. After k changes the power
-is at most g(g(...(a))). This is less than the guarantee where the first changes gain e^eps and the last changes gain
-less.
+Roth 2014, Theorem 2.2 and after). The pair of this guarantee dominates in every composition. The pair is not attained.
+Let g(a) = min(e^eps a + delta, 1 - e^-eps (1 - a - delta)) be the largest power after one change. After k changes the
+power is at most g(g(...(a))). This power is below that of the guarantee where the first changes multiply the power by
+e^eps and the last changes gain less.
 
 The following mechanism is attained in every step. It adds Laplace noise of scale 1/eps to a query that k records move
 by k. Beside it, a uniform law on an interval of length 1 moves by delta for each record. By basic composition both
@@ -50,7 +50,8 @@ class BracketedStep(ResolvedStep):
     above : AbstractStep
         A dominating step.
     bracket : str or None
-        The sentence that names both theorems. None if both steps are one pair at two roundings of its parameters.
+        The sentence that names both theorems. None if both steps are one pair of laws with two roundings of its
+        parameters.
     """
 
     type: ClassVar[str] = "approximate_dp"
@@ -62,7 +63,7 @@ class BracketedStep(ResolvedStep):
     def curves(self) -> TradeOffPair:
         """Return the trade-off curves of `above` (upper bounds) and of the first step of `below` (lower bounds).
 
-        Compositions use all steps of `below` (`composition/planning/choose.py`).
+        Compositions use all steps of `below`.
         """
         least, most = self.below[0][0].curves(), self.above.curves()
         add = Bracketed(least.add, most.add)
@@ -113,7 +114,7 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
     """Return Laplace noise that is eps-DP for one record, as a step between data sets that differ in several records.
 
-    None is for a scale out of the domain of Laplace noise.
+    The result is None if the scale is out of the domain of Laplace noise.
     """
     scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
     if scale not in NOISE_MULTIPLIER:

@@ -26,7 +26,7 @@ class Laplace(AbstractStep):
     noise_multiplier : float
         Scale of the noise over the sensitivity to one added record.
     sensitivity : int
-        Sensitivity between the requested neighbours over that of one added record.
+        Sensitivity for the requested neighbours divided by the sensitivity for one added record.
 
     Notes
     -----

@@ -43,11 +43,11 @@ class Mixture(AbstractMechanism):
 
     Notes
     -----
-    An attacker who does not know the draw is at most as strong as an attacker who learns it. The profile of the latter
-    is the weighted sum of the profiles of the components (joint convexity). The service answers with this bound, which
-    is attained. The request states how private each component is, not what its releases are. Releases that reveal their
-    component (by their shape, units or offset) leave the curve of every component unchanged. A mixture of brackets is a
-    bracket. The mixture is outermost and not a step of a composition.
+    An attacker who does not know the draw is at most as strong as an attacker who learns it. The privacy profile of an
+    attacker who learns the draw is the weighted sum of the profiles of the components (joint convexity). The service
+    answers with this bound, which is attained. The request states how private each component is, not what its releases
+    are. Releases that reveal their component (by their shape, units or offset) leave the curve of every component
+    unchanged. A mixture of brackets is a bracket. The mixture is outermost and not a step of a composition.
     """
 
     type: ClassVar[str] = "mixture"

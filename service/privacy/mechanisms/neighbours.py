@@ -1,4 +1,4 @@
-"""Neighbouring data sets: a threat model defines them, and steps are resolved under them."""
+"""Neighbouring data sets: threat models state the relation, and the worst-case pair of a step depends on it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class Neighbours:
         return 2 * self.records if self.relation == REPLACE else self.records
 
     def refused(self, what: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-        """Return the error that names the missing theorem for the mechanism `what` between such neighbours."""
+        """Return the error that names the missing theorem for the mechanism `what` between these neighbours.
+
+        `reason` is the explanation, and `supported` lists the relations that have a theorem.
+        """
         several = f" of {self.records} records" if self.records > 1 else ""
         return UnsupportedCombination("threat_model", f"{self.relation}{several} for {what}", reason, supported)
 

@@ -125,10 +125,10 @@ class NoisySgd(AbstractMechanism):
 def _ever(rate: Fraction, steps: int, side: int) -> float:
     """Return 1 - (1 - rate)^steps, the chance that a batch holds the record, rounded down (side -1) or up (side 1).
 
-    u = 2^-53 is the unit of rounding. With x = -steps ln(1 - rate), ln(1 - e^-x) moves by at most as much as ln x. For
-    rate <= 1/2 the roundings of the rate, of log1p and of the product move ln x by less than 12 u, and expm1 adds 8 u.
-    For larger rates and steps >= 2, the rounding of the rate moves e^-x by at most steps (1 - rate)^{steps - 1} u <= u.
-    The other roundings move it by 12 u x e^-x.
+    u = 2^-53 is the unit of rounding. With x = -steps ln(1 - rate), an error of ln x changes ln(1 - e^-x) by at most
+    that error. For rate <= 1/2 the roundings of the rate, of log1p and of the product move ln x by less than 12 u, and
+    expm1 adds 8 u. For larger rates and steps >= 2, the rounding of the rate moves e^-x by at most steps (1 -
+    rate)^{steps - 1} u <= u. The other roundings move it by 12 u x e^-x.
     """
     nearest = float(rate)
     if steps == 1 or nearest == 1:

@@ -16,13 +16,13 @@ from service.privacy.mechanisms.mixture import refuse_mixtures
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated(AbstractMechanism):
-    """Repetition of `mechanism`, `steps` times on the same data. Each may depend on the outputs of the earlier ones.
+    """Repetition of `mechanism`, `steps` times on the same data. Each repetition may depend on earlier outputs.
 
     Notes
     -----
     Dominating pairs compose adaptively (Zhu, Dong, Wang 2022, Theorem 10), which gives an upper bound. The bound is
-    attained if one choice attains the pair of the step in every step, without any adaptivity. Steps state this
-    (`AbstractStep.attained`).
+    attained if one choice attains the pair of the step in every step, without any adaptivity. The method
+    `AbstractStep.attained` of the step states this.
     """
 
     type: ClassVar[str] = "repeated"

@@ -1,4 +1,4 @@
-"""Array types of the numeric core by element type. The functions state the shapes of their arrays."""
+"""Array types of the numeric core by element type. The docstrings of functions state the shapes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Polynomials on [0, 1] in Bernstein form, B_{r,n}(t) = C(n, r) t^r (1 - t)^{n-r}, with non-negative coefficients.
 
-All functions add and multiply non-negative numbers only, so results keep their relative accuracy. Arrays of
+All functions add and multiply non-negative numbers only, so results keep their relative accuracy. u is 2^-53. Arrays of
 coefficients have shape (polynomials, n + 1).
 """
 
@@ -27,12 +27,12 @@ def moving_integrals(pieces: FloatArray) -> FloatArray:
     Returns
     -------
     array, shape (pieces, n + 2)
-        Coefficients of the integral, with a relative error below (n + 4) u.
+        Coefficients of the integral, with a relative error below (n + 4) u, u = 2^-53.
 
     Notes
     -----
-    On a piece the integral is that of the piece up to t plus that of the piece before from t on. Both are running sums
-    of the coefficients, divided by n + 1.
+    At the position t of a piece, the integral is that of the piece up to t plus that of the piece to the left from t
+    on. Both integrals are running sums of the coefficients, divided by n + 1.
     """
     count, size = pieces.shape
     result = np.zeros((count, size + 1))
@@ -64,9 +64,9 @@ def right_parts(pieces: FloatArray, start: FloatArray) -> FloatArray:
 
 
 def series_length(x: float) -> int:
-    """Return how many terms of the series of e^x are needed, x >= 0.
+    """Return how many terms of the series of e^x are needed for x >= 0.
 
-    The terms after them add up to less than 2^-58 of the first two terms.
+    The omitted terms add up to less than 2^-58 of the first two terms.
     """
     length = math.ceil(2 * x) + 2
     while (length - 1) * math.log(max(x, 5e-324)) - math.lgamma(length + 1) > -SERIES_GOAL:
@@ -89,11 +89,12 @@ def hyperbolic_moments(degree: int, x: FloatArray, terms: int) -> tuple[FloatArr
     Returns
     -------
     arrays, shape (m, n + 1)
-        Both moments, with a relative error below 4 `terms` u.
+        Both moments, with a relative error below 4 `terms` u, u = 2^-53. B_{r,n} are the Bernstein polynomials of
+        degree n.
 
     Notes
     -----
-    They are the sums of x^k/k! (r + 1)_k/((n + 1) (n + 2)_k) over even and over odd k.
+    The moments are the sums of x^k/k! (r + 1)_k/((n + 1) (n + 2)_k) over even and over odd k.
     """
     r = np.arange(degree + 1.0)
     term = np.full((len(x), degree + 1), 1.0 / (degree + 1))

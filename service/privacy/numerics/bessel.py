@@ -41,7 +41,7 @@ def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray
     Returns
     -------
     value, error, slope : arrays, shape (n,)
-        The error is about 40 u min(z/a, 2 sqrt z). Nothing overflows. The slope has no error bound.
+        The error is about 40 u min(z/a, 2 sqrt z), u = 2^-53. Nothing overflows. The slope has no error bound.
     """
     lift = max(math.ceil(LEAST_ORDER + 1 - a), 0)
     top = a + lift
@@ -64,12 +64,12 @@ def log_0f1(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def _expansion(a: float, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (ln 0F1(; a; z), error bound, derivative) for an order nu = a - 1 of at least `LEAST_ORDER`.
+    """Return (ln 0F1(; a; z), error bound, derivative) by Debye's expansion, for nu = a - 1 >= `LEAST_ORDER`.
 
     With w = sqrt(1 + 4 z/nu^2) and v = w - 1 the expansion is nu (v - ln(1 + v/2)) - ln(w)/2 + ln(sum U_k(1/w)/nu^k /
     sum U_k(1)/nu^k) (DLMF 10.41.3). The denominator is the normalisation at z = 0. The remainder of the first sum is at
-    most 2 exp(2 V(U_1)/nu) V(U_n)/nu^n with the variations over [1/w, 1] (Olver 1997, chapter 10, (7.14)). Every term
-    has a factor v.
+    most 2 exp(2 V(U_1)/nu) V(U_n)/nu^n with the total variations V of the Debye polynomials U_k over [1/w, 1] (Olver
+    1997, chapter 10, (7.14)). Every term has a factor v.
     """
     nu = a - 1
     q = 4 * z / nu / nu
@@ -115,7 +115,7 @@ def debye_correction(nu: float, product: FloatArray) -> tuple[FloatArray, FloatA
 def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln(sum U_k(p)/nu^k / sum U_k(1)/nu^k) and an error bound, with the Debye polynomials U_k.
 
-    `below_one` is 1 - p.
+    `nu` is the order of the Bessel function, p is in (0, 1], and `below_one` is 1 - p.
     """
     quotient, at_one, size = _series(nu)
     difference = below_one * np.polyval(quotient, p)
@@ -128,7 +128,8 @@ def _correction(nu: float, p: FloatArray, below_one: FloatArray) -> tuple[FloatA
 def _series(nu: float) -> tuple[FloatArray, float, float]:
     """Return constants of the Debye sum S(p) = sum U_k(p)/nu^k.
 
-    These are the coefficients of (S(1) - S(p))/(1 - p), highest first, S(1), and the sum of the coefficients' sizes.
+    U_k are the Debye polynomials, for the order nu of a Bessel function. The result has the coefficients of (S(1) -
+    S(p))/(1 - p), highest first, S(1), and the sum of the coefficients' sizes.
     """
     total = [Fraction(0)] * (3 * TERMS - 2)
     for k, polynomial in enumerate(polynomials()[:TERMS]):

@@ -8,9 +8,9 @@ A table holds P(K > k)/P(K = k) = sum_{i >= 1} r_k ... r_{k+i-1} for a range of 
 ratios. The products restart in every row, so that nothing underflows. A geometric series bounds the terms beyond the
 table. The masses come from a few anchors in ball arithmetic, multiplied by the same ratios.
 
-A product of i ratios has a relative error of 4 i u. A tail weights this error with the mean of i. The hazard rate of a
-log-concave law increases, so the mean is at most P(K >= k)/P(K = k). Below the mode the mean is also at most the
-distance to the mode plus the mean at the mode. The sums over a row add 2 u times the row's length.
+A product of i ratios has a relative error of 4 i u, u = 2^-53. A tail weights this error with the mean of i. The hazard
+rate of a log-concave law increases, so the mean is at most P(K >= k)/P(K = k). Below the mode the mean is also at most
+the distance to the mode plus the mean at the mode. The sums over a row add 2 u times the row's length.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class TailTable:
     log_mass : array
         ln P(K = k).
     beyond : array
-        P(K > k)/P(K = k). Far below the mode this may exceed every double; it is infinite then, like its error bound.
+        P(K > k)/P(K = k). Far below the mode the value may exceed every double. It is then infinite, like its error
+        bound.
     log_beyond : array
         Logarithm of `beyond`, with an additional relative error of 3 u (u = 2^-53).
     mass_error, beyond_error : array
@@ -66,14 +67,17 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether the table contains all numbers of successes from `first` to `last`."""
+        """Return whether the table contains all numbers of successes from `first` to `last`.
+
+        The table has the masses and upper tails of a binomial number of successes.
+        """
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TailRows:
-    """Columns of a `TailTable` (masses and upper tails of a binomial law) at arbitrary k."""
+    """Columns of a `TailTable` (masses and upper tails of a binomial law) at arbitrary numbers k of successes."""
 
     log_mass: FloatArray
     beyond: FloatArray
@@ -135,7 +139,7 @@ class BinomialTails:
             return 0.5 * (low + high)
 
     def table(self, first: int, last: int) -> TailTable:
-        """Return a table of masses and upper tails that covers k = first..last."""
+        """Return a table of masses and upper tails that covers k = `first`..`last` successes."""
         for known in self._tables:
             if known.covers(first, last):
                 return known
@@ -144,7 +148,7 @@ class BinomialTails:
         return made
 
     def at(self, successes: IndexArray) -> TailRows:
-        """Return masses and upper tails at each of `successes`. Values that are close together share a table."""
+        """Return masses and upper tails at each of `successes`. Counts that are close together share a table."""
         places, inverse = np.unique(successes, return_inverse=True)
         rows = np.empty((5, len(places)))
         gaps = np.flatnonzero(np.diff(places) > 64 + 9 * self.deviation) + 1
@@ -191,7 +195,10 @@ class BinomialTails:
         return -self.trials * max(hit + missed, 0.0)
 
     def reach(self, last: int) -> int:
-        """Return an index beyond which the total mass is below e^-38 P(K = last), or n."""
+        """Return a count beyond which the total mass is below e^-38 P(K = last), or the number of trials n.
+
+        K is the binomial number of successes, and `last` a number of successes.
+        """
         more = 16 + math.ceil(9 * self.deviation)
         while True:
             end = min(last + more, self.trials)
@@ -200,7 +207,10 @@ class BinomialTails:
             more *= 2
 
     def row(self, first: int, end: int) -> int:
-        """Return how many ratios between the indices `first` and `end` may be multiplied in a row without underflow."""
+        """Return how many consecutive ratios between `first` and `end` may be multiplied without underflow.
+
+        A ratio is P(K = k + 1)/P(K = k) for the binomial number K of successes.
+        """
         return min(LONGEST_ROW, self._chain(first, end))
 
     def _chain(self, first: int, end: int) -> int:
@@ -208,7 +218,10 @@ class BinomialTails:
         return max(1, min(LONGEST_CHAIN, math.floor(LARGEST_DROP / drop)))
 
     def _table(self, first: int, last: int, end: int) -> TailTable:
-        """Build the table of first..last from the terms up to `end`; the mass beyond `end` is negligible."""
+        """Build the table of tails for k = `first`..`last` from the masses up to `end`.
+
+        The mass beyond `end` is negligible. K is the binomial number of successes, and a tail is P(K > k).
+        """
         count_work(A_TABLE + A_PLACE * (end + 1 - first))
         ratios = self.ratios(np.arange(first, end + 1, dtype=np.float64))
         chain, row = self._chain(first, end), self.row(first, end)
@@ -233,13 +246,16 @@ class BinomialTails:
         return TailTable(first, log_mass, beyond, log_beyond, mass_error, error)
 
     def _log_ratio(self, k: int) -> float:
-        """Return about ln(P(K = k + 1)/P(K = k)); 0 for k = n, the last term."""
+        """Return about ln(P(K = k + 1)/P(K = k)) for the binomial number K; 0 for k = n, the number of trials."""
         if k == self.trials:
             return 0.0
         return math.log((self.trials - k) / (k + 1)) + self.log_odds
 
     def _negligible_beyond(self, last: int, end: int) -> bool:
-        """Return whether P(K > end) is below e^-38 P(K = last), for end < n."""
+        """Return whether P(K > end) is below e^-38 P(K = last), for end < n.
+
+        K is the binomial number of successes in n trials.
+        """
         log_ratio = self._log_ratio(end)
         if log_ratio >= -1e-12:
             return False
@@ -249,9 +265,10 @@ class BinomialTails:
         return fall + log_ratio - math.log(-math.expm1(log_ratio)) < -NEGLIGIBLE
 
     def _log_masses(self, first: int, ratios: FloatArray, chain: int) -> tuple[FloatArray, FloatArray]:
-        """Return ln P(K = k) for k = first, ..., one for each ratio, and the number of ratios from its nearest anchor.
+        """Return ln P(K = k) for k = `first`, ..., and the number of ratios between each k and the nearest anchor.
 
-        An anchor is a mass computed in ball arithmetic.
+        K is the binomial number of successes. An anchor is a mass computed in ball arithmetic, and `ratios` are P(K = k
+        + 1)/P(K = k), with at most `chain` ratios between anchors.
         """
         chains = -(-len(ratios) // chain)
         products = np.ones((chains, chain))

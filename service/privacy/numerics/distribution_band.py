@@ -32,8 +32,8 @@ class DistributionBand:
     """Confidence band of a distribution: lower[i] <= P(X >= x_i) and P(X > x_i) <= upper[i], for all i at once.
 
     x_i is the ranks[i]-th largest sample. The ranks of shape (m,) increase from 1 to `samples` and are symmetric, so
-    that -X has the same band. The mass beyond a threshold decreases between ranks, so the methods serve any number of
-    samples beyond a threshold, on either side of the threshold.
+    that -X has the same band. Between these ranks the mass beyond a threshold is monotone, so the methods accept any
+    number of samples beyond a threshold.
     """
 
     samples: int
@@ -83,7 +83,7 @@ class DistributionBand:
         Parameters
         ----------
         counts : array of int
-            Numbers of samples beyond each threshold, on either side of it.
+            Number of samples beyond each threshold, on one of its two sides.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class DistributionBand:
         Parameters
         ----------
         counts : array of int
-            Numbers of samples beyond each threshold, on either side of it.
+            Number of samples beyond each threshold, on one of its two sides.
 
         Returns
         -------
@@ -145,7 +145,10 @@ class DistributionBand:
 
 
 def _ranks(samples: int) -> IntArray:
-    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and the mirrored ranks n + 1 - rank."""
+    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and the mirrored ranks n + 1 - rank.
+
+    n is `samples`, and the spacing is in standard deviations of the number of samples beyond a threshold.
+    """
     found, rank = list[int](), 1
     while 2 * rank <= samples + 1:
         found.append(rank)

@@ -1,7 +1,7 @@
 """Error-free sums and products: the rounded double and its exact rounding error.
 
 The factors must be at most 1e290 in size, and their product must be 0 or at least 1e-290. For a smaller product the
-reported error is off by less than 1e-320.
+reported rounding error is wrong by less than 1e-320.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def divergence(log_weight: FloatArray, z: FloatArray) -> FloatArray:
 
 
 def _series(z: FloatArray) -> FloatArray:
-    """Return e^z - 1 - z for |z| <= 1/2."""
+    """Return e^z - 1 - z for |z| <= 1/2, by the power series."""
     nested = np.ones_like(z)
     for term in range(_TERMS, 2, -1):
         nested = 1 + z / term * nested

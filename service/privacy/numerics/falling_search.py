@@ -46,7 +46,7 @@ class FallingValues:
     middle : array, shape (K, n)
         Estimates of the values; not-a-number where the value is unknown.
     rows : array, shape (R, K, n)
-        R further numbers that are kept for each point.
+        R further numbers that the search stores for each point.
     """
 
     lower: FloatArray
@@ -68,14 +68,14 @@ class FallingSearch:
         Last point proved to be left of the root (positive lower bound) and first point proved to be right of the root
         (upper bound not positive). They are minus infinity and infinity without such a point.
     left_rows, right_rows, low_rows, high_rows : array, shape (R, n)
-        R numbers kept from the evaluations at `left`, `right`, and at the last positive and first non-positive middle;
-        not-a-number without an evaluation.
+        The R stored numbers of four points: `left`, `right`, the last point with a positive estimate and the first
+        point with an estimate that is not positive. They are not-a-number without such a point.
     """
 
     def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
         """Set up a search for n roots between `start` and `end` of shape (n,).
 
-        `rows` is R, the count of numbers per point.
+        `rows` is R, the count of further numbers that are stored for each evaluated point.
         """
         count = len(start)
         self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
@@ -134,7 +134,11 @@ class FallingSearch:
         return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
 
     def _gaps(self, which: IndexArray) -> FloatArray:
-        """Return the widths of the proved brackets, and of the brackets between the signs of the middle values."""
+        """Return the widths of the proved brackets, and of the brackets from estimates.
+
+        A bracket is an interval that contains a root. Estimated brackets lie between the last positive and the first
+        other estimate.
+        """
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))
 
@@ -162,11 +166,10 @@ def _update(
     known: NDArray[np.bool_],
     side: int,
 ) -> NDArray[np.bool_]:
-    """Move `places` to points[index] if known and nearer to the root (side 1: further right).
+    """Move `places` to points[index] where these are nearer to the root, and return a mask of the moved.
 
-    Return a mask of the moved.
-
-    The kept rows move as well.
+    The numbers in `kept` move as well. A move needs `known`, and with side 1 a point further right, with side -1
+    further left.
     """
     columns = np.arange(len(which))
     found = points[index, columns]
@@ -178,5 +181,5 @@ def _update(
 
 
 def _unit(points: FloatArray) -> FloatArray:
-    """Return the spacing of doubles at each point, or that at 1 for smaller numbers."""
+    """Return the spacing of doubles at each point, or the spacing at 1 for points below 1 in size."""
     return 2.0**-52 * np.maximum(np.abs(points), 1.0)

@@ -30,11 +30,11 @@ class LatticeMasses:
     first : int
         Integer of the first mass.
     masses : array, shape (n,)
-        Parts of the masses at first, first + 1, ..., each up to a factor between e^-relative and e^relative.
+        Lower bounds of the masses at first, first + 1, ..., each up to a factor between e^-relative and e^relative.
     lost : float
-        At least the total mass that the parts leave out.
+        Upper bound of the total mass that the lower bounds leave out.
     relative : float
-        Bound of the relative error of each part.
+        Bound of the relative error of each mass.
     """
 
     first: int
@@ -53,7 +53,10 @@ class LatticeMasses:
         )
 
     def trimmed(self, mass: float) -> LatticeMasses:
-        """Return the law without outer parts of mass about `mass` on either side, and without negligible masses."""
+        """Return the law without its outermost integers, and without negligible masses.
+
+        The outermost integers have a total mass of about `mass` on either side.
+        """
         masses = np.where(self.masses < FAINTEST, 0.0, self.masses)
         start, stop = window(np.cumsum(masses), np.cumsum(masses[::-1]), mass)
         left_out = float(masses[:start].sum() + masses[stop:].sum())
@@ -63,7 +66,7 @@ class LatticeMasses:
     def sum_of(self, count: int, mass: float) -> LatticeMasses:
         """Return the law of the sum of `count` >= 1 independent integers.
 
-        Each intermediate sum loses about its share of `mass`.
+        Each intermediate sum is trimmed by about its share of `mass`.
         """
         return folded(
             self.trimmed(mass / count),
@@ -112,7 +115,7 @@ def window(left: FloatArray, right: FloatArray, mass: float) -> tuple[int, int]:
 
 
 def folded(law: Law, count: int, plus: Callable[[Law, Law], Law], trimmed: Callable[[Law, int], Law]) -> Law:
-    """Return the law of a sum of `count` independent terms with one law, from about 2 log2(count) sums of two.
+    """Return the law of a sum of `count` independent terms with one law, by about 2 log2(count) sums of two laws.
 
     `plus` adds two laws. `trimmed(law, terms)` shortens each sum, given the number of its terms.
     """

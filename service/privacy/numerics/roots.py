@@ -92,8 +92,8 @@ def bisected(
     rounds : int
         Largest number of bisections.
     close, relative : float
-        The search stops early once the endpoints differ by less than `close`, or by at most `relative` times the
-        second.
+        The search stops early once the endpoints differ by less than `close`, or by at most `relative` times the second
+        endpoint.
     between : callable
         Point that splits a bracket; by default the arithmetic mean.
 

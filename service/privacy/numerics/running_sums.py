@@ -1,4 +1,4 @@
-"""Running sums of long arrays whose rounding error grows like the square root of their length."""
+"""Running sums of long arrays, with a rounding error that grows like the square root of the length."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def running_sum_error(n: int) -> float:
     Returns
     -------
     float
-        Bound from block + rows + 1 additions.
+        Bound for the longest chain of additions: those within a block, plus one for each block.
     """
     return (2 * math.isqrt(n) + 4) * UNIT_ROUNDOFF

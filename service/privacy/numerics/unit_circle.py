@@ -38,7 +38,7 @@ def multiples(phase: FloatArray, count: int) -> tuple[ComplexArray, ComplexArray
     Returns
     -------
     full, rest : complex arrays, shape (..., count, n)
-        E and E', with a rounding error of about 4 k u at k.
+        E and E', with a rounding error of about 4 k u at k, u = 2^-53.
 
     Notes
     -----
@@ -80,7 +80,7 @@ class FourierSums:
 
     A real sum of m products has an error of at most m u of the sizes of its terms, in any order. A sum of `width`
     complex products is two real sums of 2 width products. The outer sums need only the real part. `rounding` is the
-    total in units of u sum |W|. It does not include the rounding of the phases hkx.
+    total in units of u sum |W|, u = 2^-53. The total does not include the rounding of the phases hkx.
     """
 
     def __init__(self, weights: ComplexArray, step: FloatArray) -> None:

@@ -39,7 +39,7 @@ class Deadline:
     was_met: bool = False
 
     def has_passed(self, share: float = 1.0) -> bool:
-        """Return whether this share (0 to 1) of the time is over, and remember that it was."""
+        """Return whether this share (0 to 1) of the time is over, and remember if it is."""
         is_over = self.is_over(share)
         self.was_met = self.was_met or is_over
         return is_over
@@ -107,7 +107,8 @@ def at_most(allowance: float) -> AbstractContextManager[Work]:
 class _AtMost:
     """Context manager that counts and limits work.
 
-    A generator would cost several times as much, and closed forms use two of these.
+    Work is CPU time, counted in microseconds. A generator would cost several times as much, and an answer in closed
+    form uses two of these context managers.
     """
 
     __slots__ = ("_allowance", "_before", "_token", "_work")
@@ -207,7 +208,7 @@ def is_spent(needed: float = 0.0) -> bool:
 
 
 def run_to_end(compute: Callable[[], Result]) -> tuple[Result, bool]:
-    """Return the result of `compute`, and whether no search in `compute` ended because the allowance was spent."""
+    """Return the result of `compute`, and whether all its searches ended before the allowed work was spent."""
     work = _COUNTED.get()
     if work is None:
         return compute(), True
@@ -219,7 +220,11 @@ def run_to_end(compute: Callable[[], Result]) -> tuple[Result, bool]:
 
 
 def share_between(first: Callable[[], Result], second: Callable[[], Result]) -> tuple[Result, Result]:
-    """Return both results; `first` has half of the remaining work, and runs again if `second` leaves more to it."""
+    """Return the results of `first` and `second`, which share the remaining work of the request.
+
+    `first` may use half of the remaining work. It runs again with all remaining work if it was cut short and `second`
+    leaves work unused.
+    """
     work = _COUNTED.get()
     if work is None:
         return first(), second()

@@ -76,7 +76,10 @@ class Rows:
 @final
 @dataclass(frozen=True, slots=True)
 class LargestRatio:
-    """Largest |ln ratio| of two probabilities in nats, possibly infinite, with the point and output that attain it."""
+    """Largest |ln ratio| of two probabilities in nats, with the point and the output that attain it.
+
+    The value may be infinite.
+    """
 
     epsilon: Enclosure
     point_index: int
@@ -227,7 +230,11 @@ class AdjacentTable:
 
 
 def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float, float, float]:
-    """Return the sum over the subsets with a point, the sum without it, and their difference, each rounded once."""
+    """Return the sum over subsets with a point, the sum over subsets without it, and the difference of both sums.
+
+    Each of the three is rounded once. `column` has a probability for each subset, and `signs` 1 for subsets with the
+    point and -1 for others.
+    """
     signed = [sign * value for sign, value in zip(signs, column, strict=True)]
     return (
         math.fsum(value for value, sign in zip(column, signs, strict=True) if sign > 0),
@@ -237,7 +244,7 @@ def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float,
 
 
 def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
-    """Return ln(1 + change/smaller), which is infinite if only `smaller` is 0, and 0 if both are 0."""
+    """Return ln(1 + `change`/`smaller`), which is infinite if only `smaller` is 0, and 0 if both are 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratios = np.where(change > 0, change / smaller, 0.0)
         beyond = np.log(change) - np.log(smaller)
@@ -245,7 +252,10 @@ def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
 
 
 def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
-    """Return (p - e^epsilon p')+ for p = `first` and p' = `second`, with their difference rounded once."""
+    """Return (p - e^epsilon p')+ for p = `first` and p' = `second`, with their difference rounded once.
+
+    (.)+ is the positive part, and p and p' are probabilities of an output.
+    """
     if epsilon <= LARGEST_EXPONENT:
         return np.maximum(difference - math.expm1(epsilon) * second, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -253,13 +263,16 @@ def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsil
 
 
 def _error(terms: int, epsilon: float) -> float:
-    """Return the error bound of a sum of `terms` values (p - e^epsilon p')+, relative to the sum of |p - p'|."""
+    """Return the error bound of a sum of `terms` values (p - e^epsilon p')+, relative to the sum of |p - p'|.
+
+    p and p' are probabilities of an output, and (.)+ is the positive part.
+    """
     # Beyond LARGEST_EXPONENT, a relevant exponent is the sum of two numbers below 746.
     return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
 
 
 def _probability(value: float, slack: float, divided: float) -> Enclosure:
-    """Return an enclosure of a probability with the absolute errors `slack` and `divided`, exact if they are 0.
+    """Return an enclosure of a probability with the absolute errors `slack` and `divided`, exact if both are 0.
 
     Rows may sum to a little more than 1, so both bounds are limited to [0, 1].
     """
@@ -268,7 +281,7 @@ def _probability(value: float, slack: float, divided: float) -> Enclosure:
 
 
 def _enclose(value: float, divided: float) -> Enclosure:
-    """Return an enclosure of a number with a small relative error and the absolute error `divided` of normalised rows.
+    """Return an enclosure of a number with rounding errors and the absolute error `divided` of normalised rows.
 
     0 and infinity are exact apart from the error of divided rows.
     """

@@ -91,9 +91,9 @@ class Budget:
     Attributes
     ----------
     epsilon : float
-        Its value, nats.
+        Value of the quantity, nats.
     of : str
-        Whether it is the epsilon of the mechanism, or that on the population.
+        Whether the quantity is the epsilon of the mechanism, or its epsilon on the population alone.
     reading : str
         By which of two definitions the epsilon on the population is computed.
     """
@@ -115,7 +115,7 @@ class Trial:
     epsilon_pmp : float
         Upper bound of the PMP parameter, nats.
     by_sensitivity : float
-        epsilon on the population by its sensitivity.
+        epsilon on the population, from the sensitivity on the population.
     exact : float or None
         Exact epsilon on the population; None if it was not computed.
     """
@@ -185,7 +185,11 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
 
 
 def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
-    """Return the epsilon of the exponential mechanism that meets the budget, or None."""
+    """Return the epsilon of the exponential mechanism that meets the budget, or None if no epsilon does.
+
+    `share` is the sensitivity on the population over the sensitivity of the mechanism. `exact_epsilon` returns the
+    exact epsilon on the population.
+    """
     if budget.of == "mechanism":
         return budget.epsilon
     if budget.reading == "sensitivity":

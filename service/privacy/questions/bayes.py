@@ -78,8 +78,8 @@ def posterior(odds: Odds, likelihood: Enclosure, other: Enclosure) -> Enclosure:
 
     Notes
     -----
-    The bounds are within 24 u (1e-14 of the value) where the odds are normal doubles. Elsewhere the computation uses
-    the logarithm of the odds, so that nothing underflows.
+    The relative error of the bounds is at most 24 u, u = 2^-53, where the odds are normal doubles. Elsewhere the
+    computation uses the logarithm of the odds, so that nothing underflows.
     """
     ends = [
         _end_at_likelihoods(odds, likelihood, other, -1, 1),
@@ -179,7 +179,10 @@ def _plain_end(value: Enclosure, side: int) -> float:
 
 
 def _product(odds: Odds, *factors: float) -> float | None:
-    """Return the odds times the factors, or None if rounding could exceed half a unit in the last place."""
+    """Return the prior odds times the factors, or None if a number leaves the range of normal doubles.
+
+    Outside this range, rounding could exceed half a unit in the last place.
+    """
     value = odds.favourable / odds.against if odds.against > LEAST_NORMAL else math.inf
     for factor in factors:
         if not _normal(value, factor):

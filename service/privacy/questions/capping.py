@@ -35,7 +35,7 @@ def capped(own: Enclosure, worst: Enclosure, safe_end: SafeEnd) -> Enclosure:
     Returns
     -------
     Enclosure
-        `own` itself if it needs no cap, or if one of the two enclosures is not a proof.
+        `own` itself if the worst case proves no better bound, or if one of the two enclosures is not a proof.
     """
     if not (own.evidence.is_certain and worst.evidence.is_certain):
         return own

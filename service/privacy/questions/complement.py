@@ -73,7 +73,10 @@ def type_two_error_at_complement(curve: AbstractTradeOff, rate: float) -> Enclos
 
 
 def _between_neighbours(curve: AbstractTradeOff, rate: float) -> tuple[float, float]:
-    """Return (lower, upper) bounds of ln f(1 - a) for a = `rate`, from the doubles around 1 - a and the slope at 1."""
+    """Return (lower, upper) bounds of ln f(1 - a) for a = `rate`, from the doubles around 1 - a and the slope at 1.
+
+    f is the type II error of the curve as a function of the false positive rate.
+    """
     around = _neighbours(1 - rate)
     lower, upper = (end.tolist() for end in log_ends(curve.type_two_error(around)))
     log_rate, whole = math.log(rate), 1 - float(around[0])

@@ -87,7 +87,7 @@ def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tupl
 
 
 def _proved(relation: np.ufunc, harder: CurvePoints, other: CurvePoints) -> BoolArray:
-    """Return at which rates `harder` has a power that is proved to be at most (or below) the power of `other`."""
+    """Return a mask of the rates at which `harder` is proved to have at most (or less than) the power of `other`."""
     return _ends(relation, harder.power, other.power) | _ends(relation, other.type_two_error, harder.type_two_error)
 
 
@@ -99,7 +99,10 @@ def _ends(relation: np.ufunc, smaller: EnclosureArray, larger: EnclosureArray) -
 
 
 def _changes(rates: FloatArray, signs: NDArray[np.int8]) -> tuple[tuple[float, float], ...]:
-    """Return pairs of neighbouring rates, among the rates with a sign (1 or -1, not 0), whose signs differ."""
+    """Return the pairs of neighbouring rates whose signs differ; rates with sign 0 are left out.
+
+    A sign is 1 where the first of two curves is proved to be harder to attack, -1 where the second is, and else 0.
+    """
     order = np.argsort(rates, kind="stable")
     order = order[signs[order] != 0]
     places = np.flatnonzero(signs[order][1:] != signs[order][:-1])

@@ -36,7 +36,7 @@ class EarlierBound:
     name : str
         Name of the first author.
     value : Enclosure
-        From what guessing reaches up to the bound.
+        Interval from the value that guessing reaches up to the bound.
     source : str
         The theorem.
     """

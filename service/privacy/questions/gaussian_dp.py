@@ -99,7 +99,11 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
 
 
 def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: float) -> bool:
-    """Return whether the curve is that of mu-GDP, with a point surely in the range; mu is equal at every rate then."""
+    """Return whether the curve is that of mu-GDP, with a point in the range.
+
+    The range has the false positive rates of at least `rate_min` whose type II error is at least `error_min`. A curve
+    of mu-GDP has the same mu at every rate.
+    """
     if not isinstance(curve, GaussianTradeOff) or rate_min == 1:
         return False
     start = max(rate_min, SMALLEST_RATE)
@@ -107,7 +111,11 @@ def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: f
 
 
 def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu of a curve that is known as the easiest of several bounds, over a range of error rates."""
+    """Return mu of the strongest of several attacks over a range of error rates.
+
+    mu is that of the largest Gaussian trade-off curve below the curve, at false positive rates of at least `rate_min`
+    where the type II error is at least `error_min`.
+    """
     found = [mu(each, rate_min, error_min) for each in curve.curves]
     best = max(found, key=lambda each: each.value.lower)
     return replace(best, global_mu=max((each.global_mu for each in found), key=lambda each: each.lower))
@@ -116,7 +124,7 @@ def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpR
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
     """Return mu of the convex hull of a curve f and its inverse over a range of error rates.
 
-    None: the range may be empty.
+    The result is None if the range may be empty. mu is that of the largest Gaussian curve below the hull.
 
     The hull consists of pieces of both curves and of line segments. Along a segment mu has no inner maximum
     (`gdp_tangents.py`). Therefore mu over the range is the largest of three numbers: mu of f, mu of its inverse, and mu
@@ -148,19 +156,23 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
 
 
 def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu of a curve that falls below error_min before rate_min. There mu is at least `least`."""
+    """Return mu = 0 over a range of error rates that has no point of the curve, and mu over the whole curve.
+
+    The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, and the curve
+    falls below `error_min` before `rate_min`.
+    """
     least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
     whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), curve.first.global_gdp_mu_limit, curve.evidence)
     return GdpReading(Enclosure.point(0.0), "upper", SOURCE, (NOTHING_IN_RANGE,), global_mu=whole)
 
 
 def _between(curve: Bracketed, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu of a curve f that lies between two known curves, from the mu of each, over a range of error rates.
+    """Return mu of a curve f over a range of error rates, from the mu of two curves that enclose f.
 
-    Over the whole curve mu rises with the power. Over a range mu also rises with the power if the range of the easier
-    side g is not empty. Then g reaches error_min at a smaller rate than f, and its mu there is at least that of f from
-    this rate on. If the range of g may be empty, the range of f may be empty too. No point of any range has more than
-    Phi^-1(1 - error_min) - Phi^-1(rate_min).
+    mu is that of the largest Gaussian curve below f. Over the whole curve mu rises with the power. Over a range mu also
+    rises with the power if the range is not empty for g, the curve with more power. Then g reaches error_min at a
+    smaller rate than f, and its mu there is at least that of f from this rate on. If the range of g may be empty, the
+    range of f may be empty too. No point of any range has a mu of more than Phi^-1(1 - error_min) - Phi^-1(rate_min).
     """
     least, most = (mu(side, rate_min, error_min) for side in (curve.attained, curve.dominating))
     whole = Enclosure(least.global_mu.lower, most.global_mu.upper, curve.evidence)
@@ -193,9 +205,10 @@ def _global(curve: AbstractTradeOff) -> Enclosure:
 
 
 def _cap_alone(curve: AbstractTradeOff) -> float | None:
-    """Return an upper bound of mu over the whole curve if no search improves it, otherwise None.
+    """Return an upper bound of mu over the whole curve if a search cannot improve the bound, otherwise None.
 
-    This is the case if the ratios e^L are unbounded, or so large that they extend from the smallest rate to 1.
+    mu is that of the largest Gaussian curve below the curve. A search is useless if the likelihood ratios e^L are
+    unbounded, or so large that a slope e^L reaches from the smallest double to 1.
     """
     if math.isinf(_strongest(curve)) or curve.singular_power.upper > 0:
         return curve.global_gdp_mu_limit
@@ -203,12 +216,16 @@ def _cap_alone(curve: AbstractTradeOff) -> float | None:
 
 
 def _cap(curve: AbstractTradeOff) -> float:
-    """Return an upper bound of mu from the curve of eps-DP: every curve with |L| <= eps lies above that curve."""
+    """Return an upper bound of mu from the curve of eps-DP: every curve with log ratios |L| <= eps lies above it."""
     return min(ApproximateDpTradeOff(_strongest(curve), 0.0).global_gdp_mu.upper, curve.global_gdp_mu_limit)
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:
-    """Return a proved lower bound of mu over the whole curve: mu of a range, or of its first point."""
+    """Return a proved lower bound of mu over the whole curve: that of a range, or of the range's first point.
+
+    mu is that of the largest Gaussian curve below the curve. `ranged` encloses mu over the range from the false
+    positive rate `rate_min` on.
+    """
     if ranged.upper > 0 or not SMALLEST_RATE <= rate_min < 1:
         return ranged.lower
     rates = np.array([rate_min])
@@ -229,7 +246,11 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 
 def _corner(rate_min: float, error_min: float) -> float:
-    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), which no point of the range exceeds; both arguments above 0."""
+    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point of a range can have.
+
+    The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, both above 0.
+    The mu of a point is Phi^-1(power) - Phi^-1(false positive rate).
+    """
     corner = -float(special.ndtri(error_min)) - float(special.ndtri(rate_min))
     return max(corner * (1 + CLOSE), 0.0)
 

@@ -36,7 +36,7 @@ MOST_POINTS: Final = 4000
 class Half:
     """Part of a curve from false positive rate `first` to `last`.
 
-    Rates up to `inner` surely belong to the range of mu.
+    Rates up to `inner` are proved to belong to the range over which mu is computed.
     """
 
     curve: AbstractTradeOff
@@ -77,7 +77,11 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Search one part of the curve for a larger mu, and update `best` and `settled`."""
+        """Search one part of the curve for a larger mu, and update `best` and `settled`.
+
+        mu is Phi^-1(power) - Phi^-1(rate) at a point. `best` is the largest mu that a point proves, and `settled` the
+        largest upper bound of the finished cells.
+        """
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
         rates: FloatArray = special.ndtr(grid)[np.newaxis, :]
@@ -124,6 +128,8 @@ def _cell_bounds(read: _Read) -> FloatArray:
     """Return an upper bound of mu over each cell, the interval between neighbouring points of a row.
 
     Along a row the rates and q = Phi^-1(power) rise, while u = -Phi^-1(alpha) and the slope fall.
+
+    mu is Phi^-1(power) - Phi^-1(rate) at a point.
     """
     left, right = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
     q_low, q_high = read.q.lower[left], read.q.upper[right]

@@ -77,7 +77,7 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
 
 
 def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArray, FloatArray]:
-    """Return a lower bound of the regret at every rate, and an upper bound on every cell between two rates.
+    """Return a lower bound of the regret at every rate, and an upper bound between each two rates.
 
     The regret is the distance of the curve of mu-GDP below the evaluated curve, along lines of slope 1.
     """

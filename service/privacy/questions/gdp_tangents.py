@@ -97,6 +97,8 @@ def tangent_bounds(curve: AbstractTradeOff, rate_min: float, error_min: float, l
 class _Search:
     """Search for mu of Gaussian DP by tangents of a curve and of its inverse.
 
+    mu is that of the largest Gaussian curve below a curve, over a range of error rates.
+
     Attributes
     ----------
     best : float
@@ -112,9 +114,10 @@ class _Search:
         self._at_once = AT_ONCE
 
     def begin(self) -> bool:
-        """Insert the first tangents, and return whether tangents suit this curve better than points.
+        """Insert the first tangents, and return whether tangents bound mu of this curve better than points.
 
-        The first tangents use the rough (fast) profile, unless it is too wide.
+        mu is that of the largest Gaussian curve below the curve. The first tangents use a fast, rough privacy profile,
+        unless its enclosures are too wide.
         """
         if self.rough:
             self._start()
@@ -139,9 +142,10 @@ class _Search:
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: TangentSet) -> FloatArray:
-        """Return log slopes of the first tangents: those of Gaussian DP over the range, at the mu of its ends.
+        """Return log slopes of the first tangents: those of the Gaussian curve over the range.
 
-        The slopes are denser near the end of the range, where mu is mostly largest.
+        The Gaussian curve has the mu at the ends of the range. The slopes are denser near the end of the range, where
+        mu is mostly largest.
         """
         away = np.linspace(1.0, 0.0, FIRST_SLOPES if self.rough else FEW_SLOPES)[1:]
         u = -float(special.ndtri(side.first)) * (1 - away * (away if self.rough else 1.0))
@@ -170,7 +174,10 @@ class _Search:
         return self.best, max(bound, self.best)
 
     def _corners(self) -> tuple[list[TangentCorner], float]:
-        """Return the corners of tangents above the proved mu, largest first, and the largest bound of mu."""
+        """Return the corners of tangents whose mu exceeds the proved mu, largest first, and the largest bound of mu.
+
+        A corner is a point where two neighbouring tangents of the power meet, with mu = Phi^-1(power) - Phi^-1(rate).
+        """
         found: list[TangentCorner] = []
         largest, target = 0.0, max(self.best * (1 + CLOSE), self.least)
         for side, other in zip(self.sides, self.sides[::-1], strict=True):
@@ -194,7 +201,8 @@ class _Search:
     def _refine_roughly(self, above: list[TangentCorner]) -> bool:
         """Insert several tangents of the rough profile at each corner.
 
-        Return False if all neighbouring slopes are too close.
+        A corner is a point where two neighbouring tangents meet, and the rough profile is fast with wide bounds. Return
+        False if all neighbouring slopes are too close.
         """
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
@@ -210,7 +218,8 @@ class _Search:
     def _refine(self, above: list[TangentCorner]) -> bool:
         """Insert precise tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
 
-        Return False if no slope is inserted because the tangents are too close.
+        A corner is a point where two neighbouring tangents meet, and mu there is Phi^-1(power) - Phi^-1(rate). Return
+        False if no slope is inserted because the tangents are too close.
         """
         new: dict[int, list[float]] = {}
         narrow = all(side.width <= NARROW for side in self.sides)
@@ -229,7 +238,10 @@ class _Search:
         return any(new.values())
 
     def _try_point(self, corner: TangentCorner) -> bool:
-        """Evaluate mu of the curve at the rate of a corner. Return False if this point has been evaluated before."""
+        """Evaluate mu of the curve at the rate of a corner; return False if this point was evaluated before.
+
+        A corner is a point where two tangents of the power meet, and mu at a rate is Phi^-1(power) - Phi^-1(rate).
+        """
         key = self.sides.index(corner.side), corner.rate
         if key in self._read or corner.at_end:
             return False
@@ -245,7 +257,10 @@ class _Search:
 
 
 def _gaussian(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds of mu at points, and approximately the log slope that Gaussian DP has there."""
+    """Return upper bounds of mu = Phi^-1(power) - Phi^-1(rate) at points, and about the log slope of g_mu there.
+
+    g_mu is the Gaussian trade-off curve of that mu.
+    """
     with np.errstate(all="ignore"):
         above = -special.ndtri(np.maximum(1 - powers - UNIT_ROUNDOFF, 0.0))
         q, u = np.where(powers < 0.5, special.ndtri(powers), above), -special.ndtri(rates)

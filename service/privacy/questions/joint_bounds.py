@@ -9,8 +9,8 @@ every enclosure of one number bounds others:
 - P(alpha) lies above the chord of two powers, P(alpha) <= P(alpha') for alpha <= alpha', and P(alpha)/alpha falls;
 - epsilon(delta) <= eps where delta(eps) <= delta, and epsilon(delta) >= eps where delta(eps) >= delta.
 
-All bounds are natural logarithms, moved outwards by `SLACK`, which far exceeds a few roundings of doubles. Cancelling
-weights do not widen a chord beyond its endpoints: rates and eps are exact, and their differences are rounded once.
+All bounds are natural logarithms, moved outwards by `SLACK`, which far exceeds a few roundings of doubles. The weights
+of a chord lose no digits, because rates and eps are exact and their differences are rounded once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class JointBounds:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more numbers are recorded, because their number has reached its limit."""
+        """Whether the limit of recorded numbers is reached, so that no more are recorded."""
         return len(self.profile) + len(self.power) + len(self.epsilon) >= MOST_FACTS
 
     @np.errstate(all="ignore")
@@ -133,7 +133,9 @@ class JointBounds:
         return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return an eps <= `high` at which the upper bound of the profile is at most delta. It is so at `high` itself.
+        """Return an eps <= `high` at which the upper bound of the profile is at most delta.
+
+        This holds at `high` itself.
 
         A chord falls to delta where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
         """
@@ -154,7 +156,7 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Recorded upper bounds of ln delta(eps), by rising eps."""
+        """Recorded upper bounds of ln delta(eps), in the order of rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))
@@ -173,7 +175,7 @@ class JointBounds:
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return recorded upper bounds of delta(eps) next to the left of index `side`, as left ends of chords.
+        """Return recorded upper bounds of delta(eps) left of the index `side`, as left endpoints of chords.
 
         With x = e^eps, the point (x = 0, delta = 1) counts, too.
         """
@@ -217,7 +219,7 @@ def _arrays(points: list[Logs]) -> Points:
 
 
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return all pairs of a left and a right point as arrays: abscissa and bound of each."""
+    """Return all pairs of a left and a right point, as four arrays: x and bound of the left and of the right point."""
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)
     left, right = at // max(times, 1), at % max(times, 1)
@@ -233,20 +235,20 @@ def _smallest(values: FloatArray) -> float:
 
 
 def _up(log: FloatArray | float) -> FloatArray:
-    """Return logarithms moved up by their possible error; infinity if the rounding of the logarithm is too large."""
+    """Return logarithms moved up by their possible rounding error, or infinity if that error is too large."""
     size = np.abs(log)
     moved = np.where(size < LARGEST_LOG, log + SLACK * np.maximum(1.0, size), math.inf)
     return np.where(log == -math.inf, log, moved)
 
 
 def _down(log: FloatArray | float) -> FloatArray:
-    """Return logarithms moved down by their possible error; minus infinity if the rounding is too large."""
+    """Return logarithms moved down by their possible rounding error, or minus infinity if that error is too large."""
     size = np.abs(log)
     return np.where(size < LARGEST_LOG, log - SLACK * np.maximum(1.0, size), -math.inf)
 
 
 def _log_difference(first: FloatArray, second: FloatArray | float) -> FloatArray:
-    """Return lower bounds of ln(e^a - e^b) for a, b with the error of `SLACK`; -inf where no bound follows."""
+    """Return lower bounds of ln(e^a - e^b) for logarithms a, b with the error `SLACK`, or -inf."""
     first, second = _down(first), _up(second)
     apart = np.where(first > second, second - first, -1.0)
     return np.where(first > second, _down(first + _log_one_minus_exp(apart)), -math.inf)

@@ -222,7 +222,10 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
 
 
 def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
-    """Return a posterior limited by the prior: at least the prior for the best attack, at most for the worst."""
+    """Return a posterior probability limited by the prior `before`: at least the prior for the best attack.
+
+    For the worst attack (`side` "at_least") the result is at most the prior.
+    """
     return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
 
 
@@ -239,7 +242,10 @@ def _rest_above(prior: float) -> float:
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if a likelihood ratio is surely infinite, so that the answer is equal for all such mechanisms."""
+    """Return a note if a likelihood ratio is infinite, because the answer is then equal for all such mechanisms.
+
+    `value` is the answer in words, and `question` its name. The result is empty for a finite ratio.
+    """
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 

@@ -40,6 +40,8 @@ LARGEST_EXACT_POWER: Final = 64
 def largest_epsilon(positive_predictive_value: float, prior: float) -> Reading | None:
     """Return the largest eps for which no positive predictive value P(member | attacker says member) exceeds a.
 
+    u = 2^-53 is the unit of rounding.
+
     Parameters
     ----------
     positive_predictive_value : float
@@ -116,6 +118,8 @@ def prior_of_largest_advantage(epsilon: float) -> tuple[Reading, Reading]:
 def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: int) -> Reading | None:
     """Return the largest eps with a deletion capacity of at least m at confidence B.
 
+    u = 2^-53 is the unit of rounding.
+
     Parameters
     ----------
     prior : float
@@ -158,6 +162,8 @@ def largest_epsilon_for_deletions(prior: float, confidence: float, deletions: in
 def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: int) -> Reading:
     """Return the largest prior with a deletion capacity of at least m at confidence B.
 
+    u = 2^-53 is the unit of rounding.
+
     Parameters
     ----------
     epsilon : float
@@ -193,7 +199,10 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
 
 
 def _gap_of_logits(gap: float, low: float, rest: float) -> float:
-    """Return logit(low + gap) - logit(low) as a sum of two terms >= 0, for gap >= 0 and rest = 1 - low - gap."""
+    """Return logit(low + gap) - logit(low) as a sum of two terms >= 0, where rest = 1 - low - gap.
+
+    logit(p) is ln(p/(1 - p)), and gap >= 0.
+    """
     return _log_of_sum_over(low, gap) + _log_of_sum_over(rest, gap)
 
 
@@ -205,15 +214,15 @@ def _log_of_sum_over(base: float, gap: float) -> float:
 
 
 def _around(value: float) -> Enclosure:
-    """Enclose a difference of logits (`_gap_of_logits`) within its error."""
+    """Enclose a computed difference ln(p/(1 - p)) - ln(q/(1 - q)) within its rounding error."""
     step = SMALLEST if value > 0 else 0.0
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
 
 
 def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float, float]:
-    """Return (lower, upper) bounds of 1 - B^{1/m} - p, computed with `BITS` bits because the difference may cancel.
+    """Return (lower, upper) bounds of 1 - B^{1/m} - p, with `BITS` bits of precision.
 
-    p is `prior`, B `confidence` and m `deletions`.
+    p is `prior`, B `confidence` and m `deletions`. The difference may cancel, so that doubles are not enough.
     """
     import mpmath
 

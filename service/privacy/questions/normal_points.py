@@ -1,4 +1,4 @@
-"""Points of a trade-off curve in normal quantiles, where the Gaussian trade-off curve is a straight line."""
+"""Points of a trade-off curve in normal quantiles, in which a Gaussian trade-off curve is a straight line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: Encl
 
 
 def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureArray:
-    """Enclose Phi^-1(power), from the smaller one of power and type II error."""
+    """Enclose Phi^-1(power), from the smaller of power and type II error."""
     lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
     upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
     return EnclosureArray(lower, upper)

@@ -103,7 +103,11 @@ class TangentSet:
 
 @dataclass(frozen=True, slots=True)
 class TangentCorner:
-    """Corner where two tangents of a power curve meet: upper bound of mu, and log slope of Gaussian DP there."""
+    """Corner where two tangents of a power curve meet.
+
+    It has an upper bound of mu = Phi^-1(power) - Phi^-1(rate) at the corner, and the log slope of the Gaussian curve
+    with this mu.
+    """
 
     mu: float
     rate: float
@@ -118,7 +122,7 @@ class TangentCorner:
         return [at for at in (first, first + 1) if at < len(self.side.c)]
 
     def between(self) -> tuple[float, float]:
-        """Return the interval of log slopes in which new tangents lower the bound at this corner."""
+        """Return the interval of log slopes in which new tangents would lower the bound of mu at this corner."""
         c = self.side.c
         left = float(c[self.flatter])
         if self._is_flat and self.flatter > 0:

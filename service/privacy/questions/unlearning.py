@@ -124,7 +124,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Return logarithms (lower, upper) of a posterior probability, moved outwards by the smallest double."""
+    """Return (lower, upper) logarithms of an enclosed posterior probability, moved outwards by the smallest double."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

@@ -3,8 +3,9 @@
 Most bounds are lines above the power: power <= offset + e^s alpha at every rate alpha. (eps, delta)-DP is the line of
 slope eps and offset delta. A bound of the advantage has slope 0, a bound of the Bayes accuracy the slope of the prior
 odds. The best attack on a line is the test at the likelihood ratio e^s. Its rate is -delta'(s) e^-s, because the
-profile is the conjugate of the power (`trade_off/abstract.py`). A chord of the profile near s gives this rate at little
-cost. The rate need not be exact: the certified lower bound of the power at this very rate proves every witness.
+profile is the conjugate of the power (`trade_off/abstract.py`). The slope of a chord of the profile near s gives this
+rate at little cost. The rate need not be exact: the certified lower bound of the power at this very rate proves every
+witness.
 
 A line without offset bounds every likelihood ratio, as a posterior probability does. Attacks on such a line are best at
 rates near 0, where curves are expensive to evaluate and no attack is practical. So the search tries a few practical
@@ -167,7 +168,10 @@ def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness
 
 
 def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
-    """Return the approximate false positive rate of the likelihood-ratio test at level e^log_slope; 0 for underflow."""
+    """Return the approximate false positive rate of the test "likelihood ratio above e^log_slope"; 0 for underflow.
+
+    `half` is half of the distance of the slopes between which the profile's chord gives the rate.
+    """
     ends = curve.profile(np.array([log_slope - half, log_slope + half]))
     middle = (ends.lower + ends.upper) / 2
     fall = float(middle[0] - middle[1]) / (2 * half) if half > 0 else 0.0

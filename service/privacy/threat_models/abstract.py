@@ -58,7 +58,7 @@ class AbstractThreatModel(ABC):
     ) -> TradeOffPair:
         """Return the trade-off curves of a mechanism against this attacker, in both directions.
 
-        Arguments are those of `plan`.
+        The arguments are those of the method `plan`.
         """
         return self.plan(mechanism, method, options).curves
 

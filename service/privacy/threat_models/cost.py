@@ -32,7 +32,7 @@ CROSSING: Final = 5.0
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:
-    """Return the cost of the generalised likelihood ratio test of these steps by a method."""
+    """Return the cost of curves of the generalised likelihood ratio test of these steps, by a method."""
     if method == "discretised":
         return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     if method == "clt":
@@ -47,12 +47,12 @@ def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
 
 
 def membership_lattices(tolerance: float) -> CostModel:
-    """Return the cost of composition on lattices as fine as the tolerance requires."""
+    """Return the cost of composition on lattices of privacy losses that are as fine as the tolerance requires."""
     return MEMBERSHIP_LATTICES.scaled(COARSER) if tolerance >= LOOSE else MEMBERSHIP_LATTICES
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
-    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of its steps."""
+    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of a step."""
     return replace(run, build=run.build + GAUSSIAN.build)
 
 

@@ -49,7 +49,7 @@ NO_BOUND: Final = (
 class Glrt(RelaxedThreatModel):
     """Tests by the length of the released vector, for a record that moves it by exactly the sensitivity.
 
-    The adversary does not know the direction of this move.
+    The adversary does not know the direction in which the record moves the vector.
 
     Attributes
     ----------
@@ -61,15 +61,15 @@ class Glrt(RelaxedThreatModel):
     Notes
     -----
     SF is 1 minus the distribution function. Releases are y_i ~ N(nu, sigma_i^2 I) with |nu| = 1 and one nu for all
-    steps. The likelihood depends on them only through the weighted mean with weights 1/sigma_i^2. The noise of this
-    mean has the variance 1/lambda with lambda = sum 1/sigma_i^2. The maximum of the likelihood over nu depends on the
-    mean only through its length. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) =
+    steps. The likelihood depends on them only through the weighted mean with weights 1/sigma_i^2. The noise of the
+    weighted mean has the variance 1/lambda with lambda = sum 1/sigma_i^2. The maximum of the likelihood over nu depends
+    on the mean only through its length. So T = lambda |mean|^2 ~ chi2_d against chi2'_d(lambda). The power is R(x) =
     SF[chi2'_d(lambda)](SF^-1[chi2_d](x)) in the direction add, and its inverse R' in the direction remove. Theorem 2
-    states this for steps of one noise.
+    (Kaissis et al. 2024) states this for steps with equal noise.
 
-    A Poisson-sampled step has a test with its own T. The truth is the power of this test. The laws of T are known
-    exactly for every record that meets the premises, so that both bounds rest on one pair. With fresh_each_step the
-    values of T are independent, and their joint law is the composition itself.
+    A Poisson-sampled step is tested by its own T, and the answers enclose the power of this test. The laws of T are
+    known exactly for every record that meets the premises, so that both bounds rest on one pair. With fresh_each_step
+    the values of T are independent, and their joint law is the composition itself.
     """
 
     type: ClassVar[str] = "glrt"

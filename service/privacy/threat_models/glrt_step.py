@@ -38,7 +38,7 @@ class GlrtStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Return the trade-off curves of the GLRT statistic of this step.
+        """Return the trade-off curves of the GLRT statistic (the length of the released vector) of this step.
 
         The laws are P0 against (1 - p) P0 + p P1 at sampling rate p. The contribution of one record has length 1.
         """
@@ -76,7 +76,8 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
     """Return the trade-off curves of the GLRT (add) and of its inverse (remove) with chi-square laws.
 
-    `dimension` is the number of degrees of freedom, `noncentrality` that of the law with the record.
+    GLRT is the generalised likelihood ratio test. `dimension` is the number of degrees of freedom, and `noncentrality`
+    belongs to the law with the record.
     """
     # Imported at first use, because checking the fields of a request does not need these modules.
     from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
@@ -100,7 +101,7 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds of ln(P1(T > t) - P0(T > t)) for the statistic T at each t, shape (n,).
 
-    The value rises with the noncentrality.
+    P0 and P1 are the laws without and with the record. The value rises with the noncentrality.
     """
     from service.privacy.numerics.chi_square.gain import log_tail_gain
 
@@ -111,7 +112,7 @@ def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[Floa
 
 
 def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """Return approximate trade-off curves of the GLRT in the limit of many dimensions."""
+    """Return approximate trade-off curves of the generalised likelihood ratio test in the limit of many dimensions."""
     from service.privacy.trade_off.chi_square.unequal_normals import UnequalNormalsTradeOff
 
     add = UnequalNormalsTradeOff(dimension, noncentrality.upper)
@@ -124,5 +125,8 @@ def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-    """Return the error for a composition method that does not cover the GLRT adversary."""
+    """Return the error for a composition method that does not cover this adversary.
+
+    The adversary uses the generalised likelihood ratio test (GLRT).
+    """
     return UnsupportedCombination("method", requested, "no engine covers the step under this threat model.", supported)

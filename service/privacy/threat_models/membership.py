@@ -66,14 +66,14 @@ NOTHING_HIDDEN: Final = "Without noise or clipping, the worst case sees every ba
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedSusceptibility:
-    """Share of all records that have a susceptibility.
+    """Share of all records that have one susceptibility K.
 
     Attributes
     ----------
     weight : Fraction
         Share of the records.
     susceptibility : float
-        K >= 0 of these records.
+        K >= 0 of these records: the squared length of the whitened, centred gradient.
     """
 
     weight: Annotated[float, WEIGHT]
@@ -99,13 +99,13 @@ class Membership(RelaxedThreatModel):
 
     Notes
     -----
-    The direction add is that of Theorem 5.1, remove is its inverse. At every rate the curve is the larger one of this
-    curve and of the worst case (Theorem 4.2). Approximations have asymptotic evidence.
+    The direction add has the curve of Theorem 5.1, and remove the inverse function. At every rate the type II error is
+    the larger of this curve's and the worst case's (Theorem 4.2). Approximations have asymptotic evidence.
 
     Theorem 5.1 is exact for gradients with its laws, step by step. Shares of records are mixed after all steps, and the
-    intervals of a chi_square population are a quadrature. So the curve is attained alone, where the worst case adds
-    nothing. Such gradients are not bounded. With clipping no law is known that attains the smaller one of both powers,
-    so that the result is a bracket with `tight` false.
+    intervals of a chi_square population are a quadrature. So the curve is attained where the worst case gives no
+    smaller power. Such gradients are not bounded. With clipping, no law of gradients is known that attains the smaller
+    of both powers. The result is then a bracket, with `tight` false.
     """
 
     type: ClassVar[str] = "membership"
@@ -137,7 +137,10 @@ class Membership(RelaxedThreatModel):
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
-        """Return the name of the engine for the largest susceptibility of the population."""
+        """Return the name of the engine for the record of the largest susceptibility.
+
+        The susceptibility is the squared length of a record's whitened gradient.
+        """
         largest = run.susceptibility
         if self.population == "chi_square":
             largest = chi_square_reach(run.mechanism.dimension)
@@ -148,8 +151,8 @@ class Membership(RelaxedThreatModel):
     def _beats_worst_case(self, run: MembershipRun) -> bool:
         """Return whether the type II error of this adversary is known to be above that of the worst case at every rate.
 
-        If batches are visible, no composition of sampled steps has more power than alpha plus the chance that any batch
-        holds the record. Approximations of the composition may have more power.
+        If the release reveals the batches, no composition of sampled steps has more power than alpha plus the chance
+        that any batch holds the record. Approximations of the composition may have more power.
         """
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
@@ -189,9 +192,10 @@ class Membership(RelaxedThreatModel):
         return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
-        """Return curves between two mixtures over susceptibilities: lower and upper endpoints of intervals.
+        """Return curves enclosed by two mixtures over susceptibilities: at the lower and upper endpoints of intervals.
 
-        `few` selects few intervals.
+        A susceptibility is the squared length of a record's whitened gradient. `few` selects fewer intervals, at less
+        cost.
         """
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)

@@ -65,12 +65,16 @@ _SUSCEPTIBILITIES: Final[dict[Known, Premise]] = {
 
 
 def susceptibility(known: Known) -> Premise:
-    """Return the premise that the susceptibility is at most what the bound uses."""
+    """Return the premise that the susceptibility is at most what the bound uses.
+
+    The susceptibility is the squared length of a record's whitened, centred gradient, and `known` says how the bound
+    obtained it.
+    """
     return _SUSCEPTIBILITIES[known]
 
 
 def independence(steps: int, *, with_noise: bool) -> Premise:
-    """Return the premise that the curves of the steps compose.
+    """Return the premise that the steps of a run are independent, so that their curves compose.
 
     The premise holds for one step. It does not hold for several steps without noise, which share their data.
     """

@@ -62,7 +62,7 @@ class MembershipRun:
 
     @property
     def susceptibility(self) -> float:
-        """Susceptibility K of the record under attack; by default the dimension."""
+        """Susceptibility K of the record under attack (squared whitened gradient); by default the dimension."""
         stated = self.mechanism.susceptibility
         return float(self.mechanism.dimension) if stated is None else stated
 
@@ -117,7 +117,7 @@ def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
 
 
 def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
-    """Return the training run as sampled steps whose own curves are Gaussian with mu `step_mu`."""
+    """Return the training run as sampled steps, each with the Gaussian curve of mu = `step_mu` before sampling."""
     multiplier = min(max(1 / step_mu, NOISE_MULTIPLIER.low), NOISE_MULTIPLIER.high)
     step = PoissonSampled(sample_rate=run.mechanism.sample_rate, mechanism=Gaussian(noise_multiplier=multiplier))
     return Repeated(mechanism=step, steps=run.steps)
@@ -195,7 +195,8 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
     """Return the trade-off curves by contour inversion.
 
-    With `method` auto, lattices serve where contours are inaccurate.
+    With `method` auto, the lattice engine evaluates numbers for which contours are inaccurate. The susceptibility is
+    the squared length of the record's whitened gradient.
     """
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
@@ -262,7 +263,10 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
-    """Return the mu of one step to a few digits, for cost estimates; `step_mu_of` takes milliseconds."""
+    """Return the membership parameter mu of one step to a few digits, for estimates of the cost.
+
+    The accurate function `step_mu_of` takes milliseconds.
+    """
     dimension, size = run.mechanism.dimension, float(min(run.effective_batch_size, 10**150))
     if size == 1 or susceptibility > LARGEST_SUSCEPTIBILITY:
         return LARGEST_MU

@@ -51,8 +51,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
     -----
     In one step T ~ chi2'_d(N K) without the record and ((N - 1)/N) chi2'_d((N - 1) K) with the record, and the test
     rejects small T. L(T) = K/2 - (d/2) ln(1 - 1/N) - T/(2 (N - 1)) is linear in T. So the loss of all steps is the same
-    function of the sum of their T. The laws of this sum are the same laws with multiplied degrees and noncentralities.
-    For N = 1 the batch is the record, so that everything is revealed, as for K = infinity.
+    function of the sum of their T. The sum of the T has the same kinds of laws, with the degrees and noncentralities
+    multiplied by the number of steps. For N = 1 the batch is the record, so that everything is revealed, as for K =
+    infinity.
     """
     if effective == 1 or math.isinf(susceptibility):
         return ApproximateDpTradeOff(0.0, 1.0)
@@ -81,8 +82,9 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
 class MembershipStep(ResolvedStep):
     """Step of noisy SGD under the membership adversary, with a share `sample_rate` < 1 of all records in a batch.
 
-    In the direction add alone, H1 is the mixture (1 - p) H0 + p H1 of the step that uses the record. An adversary who
-    asks whether the record was used does not face the swapped hypotheses.
+    The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1, where H1 is the law of a step
+    that uses the record and p the sampling rate. Only the direction add exists, because the adversary does not face the
+    swapped hypotheses.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -99,7 +101,11 @@ class MembershipStep(ResolvedStep):
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
-    """Return the largest log-likelihood ratio K/2 - (d/2) ln(1 - 1/N) in nats, a sum of two positive terms."""
+    """Return the largest log-likelihood ratio K/2 - (d/2) ln(1 - 1/N) of a step in nats.
+
+    d is `degrees`, K = `shift` the susceptibility of the record and N the effective batch size (`rest` = 1 -
+    1/N).
+    """
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
     # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.
     value = 0.5 * float(shift) - 0.5 * degrees * log

@@ -61,9 +61,10 @@ class AdversaryMixture(RelaxedThreatModel):
 
     Notes
     -----
-    The curve is the sup-convolution of the powers, not their average at one false positive rate. `both` is the larger
-    curve of both directions. The adversary knows its type, so that the curve is attained if the curve of each type is
-    attained on one pair of data sets. A mixture with a bracket is a bracket.
+    The curve is the sup-convolution of the powers, not their average at one false positive rate. The curve `both`
+    bounds both directions. The adversary knows its type, so that the curve is attained if the curve of each type is
+    attained on one pair of data sets. If the bounds of one type come from two theorems (a bracket), so do those of the
+    mixture.
     """
 
     type: ClassVar[str] = "mixture"
@@ -101,7 +102,7 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def worst_case(self, mechanism: AbstractMechanism) -> WorstCase:
-        """Return the strongest worst case among those of the components."""
+        """Return the strongest of the worst cases that belong to the adversaries of the mixture."""
         faced = (
             model if isinstance(model, WorstCase) else worst_case_beside(model, mechanism) for model in self._models
         )
@@ -109,7 +110,10 @@ class AdversaryMixture(RelaxedThreatModel):
 
     @override
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether each type of adversary is bounded; a mixture of powers stays below a concave bound of all."""
+        """Return whether each type of adversary is bounded; then the mixture is bounded as well.
+
+        A mixture of powers stays below a concave curve that bounds every power.
+        """
         return all(is_bounded_by_worst_case(model, mechanism) for model in self._models)
 
     @override

@@ -1,4 +1,4 @@
-"""Attacker of practical membership privacy (PMP): has a list of candidates, half of which are in the data."""
+"""Attacker of practical membership privacy (PMP): one who has a list of candidates, half of which are in the data."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Practical(RelaxedThreatModel):
 
     The parameter belongs to one mechanism on one set of candidates. It is stated, not derived from the mechanism. The
     worst case of the mechanism is that of replacing a record, because all data have one size. By joint convexity this
-    worst case bounds the attacker as well. The curve is the larger one of both.
+    worst case bounds the attacker as well. The type II error is the larger of both curves.
     """
 
     type: ClassVar[str] = "practical"

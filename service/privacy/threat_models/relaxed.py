@@ -30,7 +30,7 @@ class RelaxedThreatModel(AbstractThreatModel):
     ) -> Plan:
         """Return the plan of this attacker (engine, grid and cost).
 
-        Its curves are capped by the worst case if that is a bound.
+        The power of the curves is at most that of the worst case, if the worst case bounds this attacker.
         """
         try:
             worst = self.worst_case(mechanism).plan(mechanism, "auto", options)
@@ -74,7 +74,7 @@ class RelaxedThreatModel(AbstractThreatModel):
         """Return the worst case that accompanies the answers against this attacker."""
 
     def is_bounded(self, mechanism: AbstractMechanism) -> bool:
-        """Return whether the accompanying worst case has at least the power of this attacker at every rate."""
+        """Return whether the worst case shown with the answer has at least the power of this attacker at every rate."""
         del mechanism
         return True
 
@@ -82,7 +82,7 @@ class RelaxedThreatModel(AbstractThreatModel):
 def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) -> WorstCase | None:
     """Return the worst case that accompanies the answers of a relaxed (weaker) attacker.
 
-    None: the model is the worst case.
+    The result is None if the model is itself the worst case.
     """
     if type(model) is WorstCase:
         return None
@@ -90,5 +90,8 @@ def worst_case_beside(model: AbstractThreatModel, mechanism: AbstractMechanism) 
 
 
 def is_bounded_by_worst_case(model: AbstractThreatModel, mechanism: AbstractMechanism) -> bool:
-    """Return whether no power of this attacker exceeds that of `worst_case_beside`; True for the worst case itself."""
+    """Return whether the worst case shown with this attacker has at least the attacker's power at every rate.
+
+    The result is True for the worst case itself.
+    """
     return not isinstance(model, RelaxedThreatModel) or model.is_bounded(mechanism)

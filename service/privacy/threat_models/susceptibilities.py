@@ -24,8 +24,8 @@ EVERYTHING: Final = math.inf
 class ChiSquarePopulation:
     """Finitely many susceptibilities with shares, stochastically above (`above`) and below (`below`) a chi-square law.
 
-    For every k, the share of `above` that is at most k does not exceed that of the law, and the share of `below` is not
-    less than that of the law.
+    For every k, the share of values up to k in `above` is at most the share in the law, and the share in `below` is at
+    least the share in the law.
     """
 
     above: dict[float, Fraction]
@@ -52,13 +52,16 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
 
 
 def chi_square_reach(dimension: int) -> float:
-    """Return the approximate largest susceptibility of a chi-square population that is treated as finite."""
+    """Return about the largest susceptibility of a chi-square population, beyond which the mass is negligible."""
     spread = 2 / (9 * dimension)
     return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3
 
 
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
-    """Return bounds (side -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller of both tails."""
+    """Return bounds (side -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller tail.
+
+    K is a random susceptibility, and the arguments are ln of bounds of both tails at the values.
+    """
     outward = 2.0**-50 * side
     head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)
     return [

@@ -29,7 +29,7 @@ class WorstCase(AbstractThreatModel):
     neighboring_relation : str
         Relation of the data sets, for example `add_or_remove_one`.
     records : int or None
-        Number of records of one person in which they differ; None: one.
+        Number of records of one person in which the data sets differ; None stands for one record.
 
     The method `under` of a step returns the step under a relation, or names the missing theorem.
 
@@ -39,7 +39,7 @@ class WorstCase(AbstractThreatModel):
     binomially, and batches of fixed size hypergeometrically. `replace_one` doubles the sensitivity of Gaussian and
     Laplace steps, and has its own pair for Poisson-sampled Gaussian steps. `zero_out` has the pairs of
     `add_or_remove_one` for all sums over a Poisson sample or over all records. Stated guarantees hold for one record
-    under the relation in force, and are composed over k changes of one record.
+    under this relation, and are composed over k changes of one record.
     """
 
     type: ClassVar[str] = "worst_case"
@@ -77,11 +77,10 @@ def _neighbours(relation: NeighboringRelation, records: int) -> Neighbours:
 
 
 def worst_of(models: Iterable[WorstCase]) -> WorstCase:
-    """Return a worst case that no model exceeds at any rate, if its curves are known.
+    """Return a worst case that is at least as strong as every model at every rate, if its curves are known.
 
     The result has the relation under which a record moves a release farthest, and the most records. An empty record is
-    a special replacement of a record. An added record has the worst case of a record that replaces an empty one, or a
-    weaker one.
+    a special replacement of a record. Adding a record is at most as revealing as replacing an empty record.
     """
     listed = list(models)
     return WorstCase(

@@ -57,6 +57,8 @@ class LargestOfMany:
     def tails(self, x: FloatArray) -> LogTails:
         """Return bounds of both log tails of the maximum at finite x, which are exact doubles; shape (n,).
 
+        u = 2^-53 is the unit of rounding.
+
         Notes
         -----
         ln F = ln Phi(x - a) + (T - 1) ln Phi(x). The rounding of t = x - a moves ln Phi(t) by at most 4 u |ln Phi(t)|

@@ -23,7 +23,10 @@ NARROWEST: Final = 1e-17
 
 
 def enclosure_widths(series: Sequence[Series], names: Sequence[str] | None = None) -> Spec | None:
-    """Return a chart of (upper - lower) / upper of the power at each rate. None: no curve has bounds."""
+    """Return a chart of (upper - lower) / upper of the power at each rate.
+
+    The result is None if no curve has bounds.
+    """
     rows = [row for each in series for row in _rows(each)]
     if not rows:
         return None

@@ -170,7 +170,7 @@ def _diagonal(axes: Axes, smallest: float, x: Spec, y: Spec) -> Spec:
 
 
 def _marks(axes: Axes, series: Sequence[Series], x: Spec, y: Spec) -> list[Spec]:
-    """Return labels with the power of the worst case at the rates where attacks are usually compared."""
+    """Return marks with the power of the worst case at the false positive rates where attacks are usually compared."""
     found = [
         (rate, value, each)
         for each in series

@@ -96,7 +96,7 @@ def _names(curves: Sequence[Curve]) -> list[str]:
 
 
 def attackers(models: Sequence[ThreatModelSpec]) -> list[str]:
-    """Return the names of attackers, with parameters where several attackers of one type differ."""
+    """Return the names of attackers, with their parameters where several attackers have one type."""
     told = [(ATTACKERS[each.type], _in_words(each)) for each in models]
     kinds = Counter(name for name, _ in dict.fromkeys(told))
     return [f"{name}, {given}" if given and kinds[name] > 1 else name for name, given in told]
@@ -110,7 +110,7 @@ def _in_words(model: ThreatModelSpec) -> str:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Append numbers to equal names, so that a curve that was requested twice appears twice."""
+    """Append numbers to equal names, so that all names are distinct and a curve requested twice appears twice."""
     total, seen = Counter(names), Counter[str]()
     found: list[str] = []
     for name in names:
@@ -120,7 +120,10 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def describe_mechanism(spec: Any, longest: int = LONGEST_MECHANISM, without: Container[str] = ()) -> str:
-    """Return a mechanism as one line of request fields, `without` some fields. Fields that do not fit are counted."""
+    """Return a mechanism as one line of request fields, without the fields in `without`.
+
+    Fields that do not fit into `longest` characters are counted.
+    """
     told: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
     items = list(_items({name: value for name, value in told.items() if name not in without}))
     kind = f"{spec.type}: " if items else spec.type

@@ -1,8 +1,9 @@
 """Visual style of all charts: colours, strokes, and the parts that all specifications share.
 
 The style sets no background. Text takes the colour of the surrounding text (`currentColor`), so that one specification
-suits light and dark backgrounds. The colours are those of Okabe and Ito (2008) without the ones that vanish on white or
-black: each colour has a contrast of at least 3 to both (WCAG 2.2, 1.4.11). Strokes differ as well as colours.
+suits light and dark backgrounds. The colours are those of Okabe and Ito (2008) without those that vanish on white or
+black: each colour has a contrast of at least 3 to both (WCAG 2.2, 1.4.11). Strokes differ, too, for readers who do not
+see colours.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def finalize_spec(chart: Spec, digests: list[str]) -> Spec:
 
 
 def stack_charts(charts: list[Spec]) -> Spec:
-    """Combine charts into a vertical stack. Each keeps its data, scales and texts; parameters move to the top level."""
+    """Combine charts into a vertical stack.
+
+    Each chart keeps its data, scales and texts; parameters move to the top level.
+    """
     if len(charts) == 1:
         return charts[0]
     params = {param["name"]: param for chart in charts for param in chart.get("params", ())}

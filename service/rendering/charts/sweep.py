@@ -1,8 +1,8 @@
 """Chart of the answers of a sweep against the number that varies.
 
-Each value of a second number has a line, and a shaded area marks where a target holds. The charts have parameters:
-`target_0` is a limit for the first answer, and so on; `calibrated` is a number on the axis. Both are null until a
-caller sets them. `own` is the number of the run itself, if the axis contains it.
+If a second number varies, each of its values has a line, and a shaded area marks where a target holds. The charts have
+parameters: `target_0` is a limit for the first answer, and so on; `calibrated` is a number on the axis. These
+parameters are null until a caller sets them. `own` is the number of the run itself, if the axis contains it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _named(pointer: str) -> str:
 
 
 def _along(response: SweepsResponse) -> tuple[str, list[str]]:
-    """Return the pointer of the varied number with the most values, which the axis shows, and the other pointers."""
+    """Return the JSON pointer of the varied number with the most values, for the axis, and the other pointers."""
     counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
     along = max(counts, key=lambda pointer: counts[pointer])
     together = response.combine == "zip"
@@ -214,7 +214,10 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
 
 
 def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
-    """Return marks for a limit (a line) and the area where it holds. They are invisible while the parameter is null."""
+    """Return marks for a limit: a line, and the area in which the limit holds.
+
+    `name` is the parameter of the chart that holds the limit. The marks are invisible while the parameter is null.
+    """
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
     given: Spec = {
@@ -249,7 +252,7 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
 def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
     """Return marks for a vertical line at the value of a parameter, with a label above the chart or at its foot.
 
-    They are invisible while the parameter is null.
+    The marks are invisible while the parameter is null.
     """
     given: Spec = {
         "data": {"values": [{"label": label}]},

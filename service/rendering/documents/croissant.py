@@ -54,7 +54,7 @@ def croissant(response: AssessmentsResponse) -> str:
 
 
 def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
-    """Return the answers to the questions of RAI (responsible AI). A field that takes several texts has a list."""
+    """Return the answers to the questions of RAI (responsible AI). A field for several texts has a list."""
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."

@@ -1,4 +1,4 @@
-"""Assessments as CycloneDX 1.7 documents: a model with its card, and claims about the model."""
+"""Assessments as CycloneDX 1.7 documents: a model with its model card, and claims about the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ PREFIX: Final = "privacy-bounds:"
 
 
 def cyclonedx(response: AssessmentsResponse) -> str:
-    """Return the document. It contains no time and no random number, so that equal assessments give equal documents."""
+    """Return the assessment as a CycloneDX document in JSON.
+
+    The document contains no time and no random number, so that equal assessments give equal documents.
+    """
     document = {
         "$schema": SCHEMA,
         "bomFormat": "CycloneDX",

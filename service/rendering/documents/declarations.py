@@ -81,7 +81,7 @@ def _assumption(assumption: AssessedAssumption) -> dict[str, Any]:
 
 
 def _attestation(given: Attestation, names: Sequence[str], claimed: dict[Any, AssessedAssumption]) -> dict[str, Any]:
-    """Return an attestation about an assumption, for or against its claim."""
+    """Return an attestation that supports or contradicts the claim about an assumption."""
     holds = "holds" if given.holds == "yes" else "does not hold"
     when = "" if given.when is None else f" ({given.when})"
     side = "claims" if given.holds == "yes" else "counterClaims"

@@ -1,4 +1,4 @@
-"""Escaping of foreign text in Markdown and in file names."""
+"""Escaping of texts from requests in Markdown and in file names."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _IN_PROSE: Final = re.compile(
 
 
 def cell(text: str) -> str:
-    """Escape a text of the service, which may contain code spans, for a table cell."""
+    """Escape a text of the service, which may contain code between backquotes, for a cell of a Markdown table."""
     return text.replace("|", "&#124;")
 
 
 def plain(text: str) -> str:
-    """Escape a foreign text, so that Markdown and HTML show it unchanged. Addresses do not become links."""
+    """Escape a text from a request, so that Markdown and HTML show the text unchanged.
+
+    Addresses do not become links.
+    """
     return "".join(f"&#{ord(each)};" if each in _MARKUP else each for each in text)
 
 
 def prose(text: str) -> str:
-    """Escape sentences that contain foreign words. Characters that are not markup stay readable."""
+    """Escape sentences that contain words from a request; characters that are not markup stay readable."""
     return _IN_PROSE.sub(lambda found: f"&#{ord(found[0])};", text)
 
 

@@ -23,7 +23,7 @@ class _Quoted(str):
 
 @final
 class _Dumper(yaml.SafeDumper):
-    """YAML dumper that writes quoted texts, and repeats equal values instead of referring to them."""
+    """YAML dumper that writes quoted texts, and repeats equal values instead of writing references."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
         """Return True, so that repeated values are written again."""

@@ -66,7 +66,10 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 
 
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
-    """Return the hazards that are present. Without bounds, return only those that are the reason."""
+    """Return the hazards that are present.
+
+    If the assessment proves no bound, return only the hazards that are the reason.
+    """
     present = [each for each in response.hazards if each.status == "present"]
     return present if is_bounded(response) else [each for each in present if each.effect == "no_bound"]
 

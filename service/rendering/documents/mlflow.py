@@ -44,7 +44,7 @@ def mlflow_run(response: AssessmentsResponse) -> str:
 
 
 def _numbers(attacked: AssessedThreatModel, room: str) -> list[tuple[str, float]]:
-    """Return the names and values of the metrics of an attacker."""
+    """Return the names and values of the metrics about one attacker, with names that begin with `room`."""
     return [
         (f"{PREFIX}{room}{row.key}{suffix}", number)
         for row in rows(attacked.answers)

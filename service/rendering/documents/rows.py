@@ -41,7 +41,8 @@ NUMBERS: Final = ("epsilon", "gdp_mu", "deletion_capacity")
 class ReportRow(NamedTuple):
     """Number as a table row: its title, a key of ASCII letters, digits and `_.-`, its bounds, and its evidence.
 
-    `is_share`: shown in percent. `says_nothing`: an epsilon at delta 1, where every run meets every epsilon.
+    `is_share` is whether the number is shown in percent. `says_nothing` marks an epsilon at delta 1, which every run
+    meets.
     """
 
     title: str
@@ -55,7 +56,7 @@ class ReportRow(NamedTuple):
 
     @property
     def at_most(self) -> str:
-        """Upper bound in words, rounded up. An approximation has its estimate instead."""
+        """Upper bound in words, rounded up, or the estimate of an approximation."""
         if self.says_nothing:
             return SAYS_NOTHING
         number = self.value if self.upper is None else self.upper

@@ -14,7 +14,10 @@ Agreement = Literal["yes", "partly", "no"]
 
 
 class FigurePoint(NamedTuple):
-    """Point of a curve. `lower` and `upper` are bounds or the ends of the band, or None without them."""
+    """Point of a curve.
+
+    `lower` and `upper` are bounds, or the edges of a confidence band, or None if the number has neither.
+    """
 
     series: str
     x: float

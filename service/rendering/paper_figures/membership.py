@@ -90,7 +90,10 @@ def _capacity() -> FigurePart:
 
 
 def _read_capacity(answer: Answer) -> list[FigurePoint]:
-    """Read the capacities, and those as printed: ln B/ln L with the upper bound of negative accuracy as L."""
+    """Read deletion capacities from an answer, and the values by the formula as printed in the paper.
+
+    The printed formula is ln B/ln L, with the upper bound of the negative accuracy as L.
+    """
     numbers = [each["value"] for each in answer["answers"]]
     served, largest = numbers[: len(SIZES)], numbers[len(SIZES) :]
     printed = [math.log(CONFIDENCE) / math.log(each) for each in largest]

@@ -38,7 +38,8 @@ def _column(power: Any, part: str) -> list[Any]:
 def answers(series: str, xs: Sequence[float], worst_case: str = "") -> Reader:
     """Return a reader of one number for each question, at the abscissae `xs`.
 
-    `worst_case` names the series of the answers beside those of a relaxed adversary; "" omits them.
+    `worst_case` is the name of the series of worst-case answers beside those of a weaker adversary; "" omits the
+    series.
     """
 
     def read(answer: Answer) -> list[FigurePoint]:

@@ -11,7 +11,10 @@ from service.rendering.sentences.units import unit_name
 
 @final
 class Clause(NamedTuple):
-    """Requirement of a guideline, and the section and sentence that answer it. "": the report has no answer."""
+    """Requirement of a guideline, with the section and the sentence of the report that answer the requirement.
+
+    The texts are "" if the report has no answer.
+    """
 
     requirement: str
     place: str

@@ -1,7 +1,7 @@
 """HTML report: values for its template, and the rendered page.
 
-Jinja escapes every value. Only two values are inserted without escaping: the style sheet, which is a file of this
-package, and the images, in which the engine has escaped every text. An image that is not SVG is rejected.
+Jinja escapes every value. Only two values are inserted without escaping. They are the style sheet, a file of this
+package, and the images, in which the chart engine has escaped every text. An image that is not SVG is rejected.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[Repo
 
 
 def _is_wide(row: ReportRow) -> bool:
-    """Whether the lower and the upper bound of a row differ within the first five digits."""
+    """Return whether the lower and the upper bound of a row differ within the first five digits."""
     return (
         not row.says_nothing
         and row.lower is not None

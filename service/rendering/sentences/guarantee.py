@@ -87,7 +87,7 @@ def gdp_sentence(gdp: Fields) -> str:
 
 
 def is_everything(upper: float) -> bool:
-    """Whether a bound on a share rounds up to 100 %."""
+    """Return whether a bound on a share rounds up to 100 %."""
     return percent_up(upper) == percent_up(1.0)
 
 

@@ -99,7 +99,7 @@ def _numbers(facts: RunFacts) -> Iterator[str]:
 
 
 def _amount(answer: Fields, *, points: bool = False) -> str:
-    """Format a share, rounded up, with "at most" for a bound and "about" for an estimate."""
+    """Format the share in an answer, rounded up, with "at most" for a bound and "about" for an estimate."""
     upper = answer["upper"]
     number, side = (answer["value"], "about") if upper is None else (upper, "at most")
     return f"{side} {points_up(number)} percentage points" if points else f"{side} {percent_up(number)}"

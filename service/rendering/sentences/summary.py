@@ -31,7 +31,7 @@ LITTLE: Final = "Such a large epsilon alone guarantees almost nothing."
 class RunFacts(NamedTuple):
     """Facts about a run that its texts state.
 
-    `mechanism` is the one of the request, `threat_model` the attacker of all numbers. `answers` has the fields of the
+    `mechanism` is that of the request, and `threat_model` the attacker in all numbers. `answers` has the fields of the
     answers to the standard questions. `gdp` and `hazards` are fields of the response. `changed` is a sentence about
     changes that hazards made to the run, or None.
     """
@@ -58,7 +58,7 @@ class RunFacts(NamedTuple):
 
     @property
     def is_enclosed(self) -> bool:
-        """Whether every number has both bounds, so that none is an estimate."""
+        """Whether every number about the run has both bounds, so that none of them is an estimate."""
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:

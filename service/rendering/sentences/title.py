@@ -61,7 +61,7 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 
 
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of an inner mechanism, followed by an item such as "repeated 10 times"."""
+    """Return the title of a mechanism inside another one, followed by an item such as "repeated 10 times"."""
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE
@@ -70,7 +70,7 @@ def _around(inner: MechanismSpec, item: str, longest: int) -> str:
 
 
 def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int) -> str:
-    """Return the parts of a mechanism after a head. Parts are converted only while they fit."""
+    """Return the title of a mechanism: `head`, then its parts as far as they fit into `longest` characters."""
     text, separator = head, "; "
     for index, (before, part) in enumerate(parts):
         start = f"{separator if index else ''}{before}"
@@ -82,7 +82,7 @@ def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int)
 
 
 def _is_list(mechanism: MechanismSpec) -> bool:
-    """Whether the title of a mechanism lists several mechanisms."""
+    """Return whether the title of a mechanism lists several mechanisms."""
     is_composed = isinstance(mechanism, ComposedMechanism) and len(mechanism.mechanisms) > 1
     return is_composed or isinstance(mechanism, MixtureMechanism)
 

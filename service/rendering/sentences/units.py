@@ -25,14 +25,17 @@ def unit_name(context: AssessmentContext) -> str:
 
 
 def cap_of(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> int | None:
-    """Return the largest number of records of a unit, or None if no cap is known."""
+    """Return the largest number of records that one privacy unit (for example a person) has, or None if unknown."""
     if context.privacy_unit in ONE_RECORD_UNITS:
         return threat_model.records or 1
     return context.records if threat_model.records is None else threat_model.records
 
 
 def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
-    """Return the protected unit with its cap. Without a cap only a single record of the unit is protected."""
+    """Return the protected privacy unit in words, with its largest number of records.
+
+    If that number is unknown, only a single record of the unit is protected.
+    """
     unit, cap = unit_name(context), cap_of(context, threat_model)
     if cap is None:
         return f"record of one {unit}"
@@ -40,5 +43,8 @@ def protected(context: AssessmentContext, threat_model: WorstCaseThreatModel) ->
 
 
 def members(context: AssessmentContext, threat_model: WorstCaseThreatModel) -> str:
-    """Return the plural of what an attacker identifies: records, if no cap on the records of a unit is known."""
+    """Return the plural noun for what an attacker identifies, such as "people".
+
+    The noun is "records" if the largest number of records of a privacy unit is unknown.
+    """
     return "records" if cap_of(context, threat_model) is None else MEMBERS[context.privacy_unit]

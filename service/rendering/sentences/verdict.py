@@ -14,8 +14,8 @@ BETWEEN: str = "the limit lies between the lower and the upper bound"
 class Standing(NamedTuple):
     """Counts behind the verdict of a policy.
 
-    `counted` has verdict and reason of every rule that counts, `warnings` the rules that only warn and are not met.
-    `assumptions` are those behind these rules, and `open` those of them that nobody attests. `missing` lists missing
+    `counted` has verdict and reason of every rule that counts, and `warnings` the unmet rules that only warn.
+    `assumptions` are the assumptions behind these rules, and `open` those that nobody attests. `missing` lists missing
     required attestations, and `refuted` the assumptions behind all numbers that are attested not to hold.
     """
 

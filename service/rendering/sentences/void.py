@@ -21,15 +21,15 @@ def refuted(assumptions: Sequence[AssessedAssumption]) -> tuple[AssessedAssumpti
 
 
 def is_refuted(attacked: AssessedThreatModel) -> bool:
-    """Whether an assumption about an attacker does not hold, so that its numbers say nothing."""
+    """Return whether an assumption about an attacker does not hold, so that numbers about the attacker are void."""
     return any(each.holds == "no" and each.if_not != STILL for each in attacked.assumptions)
 
 
 def is_attested_against(attacked: AssessedThreatModel, context: AssessmentContext) -> bool:
-    """Whether somebody attests that an assumption about an attacker does not hold.
+    """Return whether somebody attests that an assumption about an attacker does not hold.
 
     If the request itself contradicts an assumption (a susceptibility that is a mean, not a bound), charts keep the
-    curve of the attacker. The attacker is conditional there, and the curve uses the stated number.
+    curve of the attacker. That curve uses the stated number, and the charts mark its condition.
     """
     refused = {each.code for each in context.attested if each.holds == "no"}
     return any(each.code in refused for each in attacked.assumptions)

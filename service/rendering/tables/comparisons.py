@@ -113,7 +113,7 @@ LONGEST_RATE: Final = 8
 
 
 def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Format a rate with all its digits if they are few, as in rates that were sent; otherwise round it outward."""
+    """Format a rate with all its digits if they are few, as in a request; otherwise round the rate outward."""
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 

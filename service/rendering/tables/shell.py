@@ -52,7 +52,7 @@ def number_rows(response: Object) -> list[NumberRow]:
 
 
 class _Context(NamedTuple):
-    """Evidence and remarks of the objects that contain a number."""
+    """Evidence and remarks of the JSON objects that contain a number."""
 
     evidence: str
     remark: str
@@ -211,7 +211,7 @@ def align_csv(comma_separated_rows: str) -> str:
 
 
 def _single(response: Object) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of verdicts, counts and numbers without bounds, and of the mechanism of an import."""
+    """Yield (label, text) for verdicts, counts and numbers without bounds, and for an imported mechanism."""
     import json
 
     for name, value in response.items():
@@ -245,7 +245,7 @@ def _bounds_text(row: NumberRow) -> tuple[str, str] | None:
 
 
 def _sentences(response: Object) -> Iterator[str]:
-    """Yield notes, hazards that may be present, and assumptions that nobody attests."""
+    """Yield sentences of a response: notes, hazards that may be present, and assumptions that nobody attests."""
     for name in SENTENCES:
         yield from cast("Iterable[str]", response.get(name) or ())
     for hazard in cast("Iterable[Object]", response.get("hazards") or ()):

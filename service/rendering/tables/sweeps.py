@@ -60,7 +60,10 @@ def to_json_lines(response: SweepsResponse, first: int = 0) -> str:
 
 
 def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
-    """Return the object of a JSON line as table cells, with the columns of `to_csv` and all columns of `IF_ANY`."""
+    """Return the object of a JSON line as table cells, with the columns of the CSV table.
+
+    The columns of `IF_ANY`, which a table has only if some point needs them, are always present.
+    """
     found = {"point": str(row["point"])}
     found |= {pointer: exact_cell(number) for pointer, number in row.get("numbers", {}).items()}
     for prefix, answers in (("", row.get("answers", ())), ("worst case ", row.get("worst_case", ()))):

@@ -1,4 +1,4 @@
-"""Answers of an assessment. Each question is evaluated once, even if the main part and the policy both contain it."""
+"""Answers of an assessment: each question is evaluated once, even if the policy repeats it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
 def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
     """Return the trade-off curves of a request for bounds.
 
-    Raises PrivacyComputationError with a pointer into the outer request.
+    Raises PrivacyComputationError with a JSON pointer into the request for the assessment.
     """
     try:
         return (resolved or resolve_request(asked)).primary.curves
@@ -75,7 +75,7 @@ class Answering:
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
         """Return the answer to a question against the strongest attacker.
 
-        Raises PrivacyComputationError with `pointer`.
+        Raises PrivacyComputationError with the JSON pointer `pointer`.
         """
         model = self._run.threat_model
         known = self._known_answer(model, question)
@@ -88,7 +88,7 @@ class Answering:
     def rule(self, rule: PolicyRule, place: str) -> ResponseFields:
         """Return the answer for a policy rule at the JSON pointer `place`.
 
-        Raises PrivacyComputationError with this pointer.
+        Raises PrivacyComputationError with the pointer `place`.
         """
         model = attacker_of(rule, self._run)
         if model is None or model == self._run.threat_model:
@@ -121,7 +121,7 @@ class Answering:
     def _known_answer(self, model: ThreatModelSpec, question: QuestionSpec) -> ResponseFields | None:
         """Return a stored answer that answers the question, or None.
 
-        The stored question is equal, or is a curve that contains the requested rate.
+        The stored answer belongs to an equal question, or to a trade-off curve that contains the requested rate.
         """
         found = self._known.get((model, question))
         if found is not None or not isinstance(question, TradeOffQuestion):
@@ -139,7 +139,10 @@ class Answering:
 
 
 def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
-    """Return the attacker of a policy rule. A worst case without a number of records has those of one privacy unit."""
+    """Return the attacker of a policy rule.
+
+    If the attacker is the worst case without a number of records, the records of one privacy unit count.
+    """
     model, records = rule.threat_model, run.threat_model.records
     if isinstance(model, WorstCaseThreatModel) and model.records is None and records is not None:
         return model.model_copy(update={"records": records})
@@ -155,6 +158,6 @@ def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> t
 
 
 def distinct(rules: Sequence[PolicyRule], questions: Sequence[QuestionSpec]) -> int:
-    """Return how many questions of rules are not among the other questions."""
+    """Return how many distinct questions of policy rules are not among `questions`."""
     asked = {(rule.threat_model, rule.question) for rule in rules}
     return len(asked - {(None, question) for question in questions})

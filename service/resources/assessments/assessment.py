@@ -49,7 +49,11 @@ BESIDE: Final = 8_000
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """Engines chosen for an assessment: judged run, attackers, requests for bounds, and whether mu is affordable."""
+    """Engines chosen for an assessment: judged run, attackers, requests for bounds, and whether to compute mu.
+
+    The judged run has the changes of all present hazards. mu summarises the curve and is skipped if it is too
+    expensive.
+    """
 
     settled: RunWithHazards
     attackers: Attackers
@@ -58,7 +62,7 @@ class AssessmentPlans:
 
 
 def compute_assessment(request: AssessmentsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the assessment of a run. Raises the error of the first part that cannot be served."""
+    """Return the assessment of a run. Raises the error of the first part that the service cannot answer."""
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
@@ -121,7 +125,7 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
 
 
 def judged_of(request: AssessmentsRequest) -> RunWithHazards:
-    """Return the run with the changes of its hazards, or the described run if the changed one cannot be computed."""
+    """Return the run with the changes of its hazards, or the described run if the changed run cannot be computed."""
     described = AssessedRun.of(request)
     found = judged(described)
     if found.changes:
@@ -149,7 +153,7 @@ def _rules_of(request: AssessmentsRequest) -> Sequence[PolicyRule]:
 
 
 def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
-    """Return the power at a false positive rate from an answer with several rates."""
+    """Return the power at the false positive rate `rate` from an answer with several rates."""
     return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
 
 
@@ -232,14 +236,17 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 
 
 def exit_code(response: AssessmentsResponse) -> int:
-    """Return 0 if no policy stops the training run, 1 if one does, and 3 if only an attestation is missing."""
+    """Return 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
+
+    The number is the exit status of the command.
+    """
     return EXIT_CODES.get(response.verdict, 1)
 
 
 def decision_log_fields(response: AssessmentsResponse) -> dict[str, Any] | None:
     """Return the log entry of a decision: ids, verdict, subject, and missing attestations.
 
-    Texts of clients are those of the contract: at most 200 characters each, without control characters.
+    Texts from clients have at most 200 characters each, without control characters.
     """
     decided, context = response.decision, response.context
     if decided is None:

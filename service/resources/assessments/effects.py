@@ -1,4 +1,4 @@
-"""Table of all hazards: title, remedy, and effect on numbers and verdict."""
+"""Table of all hazards (ways in which a run is less private than it appears): title, remedy, and effect on numbers."""
 
 from __future__ import annotations
 

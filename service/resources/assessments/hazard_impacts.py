@@ -25,7 +25,7 @@ HazardImpacts: TypeAlias = list[ResponseFields]
 def as_shuffled(run: AssessedRun) -> HazardImpacts:
     """Return epsilon of the run with shuffled epochs, as two bounds from different theorems.
 
-    Empty if the number of records is unknown.
+    The result is empty if the number of records is unknown.
     """
     mechanism, context = run.mechanism, run.context
     size = max(run.sizes, default=None)
@@ -54,7 +54,10 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return the known epsilon of the judged run, if this change alone produced that run. Empty otherwise."""
+    """Return the known epsilon of the judged run if this change alone produced that run, else an empty result.
+
+    The judged run is the described run with the changes of all present hazards.
+    """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
 
 
@@ -69,7 +72,10 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of a changed run. Empty if that run cannot be described or is not served."""
+    """Return epsilon of the run that `make` describes, with the sentence `text`.
+
+    The result is empty if that run cannot be described or the service cannot answer for it.
+    """
     try:
         asked = BoundsRequest(
             mechanism=make(),

@@ -30,7 +30,7 @@ HIDDEN: Final = 1.1
 class Numbers:
     """Bounds of the judged run (with the changes of its hazards) against the worst case.
 
-    `epsilon` is the answer at the delta of the context.
+    `epsilon` is the answer at the delta that the context of the request states.
     """
 
     epsilon: ResponseFields
@@ -44,7 +44,7 @@ def assessed_hazards(
 ) -> list[ResponseFields]:
     """Return the hazards of a run as fields of the response, present ones first.
 
-    `known` are those of the described mechanism.
+    `known` are the hazards of the described mechanism.
     """
     found = [*_of_changes(known, run, judged, numbers), *_of_the_mechanism(known, run), *_of_the_context(run, numbers)]
     return sorted(found, key=lambda each: each["status"] != "present")
@@ -53,7 +53,10 @@ def assessed_hazards(
 def _hazard(
     code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
 ) -> ResponseFields:
-    """Return the fields of a hazard. `failed`: the hazard is present, and no description of the changed run exists."""
+    """Return the fields of a hazard.
+
+    `failed` is whether the hazard is present but the changed run cannot be described.
+    """
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
     if failed:

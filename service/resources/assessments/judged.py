@@ -1,6 +1,6 @@
 """Run that an assessment judges: the described run with the changes of all present hazards that change numbers.
 
-A changed run reveals at least as much as the described one can, if the hazard is real. Changes accumulate: each applies
+If the hazard is real, the changed run reveals at least as much as the described run. Changes accumulate: each applies
 to the run that the previous changes left.
 """
 
@@ -84,7 +84,7 @@ class Change(NamedTuple):
     Attributes
     ----------
     make : callable
-        Returns the changed mechanism. Returns None, or raises ValidationError, if no description of that run is known.
+        Returns the changed mechanism. Returns None, or raises ValidationError, if the changed run cannot be described.
     text : str
         Description of the changed run, to follow "the run".
     attained : bool
@@ -101,7 +101,7 @@ class Change(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class RunWithHazards:
-    """Judged run: the run with the changes of its hazards, these changes, and the hazards that could not be expressed.
+    """Run with the changes of its hazards, the list of these changes, and the hazards that could not be expressed.
 
     `failed` lists the hazards whose changed run cannot be described.
     """
@@ -141,7 +141,7 @@ def judged(run: AssessedRun) -> RunWithHazards:
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
-    """Return a changed mechanism, or None if no valid description of it is known."""
+    """Return the mechanism after a change, or None if the changed mechanism cannot be described."""
     try:
         made = change.make(mechanism)
         return None if made is None else BoundsRequest(mechanism=made, questions=(ANY_QUESTION,)).mechanism
@@ -166,13 +166,13 @@ def _microbatches(run: AssessedRun) -> Change | None:
 
 
 def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
-    """Return a mechanism at half its noise. None: it has no noise, or the scale of its noise is unknown."""
+    """Return a mechanism with half of the noise, or None if it has no noise or the scale of the noise is unknown."""
     made = mapped(spec, _with_half_the_noise)
     return None if made == spec else made
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step at half its noise: a changed gradient may reverse a clipped average.
+    """Return a training step with half of the noise, because a changed gradient may reverse a clipped average.
 
     None means that the scale of the noise relative to a clipped average is unknown. Raises ValidationError for too
     little noise.
@@ -217,7 +217,10 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the sampling rates of a mechanism that states rates instead of sizes. Empty if it has no rate."""
+    """Return the sampling rates of a mechanism that states rates instead of sizes.
+
+    The result is empty if the mechanism has no rate.
+    """
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -226,14 +229,14 @@ def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
 
 
 def _counts_epochs(node: MechanismSpec) -> bool:
-    """Whether the number of steps of a mechanism follows from its epochs and sampling rate."""
+    """Return whether the number of steps of a mechanism follows from its epochs and sampling rate."""
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
     """Return a mechanism with sampling rates of at least `rate`.
 
-    It keeps the steps that its epochs have at the smaller rates.
+    The number of steps stays that of the epochs at the smaller rates.
     """
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
@@ -263,16 +266,19 @@ def _accumulation(run: AssessedRun) -> Change | None:
 
 
 def batches_are_between_updates(run: AssessedRun) -> bool:
-    """Whether the context names the records between two updates of the model, so that backward passes cannot be meant.
+    """Return whether the context states the records between two updates of the model.
 
-    One batch size does not determine the rates of a schedule.
+    Backward passes between updates cannot be meant then. One batch size does not determine the rates of a schedule.
     """
     schedules = [node for node in nodes_of(run.mechanism) if len(set(_stated_rates(node))) > 1]
     return run.context.batch_size is not None and bool(run.sizes) and not schedules
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step that counts the records of all its backward passes. Its number of steps does not grow."""
+    """Return a training step that counts the records of all its backward passes.
+
+    The number of steps of the mechanism does not grow.
+    """
     if isinstance(node, NoisySgdMechanism):
         return None  # a mean over more records moves less: its noise is unknown
     if isinstance(node, PoissonSampledMechanism):
@@ -294,7 +300,10 @@ def _tuning(run: AssessedRun) -> Change | None:
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the composition of `runs` training runs, as if all were released. The chosen run is computed from them."""
+    """Return the composition of `runs` training runs, as if all were released.
+
+    The run that was chosen and released is a function of all runs.
+    """
     return RepeatedMechanism(type="repeated", mechanism=spec, steps=runs)
 
 

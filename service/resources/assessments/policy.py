@@ -1,4 +1,4 @@
-"""Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided ones.
+"""Rules of a policy: their answers, each evaluated once, and a second evaluation of undecided rules.
 
 A *rule* is a question with a limit. The *judged* run has the changes of all hazards; the *described* run has none.
 """
@@ -72,7 +72,7 @@ class Rules:
 class _Described:
     """Answers to rules for the run as described, without hazards.
 
-    Its curves are built when the first rule needs them.
+    The trade-off curves of that run are built when the first rule needs them.
     """
 
     def __init__(self, request: AssessmentsRequest, run: AssessedRun, shares: WorkBudgetShares) -> None:
@@ -80,7 +80,10 @@ class _Described:
         self._asking: Answering | None = None
 
     def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to a rule. Raises PrivacyComputationError with the pointer of the rule."""
+        """Return the answer to a policy rule for the described run.
+
+        Raises PrivacyComputationError with the JSON pointer of the rule.
+        """
         if self._asking is None:
             tolerance = self._request.relative_tolerance
             asked = worst_case_of(self._run, tolerance, (rule.question,))
@@ -94,6 +97,6 @@ def _place(index: int) -> str:
 
 
 def _is_cut_short(rule: PolicyRule, answer: ResponseFields) -> bool:
-    """Whether an answer neither meets nor violates the limit of a rule, and is wider than requested."""
+    """Return whether an answer decides nothing about the limit of a rule, and is wider than requested."""
     undecided = verdict_of(rule, ReadNumber.of(answer, rule.reads)) == "undecided"
     return undecided and not answer["tolerance_met"] and answer["lower" if "lower" in answer else "points"] is not None

@@ -65,8 +65,8 @@ def _assessed(assumption: Assumption, given: Attestation | None) -> AssessedAssu
 def check_attested(context: AssessmentContext, assumptions: Sequence[Assumption]) -> None:
     """Raise UnsupportedCombination for an attestation that does not apply.
 
-    It does not apply if no number rests on the assumption, or if the attestation contradicts the description of the
-    run.
+    An attestation does not apply if no number rests on the assumption, or if the attestation contradicts the
+    description of the run.
     """
     known = {each.code: each for each in assumptions}
     for index, given in enumerate(context.attested):

@@ -60,7 +60,7 @@ class RulingGrounds:
         return bool(refuted(self.assumptions))
 
     def resting(self, rules: Sequence[PolicyRule]) -> list[AssessedAssumption]:
-        """Return the assumptions on which the answers to these rules rest, each once."""
+        """Return the distinct assumptions on which the answers to these policy rules rest."""
         all_of_them = [*self.assumptions, *(each for rule in rules for each in self.of_attackers(rule))]
         return list({each.code: each for each in all_of_them}.values())
 
@@ -111,7 +111,7 @@ def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
 
 
 def is_on_the_safe_side(rule: PolicyRule) -> bool:
-    """Whether every run that reveals less also keeps the rule."""
+    """Return whether every run that reveals less than a run that keeps the rule also keeps the rule."""
     return is_guarantee(rule.question, rule.reads) == (rule.at_most is None)
 
 
@@ -120,7 +120,7 @@ def _sign(rule: PolicyRule) -> float:
 
 
 def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return (bound that is worse for the run, bound that is better), None for bounds that are not proved."""
+    """Return (bound that is worse for keeping the rule, bound that is better); None for a bound without proof."""
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 
@@ -132,7 +132,7 @@ def _margin(rule: PolicyRule, number: ReadNumber) -> float | None:
 
 
 def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
-    """Return why a rule stays undecided whatever its number is, or None if its number decides."""
+    """Return why a policy rule stays undecided whatever the number is, or None if the number decides."""
     if any(each.holds == "no" and each.if_not == RELAXED for each in grounds.of_attackers(rule)):
         return ATTACKER_REFUTED
     if grounds.judged.failed:
@@ -161,7 +161,7 @@ def _delta_of(rule: PolicyRule) -> float:
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
     """Return the relative width at which an enclosure would exclude the limit.
 
-    The truth is assumed to be in the middle of (lower, upper). None: no width is known.
+    The true number is assumed to be in the middle of (lower, upper). The result is None if no such width is known.
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None

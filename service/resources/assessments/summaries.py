@@ -20,10 +20,11 @@ from service.resources.numbers import UNPROVED, enclosed_number, with_evidence_o
 
 
 def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | None:
-    """Return mu with its regret. None: mu is infinite, not a bound, or 0 because its range may be empty.
+    """Return mu of Gaussian DP with its regret, as fields of the response, or None.
 
-    The regret is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `mu` is the answer
-    for direction add.
+    The result is None if mu is infinite, without proof, or 0 because its range of error rates may be empty. The regret
+    is the distance of the curve of mu-GDP below that of the run, along lines of slope 1. `mu` is the answer for
+    direction add.
     """
     curve = curves.add
     if curve.evidence in UNPROVED or not math.isfinite(mu["upper"]) or range_may_be_empty(mu["notes"]):
@@ -41,9 +42,9 @@ def gdp_summary(curves: TradeOffPair, mu: ResponseFields) -> ResponseFields | No
 def one_point(
     mechanism: object, context: AssessmentContext, epsilon: ResponseFields, power: ResponseFields
 ) -> ResponseFields | None:
-    """Return the power that the certified epsilon at one delta alone allows, beside the power of the run itself.
+    """Return the power that the proved epsilon at one delta alone allows, and the power of the run itself.
 
-    None: either of them is not available.
+    The result is None if epsilon or the power is not available.
     """
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]

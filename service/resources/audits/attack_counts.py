@@ -55,7 +55,10 @@ NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing 
 
 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Return the parameters that the counts prove. Raises with the pointer of the first faulty part."""
+    """Return the parameters that the counts prove.
+
+    Raises PrivacyComputationError with the JSON pointer of the first faulty part.
+    """
     counts = request.true_positives, request.members, request.false_positives, request.non_members
     rates = region(*counts, request.confidence)
     mu = gdp_mu(rates)

@@ -15,7 +15,10 @@ PowerEnds = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def measured_roc(roc: EmpiricalRoc, members: int, non_members: int, confidence: float) -> MeasuredRoc:
-    """Return the curve with its bands. `members` and `non_members` are the numbers of scores."""
+    """Return an empirical ROC curve with its confidence bands, in the format of responses.
+
+    `members` and `non_members` are the numbers of scores of members and of non-members.
+    """
     return MeasuredRoc(
         thresholds=tuple(roc.thresholds.tolist()),
         false_positive_rate=_columns(roc.false_positive_rate, roc.false_positive_ends()),

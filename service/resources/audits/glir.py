@@ -82,7 +82,10 @@ def compute_glir_audit(request: AnyGlirRequest, digest: str, engine_version: str
 
 
 def _has_background(request: AnyGlirRequest) -> list[bool]:
-    """Return for each step whether it has background gradients. A simulation is one step without them."""
+    """Return for each step whether it has background gradients.
+
+    A simulation is one step without background gradients.
+    """
     if isinstance(request, GlirUpload):
         return [rows > 0 for rows in request.background_rows]
     return [step.background_gradients is not None for step in request.steps] if request.steps else [False]

@@ -1,4 +1,4 @@
-"""Cost of a GLiR audit."""
+"""Estimated cost of an audit by the gradient likelihood-ratio test (GLiR)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def glir_audit_quote(request: AnyGlirRequest) -> Quote:
 
 
 def _shape(step: GradientStep) -> tuple[int, int, int | None]:
-    """Return (queries, dimension, background gradients) of a step. The last is None if no eigenvectors are needed."""
+    """Return (queries, dimension, background gradients) of a step.
+
+    The number of background gradients is None if the covariance needs no eigenvectors.
+    """
     rows = None if step.background_variances is not None else len(step.background_gradients or ())
     return len(step.query_gradients), len(step.mean_gradient), rows
 

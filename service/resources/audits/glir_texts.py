@@ -1,4 +1,4 @@
-"""Sentences of a GLiR audit: formulas, sources, assumptions and notes."""
+"""Sentences of an audit by the gradient likelihood-ratio test (GLiR): formulas, sources, assumptions and notes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ ADDED_NOISE: Final = (
 
 
 def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
-    """Return formula and law of the GLiR statistics, for steps with a known law and steps with background gradients."""
+    """Return the sentence with formula and law of the GLiR test statistics.
+
+    `known` is whether some step has a given law of gradients, and `estimated` whether some step has background
+    gradients.
+    """
     texts = [FROM_BACKGROUND] if estimated else []
     if known:
         if noise.is_isotropic:
@@ -59,7 +63,7 @@ def statistic_text(noise: ReleaseNoise, known: bool, estimated: bool) -> str:
 
 
 def source_text(estimated: bool) -> str:
-    """Return the sources. `estimated`: some step has background gradients."""
+    """Return the sources of the answer; `estimated` is whether some step has background gradients."""
     return SOURCE + (BACKGROUND_SOURCE if estimated else "")
 
 
@@ -70,7 +74,8 @@ def _assume(code: AssumptionCode, text: str, simulated: bool) -> Assumption:
 def assumptions(simulated: bool, known: bool, estimated: bool) -> tuple[Assumption, ...]:
     """Return the assumptions of p-values and theory. A simulation satisfies all of them.
 
-    `known`: some step has a given law of gradients. `estimated`: some step has background gradients.
+    `known` is whether some step has a given law of gradients, and `estimated` whether some step has background
+    gradients.
     """
     listed = [
         _assume(
@@ -118,7 +123,7 @@ def _independence(simulated: bool) -> tuple[Assumption, ...]:
 
 
 def notes(noise: ReleaseNoise, estimated: bool, one_class: bool, queries: int) -> tuple[str, ...]:
-    """Return notes for readers of the answer. `one_class`: all queries are members, or none is."""
+    """Return notes for readers of the answer. `one_class` is whether all queries are members, or none of them is."""
     listed = [
         (
             "Queries are ranked by the sum of their log-likelihood ratios. Every threshold on the sum is an optimal "

@@ -1,4 +1,4 @@
-"""GLiR audit as an .npz archive: parameters are fully validated, arrays by their headers."""
+"""GLiR audit sent as an .npz archive: its parameters are fully validated, its arrays only by their headers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class UploadedArrays:
         self._archive = archive
 
     def step(self, number: int) -> dict[str, FloatArray]:
-        """Return the arrays of a step by name, as float64. Raises ArchiveError for infinite or huge entries."""
+        """Return the arrays of a step by name, as float64. Raises ArchiveError for infinite or too large entries."""
         prefix = f"steps.{number}."
         names = [name for name in self._archive.headers if name.startswith(prefix)]
         return {name.removeprefix(prefix): self._numbers(name) for name in names}

@@ -46,7 +46,10 @@ OPTIMAL_SOURCE: Final = "Neyman and Pearson 1933: Q(Q^-1(x) - sqrt(lambda))"
 
 
 def compute_glrt_audit(request: GlrtAuditRequest, digest: str, engine_version: str) -> GlrtAuditResponse:
-    """Simulate the GLRT adversary and the optimal one with one set of random numbers."""
+    """Simulate the GLRT adversary and the optimal adversary with the same random numbers.
+
+    The GLRT adversary uses the generalised likelihood ratio test.
+    """
     generator = np.random.Generator(np.random.PCG64(request.seed))
     signal = signal_of(request.queries, request.noise_multiplier)
     lengths, projections = simulated_scores(request.trials, request.dimension, signal, generator)

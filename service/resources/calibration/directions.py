@@ -37,7 +37,7 @@ class Directions:
         For each target: 1 (met from some number on), -1 (met up to some number), 0 (independent of the number) or None
         (unknown).
     private : int or None
-        1 if larger numbers are more private, -1 if smaller ones are, None if neither is known.
+        1 if larger numbers are more private, -1 if smaller numbers are more private, None if unknown.
     theorem : str
         Theorem behind the directions; "" if there is none.
     """
@@ -53,19 +53,22 @@ class Directions:
 
     @property
     def group(self) -> tuple[int, ...]:
-        """Indices of the targets that determine the number: those that need more privacy, else those that need less."""
+        """Indices of the targets that determine the number: the targets that need more privacy, if there are any.
+
+        Without such targets, these are the targets that need less privacy.
+        """
         side = self.side
         return tuple(index for index, need in enumerate(self.needs) if need in (None, side))
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Indices of the targets that are met on the side opposite to that of `group`."""
+        """Indices of the targets that limit the number from the other side than the determining targets do."""
         moving = (index for index, need in enumerate(self.needs) if need != 0)
         return tuple(index for index in moving if index not in self.group)
 
     @property
     def side(self) -> int | None:
-        """Side on which `group` is met: 1 for numbers above its limit, -1 below it, None if unknown."""
+        """Side on which the determining targets are met: 1 for large numbers, -1 for small ones, None if unknown."""
         if self.private is None or None in self.needs:
             return None
         return self.private if self.private in self.needs else -self.private
@@ -109,10 +112,10 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 
 
 def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
-    """Whether the practical attacker does not depend on a number of the mechanism.
+    """Return whether the practical attacker does not depend on a number of the mechanism.
 
-    That holds for numbers that the worst case ignores. It holds for every number if only the stated parameter bounds
-    that attacker, whatever noise and length are.
+    This attacker has a stated privacy parameter. The attacker ignores every number that the worst case ignores, and
+    every number at all if only the stated parameter bounds the attacker.
     """
     if not isinstance(model, PracticalThreatModel):
         return False
@@ -137,9 +140,9 @@ def _needed(sign: int | None, target: CalibrationTarget, *, of_question: bool) -
 
 
 def rise_sign(need: int | None, target: CalibrationTarget) -> int:
-    """Return how the answer changes with a growing number: 1 up, -1 down, 0 constant or unknown.
+    """Return how the answer to a target changes as the free number grows: 1 up, -1 down, 0 constant or unknown.
 
-    `need` is the direction in which the target is met, as in `Directions.needs`.
+    `need` is 1 if the target is met from some number on, -1 if it is met up to some number.
     """
     return (need or 0) if target.at_most is None else -(need or 0)
 
@@ -155,7 +158,7 @@ def side_of(target: CalibrationTarget) -> str | None:
 
 
 def _has_moving_range(target: CalibrationTarget) -> bool:
-    """Whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
+    """Return whether the answer is about a range that depends on the curve, so that the answer need not be monotone.
 
     mu over a range of the type II error is such an answer.
     """

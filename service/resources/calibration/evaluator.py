@@ -44,11 +44,11 @@ class TargetEvaluation:
     Attributes
     ----------
     meets, fails : bool
-        Whether the target is certainly met, or certainly fails. Both are false if the enclosure straddles the limit.
+        Whether the target is certainly met, or certainly fails. Both are false if the limit lies inside the enclosure.
     height : float
         Distance from being met, about in log odds of the answer. Positive while the target is not met.
     to_failing : float
-        Further height from which on the target provably fails.
+        How much larger the height must be for the target to fail provably.
     answer : dict
         Answer in the format of `/v1/bounds`.
     """
@@ -65,29 +65,35 @@ class TargetEvaluation:
 @final
 @dataclass(frozen=True, slots=True)
 class PointEvaluation:
-    """Result of all targets of a calibration at one value of the free number."""
+    """Results of all targets of a calibration at one value of the free number."""
 
     number: float
     targets: tuple[TargetEvaluation, ...]
 
     def meets(self, group: Sequence[int]) -> bool:
-        """Whether all targets with these indices are met."""
+        """Return whether all targets with the indices `group` are met at this value of the free number."""
         return all(self.targets[index].meets for index in group)
 
     def failing(self, group: Sequence[int]) -> int | None:
-        """Return the index of the first of these targets that certainly fails, or None."""
+        """Return the index of the first target of `group` that certainly fails at this value, or None."""
         return next((index for index in group if self.targets[index].fails), None)
 
     def height(self, group: Sequence[int]) -> float:
-        """Return the largest height of these targets: positive while one of them is not met."""
+        """Return the largest height of the targets with the indices `group`.
+
+        The height is the distance of a target from being met, positive while it is not met.
+        """
         return max((self.targets[index].height for index in group), key=_nan_as_least)
 
     def to_failing(self, group: Sequence[int]) -> float:
-        """Return the further height from which on one of these targets provably fails."""
+        """Return how much larger the height must be for a target of `group` to fail provably.
+
+        The height is the distance of a target from being met, about in log odds of the answer.
+        """
         return min(self.targets[index].to_failing for index in group)
 
     def binding(self, group: Sequence[int]) -> int:
-        """Return the index of the target that is nearest to its limit."""
+        """Return the index of the target of `group` whose answer is nearest to its limit."""
         return max(group, key=lambda index: _nan_as_least(self.targets[index].height))
 
 
@@ -137,7 +143,7 @@ class Evaluator:
     def at(self, number: float) -> PointEvaluation | None:
         """Return the evaluation at a value of the free number.
 
-        None: the request there is invalid, not served or too expensive.
+        The result is None if the request there is invalid, not supported or too expensive.
         """
         if number not in self.evaluations and number not in self.refusals:
             try:
@@ -170,7 +176,7 @@ class Evaluator:
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
         """Yield index and result of the targets with this attacker whose results are not stored.
 
-        The order is that of `/v1/bounds`, so that the answers are the same.
+        The targets are evaluated in the order of `/v1/bounds`, so that the answers are equal.
         """
         asked = group.request
         plan = self.planned.get(asked) or group.plan()
@@ -234,7 +240,7 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
     """Return the distance of a bound `value` from the limit of a target, positive if the target is not met.
 
-    The unit is log odds within the range of the number. Numbers that are too small for doubles use logarithms.
+    The unit is log odds within the range of the number. Logarithms represent numbers that are too small for doubles.
     """
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)

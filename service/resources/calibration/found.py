@@ -34,8 +34,8 @@ class SearchResult:
     beside : PointEvaluation or None
         Evaluation at the number next to the result, where not every target is known to be met.
     failing : PointEvaluation or None
-        Evaluation at the nearest number at which a target of the group provably fails. A neighbour of the result if
-        `witnessed`.
+        Evaluation at the nearest number at which a target of the group provably fails. If `witnessed`, this number is a
+        neighbour of the result.
     refused : Exception or None
         Reason why the number next to the result cannot be answered.
     whole : bool
@@ -91,7 +91,7 @@ def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
 def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
     """Return the result of a finished search.
 
-    `proved` states that a failure at the last number implies a failure at every number.
+    `proved` is whether a failure at the last number proves a failure at every number.
     """
     inside, outside, scale = crossing.inside, crossing.outside, crossing.scale
     if inside is None:
@@ -124,8 +124,8 @@ def _failing(
 ) -> PointEvaluation | None:
     """Return an evaluation near the result at which a target certainly fails, or None.
 
-    The neighbour is the first candidate, followed by numbers at growing distances. If the bounds come from two
-    theorems, the result is not much further from the value than necessary.
+    The search starts at the neighbour of the calibrated number and continues at growing distances. It ends not much
+    further away than necessary, also if bounds come from two theorems.
     """
     if beside.failing(group) is not None:
         return beside
@@ -145,7 +145,10 @@ def _failing(
 def _nearer(
     evaluator: Evaluator, scale: Scale, undecided: PointEvaluation, failing: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation:
-    """Return a failing evaluation that is nearer to `undecided`, by the secant rule, or `failing` if none is found."""
+    """Return an evaluation nearer to `undecided` at which a target fails, or `failing` if none is found.
+
+    The secant rule chooses the evaluated numbers.
+    """
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)
         missing, beyond = undecided.to_failing(group), failing.to_failing(group)

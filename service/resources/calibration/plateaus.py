@@ -1,9 +1,9 @@
-"""Free numbers that determine the steps, which are rounded up. Answers are monotone only while the steps are constant.
+"""Free numbers that determine the number of steps: answers are monotone only while that number stays constant.
 
-A larger batch has a larger rate and takes fewer steps for the same epochs. Steps are integers. Privacy falls with the
-batch while the steps stay constant (a plateau), and rises where they change. The smallest batch of a plateau, mostly a
-divisor of the data, is the most private one. Therefore the search continues into the next plateaus. Within a plateau
-the answer is monotone.
+A larger batch has a larger rate and takes fewer steps for the same epochs. The number of steps is an integer. The
+number of steps is rounded up. Privacy falls as the batch grows while the number of steps stays constant (a *plateau*),
+and rises where it changes. The smallest batch of a plateau, mostly a divisor of the data, is the most private one.
+Therefore the search continues into the next plateaus. Within a plateau the answer is monotone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def steps_follow(place: Place) -> bool:
 
 
 def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> SearchResult:
-    """Return the least private number in the next plateaus that meets the targets of `found`, or `found` itself."""
+    """Return the least private number in the next plateaus that meets the targets, or `found` itself.
+
+    A plateau is a range of the free number with a constant number of training steps.
+    """
     best, at, misses = found, found.value.number, 0
     while misses < MISSES:
         plateau = _next_plateau(evaluator, scale, at)
@@ -57,7 +60,10 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
 
 
 def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
-    """Return the least private number of a plateau whose first number meets the targets."""
+    """Return the least private number that meets the targets within a plateau whose first number meets them.
+
+    A plateau is a range of the free number with a constant number of training steps.
+    """
     if scale.low == scale.high:
         return SearchResult("met", first, group, whole=scale.whole)
     crossing = crossing_of(evaluator, scale, group)
@@ -66,14 +72,20 @@ def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: t
 
 
 def _with_neighbour(best: SearchResult, beside: PointEvaluation, scale: Scale) -> SearchResult:
-    """Return a result at the end of its plateau, with the first number of the next plateau as its neighbour."""
+    """Return a result at the end of a plateau, with the first number of the next plateau as its neighbour.
+
+    A plateau is a range of the free number with a constant number of training steps.
+    """
     fails = beside.failing(best.group) is not None
     near = fails and scale.are_neighbours(best.value.number, beside.number)
     return replace(best, beside=beside, failing=beside if fails else None, witnessed=near)
 
 
 def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[str, ...]:
-    """Return a note if a target fails at the end of the plateau on the other side of the result, else no note."""
+    """Return a note if a target fails at the more private end of the plateau that contains the result.
+
+    A plateau is a range of the free number with a constant number of training steps.
+    """
     mirrored = replace(scale, side=-scale.side)
     plateau = _next_plateau(evaluator, mirrored, best.value.number)
     evaluation = None if plateau is None else evaluator.at(plateau[0])
@@ -83,7 +95,10 @@ def _fails_too(evaluator: Evaluator, scale: Scale, best: SearchResult) -> tuple[
 
 
 def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float, float] | None:
-    """Return (first, last) number of the next plateau towards less privacy, or None at the end of the range."""
+    """Return (first, last) number of the next plateau towards less privacy, or None at the end of the range.
+
+    A plateau is a range of the free number with a constant number of training steps.
+    """
     here, end = _steps(evaluator, at), scale.first
     first = _first_where(lambda number: _steps(evaluator, number) != here, at, end, whole=scale.whole)
     there = None if first is None else _steps(evaluator, first)
@@ -94,7 +109,10 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start` from which on, towards `end`, a condition holds. None: it holds nowhere."""
+    """Return the number nearest to `start` from which on, towards `end`, a condition holds, or None.
+
+    None means that the condition holds at no number.
+    """
     if not holds(end):
         return None
     outside, inside = start, end

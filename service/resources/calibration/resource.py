@@ -191,7 +191,10 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return (witness, None), or (None, reason for its absence). The witness is a neighbour at which a target fails."""
+    """Return (witness, None), or (None, reason why there is no witness).
+
+    The witness is the neighbour of the calibrated number at which a target provably fails.
+    """
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -203,7 +206,10 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no witness of failure. None: every less private number meets the targets, too."""
+    """Return why there is no number beside the result at which a target provably fails.
+
+    The result is None if every less private number meets the targets, too.
+    """
     if found.status == "trivially_met":
         return None
     neighbours = (None if missing is None else missing[name] for name in ("undecided", "fails"))
@@ -257,7 +263,7 @@ def _notes(evaluator: Evaluator, found: SearchResult, known: Directions) -> tupl
 
 
 def _undecided(found: SearchResult, known: Directions) -> list[str]:
-    """Return the reasons why nothing is proved: the open targets that do not depend on the number, or all targets."""
+    """Return sentences that explain why no number is proved to meet all targets."""
     open_ones = [index for index in known.fixed if not found.value.targets[index].meets]
     return [FIXED.format(index=index) for index in open_ones] or [UNPROVED]
 

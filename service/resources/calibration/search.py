@@ -50,9 +50,9 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return a result without a number if a target that does not depend on the number fails.
+    """Return a result without a number if a target that does not depend on the free number fails.
 
-    None: no such target fails.
+    The result is None if no such target fails.
     """
     failing = first.failing(known.fixed)
     if failing is None:
@@ -84,7 +84,8 @@ def _along(
 def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
     """Return whether no number meets both the determining group of targets and the other targets.
 
-    That holds if the others fail at the value and beyond, and at or before the number at which the group fails.
+    No number does if the other targets fail at the found value and on one side of it, and the group fails on the other
+    side.
     """
     if found.status == "trivially_met":
         return found.value.failing(known.others) is not None
@@ -97,7 +98,10 @@ def _exclude_each_other(found: SearchResult, known: Directions) -> bool:
 
 
 def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
-    """Whether the limit of a target lies beyond all answers to its question, so that every number meets the target."""
+    """Return whether every value of the free number meets a target.
+
+    This holds if the limit of the target lies beyond all possible answers to its question.
+    """
     target = request.targets[index]
     free = request.place.steps[:3] == ("targets", index, "question")
     least, most = widest(target.question) if free else value_range(target)
@@ -107,7 +111,7 @@ def _is_met_whatever(request: CalibrationsRequest, index: int) -> bool:
 def _first(evaluator: Evaluator, scale: Scale, start: float) -> PointEvaluation:
     """Return the evaluation at the start of the search, or at the nearest number that can be answered.
 
-    Raises the error at the start if no such number was found.
+    Raises the error at the start of the search if no such number was found.
     """
     places = sorted(scale.spread(PLACES), key=lambda each: abs(scale.coordinate(each) - scale.coordinate(start)))
     for number in (start, *places):

@@ -1,4 +1,4 @@
-"""Evidence that a claimed number is unsafe: an attack beyond the bound that the claim implies for all attacks."""
+"""Evidence that a claimed number is unsafe: an attack that exceeds the bound that the claim implies."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
 
 
 def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Whether the search for an attack takes many evaluations that cost more than `LARGEST_COST`."""
+    """Return whether the search for an attack needs many evaluations that together cost more than `LARGEST_COST`."""
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 
@@ -114,14 +114,17 @@ def _cost(bound: Bound, costs: ReadingCosts) -> float:
 
 
 def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]:
-    """Return the directions (add, remove) to search for an attack. For "both", one direction is nearly always best."""
+    """Return the directions (add, remove) to search for an attack.
+
+    For the direction "both", an attack in one of the directions add and remove is nearly always best.
+    """
     if asked != "both":
         return (asked,)
     return ("add",) if curves.add is curves.remove else ("add", "remove", "both")
 
 
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the lower curve of a pair of bounds, which some data set attains."""
+    """Return the curve of an attack that some data sets attain: the lower bound if `curve` is known from two sides."""
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 

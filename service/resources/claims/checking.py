@@ -29,7 +29,10 @@ UNSAFE: Final = 1 / 2
 
 
 def compute_claims(request: ClaimsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer the claimed quantities and judge the claims. Raises with the pointer of the first faulty part."""
+    """Answer the claimed quantities and judge the claims.
+
+    Raises PrivacyComputationError with the JSON pointer of the first faulty part.
+    """
     try:
         resolved = resolve_request(request.asked())
     except PrivacyComputationError as error:
@@ -91,7 +94,7 @@ def _claim_fields(
 
 
 def claims_quote(request: ClaimsRequest) -> Quote:
-    """Return the estimated cost of the answers, and of attacks if the share `UNSAFE` of the claims is unsafe."""
+    """Return the estimated cost of the answers, and of attacks for the expected share `UNSAFE` of unsafe claims."""
     alone = quote_nested(request.asked(), request.places())
     found = combine_quotes([alone])
     if alone.prepared is None:  # the description is too long for plans

@@ -54,7 +54,7 @@ class GaussianCurve:
 @final
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Bound on every likelihood ratio of the two hypotheses. `swapped`: for swapped hypotheses."""
+    """Bound on every likelihood ratio of the two hypotheses, or of the swapped hypotheses with `swapped`."""
 
     log_ratio: float
     swapped: bool = False
@@ -94,7 +94,10 @@ def _baseline(question: ReconstructionQuestion) -> float:
 
 
 def _accuracy_bound(prior: float, rate: float | None, value: float) -> Bound | None:
-    """Return the bound that a claimed accuracy implies: p power + (1 - p)(1 - alpha) <= value, with prior p."""
+    """Return the bound p power + (1 - p)(1 - alpha) <= value that a claimed accuracy `value` implies.
+
+    Here p is the prior and alpha the false positive rate.
+    """
     if prior in (0.0, 1.0):
         return None if prior == 0 or rate is None else AtRate(rate, value)
     if rate is None:
@@ -132,9 +135,10 @@ def _posterior_bound(question: QuestionSpec, value: float) -> Bound | None:
 
 
 def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound power <= e^slope alpha on accusations, events that say "member".
+    """Return the bound on attacks that say "member" at the false positive rate alpha: power <= e^slope alpha.
 
-    The least likely of all events of this rate has power >= e^slope alpha, which bounds the power of its complement.
+    This is the bound for `side` "at_most". With "at_least", every attack of this rate has power >= e^slope alpha, which
+    bounds the power of the attack with the opposite answers.
     """
     if not math.isfinite(slope):
         return None
@@ -144,9 +148,11 @@ def _accusation_bound(slope: float, rate: float, side: Side) -> AtRate | None:
 
 
 def _clearance_bound(slope: float, rate: float, side: Side) -> AtRate | None:
-    """Return the bound beta >= e^slope (1 - alpha) on clearances, events that say "no member".
+    """Return the bound beta >= e^slope (1 - alpha) on attacks that say "no member" at the rate 1 - alpha.
 
-    The most likely of all events of rate 1 - alpha has power <= e^slope (1 - alpha).
+    beta is the type II error and alpha the false positive rate. This is the bound for `side` "at_most". With
+    "at_least", beta <= e^slope (1 - alpha) for every attack, which bounds the power of the attack with the opposite
+    answers.
     """
     if not math.isfinite(slope):
         return None

@@ -32,7 +32,7 @@ NEAR_ONE: Final = (
 @final
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Verdict on a claimed number. `by` is its distance from the proved bound."""
+    """Verdict on a claimed number. `by` is the distance of the number from the proved bound."""
 
     verdict: VerdictName
     holds: Held
@@ -73,7 +73,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """Return the distance of a claimed value beyond the lower or upper bound, rounded downwards."""
+    """Return how far a claimed value lies beyond the bound `end` of an enclosure, rounded downwards."""
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

@@ -56,7 +56,10 @@ class _Run(NamedTuple):
 
 @final
 class _Quantity(NamedTuple):
-    """Number that all runs have and that is compared. `point` is its index in a question of type trade_off."""
+    """Number that all runs have and that is compared.
+
+    `point` is the index of the number in a question of type trade_off.
+    """
 
     place: int
     question: QuestionSpec
@@ -73,7 +76,8 @@ def _response(
 ) -> ResponseFields:
     """Return the response to a comparison.
 
-    `resolved_requests` has requests with chosen engines, by the index of the first of equal runs.
+    `resolved_requests` has the requests with already chosen engines. The key is the index of the run; equal runs share
+    the entry of the first of them.
     """
     quantities = _quantities(request.questions)
     known: dict[BoundsRequest, _Run] = {}
@@ -106,7 +110,10 @@ def _response(
 
 
 def _by_parameters(one: Run, other: Run) -> ResponseFields | None:
-    """Return the verdict on the curves of two runs and its theorem if the parameters decide, else None."""
+    """Return the verdict on the trade-off curves of two runs and its theorem, if the parameters decide.
+
+    The result is None if the curves have to be evaluated.
+    """
     first = is_at_least_as_hard(one.mechanism, other.mechanism, one.threat_model, other.threat_model)
     second = is_at_least_as_hard(other.mechanism, one.mechanism, other.threat_model, one.threat_model)
     same = one.mechanism == other.mechanism and one.threat_model == other.threat_model
@@ -199,7 +206,7 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return one quantity as fields of the response, with the runs that are best by it."""
+    """Return one quantity as fields of the response, with the runs that have the best value."""
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):

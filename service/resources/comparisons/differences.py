@@ -16,7 +16,7 @@ LARGEST_LOG10 = 308.0
 
 
 def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
-    """Return which number is certainly the smaller one, or that the enclosures do not decide.
+    """Return the sign of the difference of two numbers, or that their enclosures do not decide.
 
     The type II error may accompany a power; the larger error means the smaller power. Either number may decide.
     """
@@ -30,7 +30,7 @@ def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
 
 
 def is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
-    """Whether one number is below another, wherever they lie in their enclosures."""
+    """Return whether one number is below another, wherever both lie in their enclosures."""
     if one.upper is None or other.lower is None:
         return False
     if one.log10 is not None and other.log10 is not None:
@@ -55,7 +55,7 @@ SAME: ResponseFields = {
 def difference_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> ResponseFields:
     """Return the fields of `ComparedQuantity` for two numbers.
 
-    Further numbers of each side may decide the sign.
+    Each side may have a second number (type II error beside power) that decides the sign.
     """
     return {
         "verdict": sign_of(first, second),
@@ -97,7 +97,7 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 def _over(one: float, other: float, side: int) -> float:
     """Return the quotient of two numbers >= 0, rounded downwards (side -1) or upwards (side 1).
 
-    Infinite if unbounded.
+    The result is infinite if the quotient is unbounded.
     """
     if one == 0 or math.isinf(other):
         return 0.0
@@ -118,7 +118,7 @@ def _power_of_ten(log10: float, side: int) -> float:
 
 
 def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> tuple[list[int], bool]:
-    """Return the indices of the runs with the best safe bound, and whether these are provably best.
+    """Return the indices of the runs with the best safe bound, and whether these runs are provably the best.
 
     `signs[i][j]` compares the numbers i and j. Numbers without an enclosure are never best and make the ranking
     uncertain.
@@ -140,7 +140,10 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
 
 
 def _safe_log(number: ReadNumber) -> float:
-    """Return the logarithm of a safe bound, which distinguishes safe bounds that are the same double."""
+    """Return the logarithm of a safe bound, to order numbers too small for doubles.
+
+    The safe bound of a number never states more privacy than there is.
+    """
     if number.log10 is None:
         return -math.inf if number.value == 0 else 0.0
     return number.log10[0 if number.guarantee else 1]

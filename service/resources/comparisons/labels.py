@@ -13,8 +13,8 @@ def label_of(
 ) -> str:
     """Return the type of a question with its fields that differ from their defaults.
 
-    For a curve the label names the quantity `reads` at a point. `varied` are fields that vary, written as `*`. Other
-    numbers are written so that they parse to the same value.
+    For a question about a curve, the label names the quantity `reads` and the index of the point. Fields in `varied`
+    are written as `*`. Other numbers are written so that they parse to the same value.
     """
     name, fields = question.type, _fields(question)
     if isinstance(question, TradeOffQuestion) and point is not None:

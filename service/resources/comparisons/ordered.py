@@ -27,12 +27,18 @@ SAME: Final = "At every rate: both are one run with one attacker."
 def is_at_least_as_hard(
     one: MechanismSpec, other: MechanismSpec, attacker: ThreatModelSpec, other_attacker: ThreatModelSpec
 ) -> bool:
-    """Whether the parameters prove that the first run is at least as hard to attack at every false positive rate."""
+    """Return whether the parameters prove that the first run is at least as hard to attack as the second.
+
+    The order holds at every false positive rate.
+    """
     return attacker == other_attacker and isinstance(attacker, WorstCaseThreatModel) and _harder(one, other)
 
 
 def _harder(one: Any, other: Any) -> bool:
-    """Whether the first description is at least as private in every part, for objects or lists of the same length."""
+    """Return whether the first description is at least as private as the second in every part.
+
+    The arguments are objects, or lists of the same length.
+    """
     if type(one) is not type(other):
         return False
     if isinstance(one, tuple):
@@ -42,10 +48,10 @@ def _harder(one: Any, other: Any) -> bool:
 
 
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the first description is at least as private as the second in a field that differs.
+    """Return whether the first description is at least as private as the second in a field that differs.
 
-    In DP-SGD, rate and steps determine the effect of the epochs, and under Poisson sampling that of the sizes. For
-    batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
+    In DP-SGD the numbers of epochs matter only through rate and steps, and so do batch and data set sizes under Poisson
+    sampling. For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
     """
     value, kind = one[name], one.get("type", "")
     if name in PARTS:
@@ -58,7 +64,10 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
 
 
 def _none_smaller(one: Any, other: Any) -> bool:
-    """Whether every number of the first is at least its counterpart, for numbers or lists of the same length."""
+    """Return whether every number of the first argument is at least its counterpart in the second one.
+
+    The arguments are two numbers, or two lists of the same length.
+    """
     if type(one) is not type(other) or one is None:
         return False
     first, second = listed(one), listed(other)

@@ -1,6 +1,7 @@
 """Resource `POST /v1/conversions/gdp-gmip`: mu of differential privacy and of membership privacy, and the noise.
 
-Noisy SGD has a parameter mu_dp against a changed record and mu_mip against a test of membership. Each gives the other.
+Noisy SGD has a parameter mu_dp against a changed record and mu_mip against a test of membership. Each of the two
+parameters follows from the other.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ LESS_IS_ENOUGH: Final = (
 
 
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Return both privacy parameters of noisy SGD (mu_dp and mu_mip), and the noise that gives them."""
+    """Return both privacy parameters of noisy SGD (mu_dp and mu_mip), and the noise that gives these parameters."""
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":

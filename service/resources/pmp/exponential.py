@@ -194,7 +194,10 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Return an enclosure of epsilon (sensitivity on the parent set)/(sensitivity on all data)."""
+    """Return an enclosure of epsilon times (sensitivity on the parent set)/(sensitivity on all data).
+
+    The parent set is the population of which a random half is the data.
+    """
     factor = request.epsilon / (scaled.sensitivity * scaled.records)
     change, slack = scaled.losses.widest_range, scaled.losses.range_error
     rounding = 16 * UNIT_ROUNDOFF
@@ -207,7 +210,7 @@ def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosur
 
 
 def _proved(request: PmpExponentialRequest, scaled: _Scaled) -> float:
-    """Return the epsilon that differential privacy proves for all data, rounded up.
+    """Return an epsilon of differential privacy that the mechanism has for all data, rounded up.
 
     The value is epsilon (sensitivity on all data)/(sensitivity). For distances it is also at most epsilon/(sensitivity)
     max |w - v|. A requested sensitivity of given losses is trusted, and corrected if the losses exceed it by rounding.

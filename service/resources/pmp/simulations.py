@@ -85,14 +85,14 @@ def pmp_simulations_quote(request: PmpSimulationsRequest) -> Quote:
 
 
 def _exact_readings(request: PmpSimulationsRequest) -> int:
-    """Return how often one trial of the simulation computes the exact epsilon on its parent set."""
+    """Return how often one trial of the simulation computes the exact epsilon on the simulated parent set."""
     if request.reading == "exact":
         return 1 if request.epsilon is not None else SEARCH_STEPS + 20
     return int(_adds_exact(request))
 
 
 def _adds_exact(request: PmpSimulationsRequest) -> bool:
-    """Whether the exact epsilon is inexpensive enough to accompany the one by sensitivity."""
+    """Return whether the exact epsilon is inexpensive enough to be shown beside the epsilon by sensitivity."""
     return enumeration_cost(request.objects or 1, 2 * request.data_size) <= LARGEST_EXACT_ENUMERATION
 
 

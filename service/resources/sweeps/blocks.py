@@ -87,7 +87,7 @@ def _read(
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
     """Return the answer to one point of a sweep, or a problem if the deadline passed.
 
-    After the deadline an answer could be needlessly wide.
+    An answer computed after the deadline could be needlessly wide.
     """
     try:
         point = Point(read_bounds(asked, resolved)[0])

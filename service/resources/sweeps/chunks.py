@@ -21,12 +21,18 @@ def points_of(request: LongSweepsRequest) -> int:
 
 
 def max_chunk_points(request: LongSweepsRequest) -> int:
-    """Return the largest number of points of a chunk: with the rest of their blocks, they form a sweep."""
+    """Return the largest number of points of a chunk, the range of points that a job computes in one piece.
+
+    Together with the other points of their blocks (points that are evaluated together), they must fit into a sweep.
+    """
     return max(1, min(LARGEST_POINTS - 2 * BLOCK_POINTS, LARGEST_SWEPT_NUMBERS // request.quantity_count))
 
 
 def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRequest:
-    """Return the points `start` to `stop - 1` of a sweep as a sweep of its own, with the rest of their blocks."""
+    """Return the points `start` to `stop - 1` of a sweep as a separate sweep, with the other points of their blocks.
+
+    A block is a range of points that are evaluated together.
+    """
     held = request.__dict__
     sent = {name: held[name] for name in SweepsRequest.model_fields if held[name] is not None}
     size = block_points(request)
@@ -38,7 +44,10 @@ def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRe
 
 
 def lines_of(body: bytes, start: int) -> bytes:
-    """Return the response to a chunk as JSON lines, one for each point. `start` is the index of its first point."""
+    """Return the response to a chunk as JSON lines, one for each point.
+
+    `start` is the index of the first point of the chunk.
+    """
     return to_json_lines(SweepsResponse.model_validate_json(body), start).encode()
 
 

@@ -59,7 +59,7 @@ def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> 
 
 @final
 class Column:
-    """Column with one number of all points of a sweep. The rest of their answers is not stored."""
+    """Column with one number of all points of a sweep. Other fields of the answers are not stored."""
 
     def __init__(self, quantity: Quantity) -> None:
         self._quantity = quantity

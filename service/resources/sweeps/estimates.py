@@ -36,8 +36,8 @@ mixtures. The first run of a batch has its whole cost."""
 def sweeps_quote(request: SweepsRequest) -> Quote:
     """Return the estimated cost of a sweep from the estimates of some points. A sweep never runs in the event loop.
 
-    The points are spread over the whole sweep. The first run of a batch has its whole cost, and each further run a
-    share of it.
+    The points are spread over the whole sweep. In a batch of points that are evaluated together, the first point has
+    its whole cost and each further point a share of it.
     """
     count = request.point_count
     parts = parts_of(request.mechanism, (request.threat_model,))
@@ -61,7 +61,10 @@ def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Q
 
 
 def _share(quote: Quote) -> float:
-    """Return the ratio of the cost of a point in a batch to its cost alone; 1 if it cannot be evaluated in a batch."""
+    """Return the cost of a point evaluated together with others, relative to the cost of the point alone.
+
+    The result is 1 if the point cannot be evaluated together with others.
+    """
     if quote.engine != CONTOUR or quote.prepared is None:
         return 1.0
     resolved: ResolvedRequest = quote.prepared.plans

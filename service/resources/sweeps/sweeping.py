@@ -1,4 +1,4 @@
-"""Resource `POST /v1/sweeps`: each point is a request for bounds of its own. Many points are evaluated together."""
+"""Resource `POST /v1/sweeps`: each point is a separate request for bounds, and many points are evaluated together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> 
 
 @final
 class _SweepRows:
-    """Collected answers of the points of a sweep. The rest of each response is dropped."""
+    """Collected answers of the points of a sweep. Other fields of the responses are dropped."""
 
     def __init__(self, read: tuple[Quantity, ...], *, is_relaxed: bool) -> None:
         self.points = 0
@@ -67,7 +67,7 @@ class _SweepRows:
         self._models: list[ThreatModelSpec] = []
 
     def add(self, point: Point) -> None:
-        """Add the next point. Raises its error if it is not an error of a request."""
+        """Add the answer to the next point. Raises the error of the point unless it is an error of a request."""
         answers = beside = None
         if point.error is not None:
             self.problems.append(problem_of(self.points, point.error))
@@ -87,7 +87,7 @@ class _SweepRows:
 
     @property
     def worst_case(self) -> ResponseFields | None:
-        """Answers against the strongest attacker, beside those against a weaker one; None without a weaker one."""
+        """Answers against the strongest attacker if the request names a weaker attacker, else None."""
         if not self._models:
             return None
         model = self._models[0] if len(self._models) == 1 else None

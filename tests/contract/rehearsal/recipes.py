@@ -175,8 +175,10 @@ THREAT_MODEL: Final = Recipe(
         Place(
             "service/privacy/threat_models/catalogue.py",
             (
-                ("\nTHREAT_MODELS: Final", "from service.privacy.threat_models.rehearsed import Rehearsed\n"),
-                ("Practical, AdversaryMixture)", "Rehearsed, "),
+                (
+                    '        "mixture": "mixture:AdversaryMixture"',
+                    '        "rehearsed_attacker": "rehearsed:Rehearsed",\n',
+                ),
             ),
             f"{MATCH}:test_schemas_and_core_have_same_threat_models",
         ),

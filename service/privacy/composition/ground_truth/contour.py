@@ -8,8 +8,8 @@ K(z) = ln E0 e^{zS} is the log-moment function of S under H0. The integrals for 
 Let I(c) be one of these integrals. With T = 2 pi/h, the trapezoid sum of step h is sum_m e^{theta m T} I(c + mT)
 (Poisson). The terms m != 0 (aliases) are moved to a tilt s. There Chernoff bounds their sum by e^{K(s) - s c}/(e^{|s -
 theta| T} - 1), and the crossed poles are known numbers. The nodes beyond the last one, at height t, are bounded by
-int_t^inf |F| du/u, where F is the integrand's factor e^{K(theta + iu) - K(theta)}, and a falling majorant
-(`moments.py`) replaces F in blocks [t, 8t].
+int_t^inf |F| du/u. F is the integrand's factor e^{K(theta + iu) - K(theta)}, and a falling majorant (`moments.py`)
+replaces F in blocks [t, 8t].
 """
 
 from __future__ import annotations

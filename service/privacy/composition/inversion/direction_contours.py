@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
-from service.privacy.composition.inversion.deformed.run import DeformedRun, are_deformed_first, deformed_run
 from service.privacy.composition.inversion.fallback import FallbackBounds
-from service.privacy.composition.inversion.rare_jumps.one_jump import is_far, log_profile
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS, RunLaw
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
@@ -24,6 +22,9 @@ from service.privacy.numerics.arrays import IndexArray
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
+
+if TYPE_CHECKING:
+    from service.privacy.composition.inversion.deformed.run import DeformedRun
 
 EVIDENCE: Final = Evidence.CERTIFIED
 """Evidence of all numbers."""
@@ -39,6 +40,12 @@ _MOST_WIDE = 8
 
 _SMALLEST_VARIANCE = 1e-200
 """Variance of the loss below which tilts and thresholds are out of the range of doubles."""
+
+_RARELY = 0.1
+"""Expected number of jumps of a run that hardly ever has one."""
+
+_MOST_SAMPLED = 10.0
+"""Expected number of sampled records from which runs have good contours for tiny deltas."""
 
 
 @final
@@ -72,6 +79,8 @@ class DirectionContours:
 
         They serve runs of few kinds of sampled Gaussian steps, with or without Gaussian steps.
         """
+        from service.privacy.composition.inversion.deformed.run import deformed_run
+
         steps, squares = self.run.sampled_steps, self.run.gaussian_mu_squared
         return None if steps is None else deformed_run(steps, squares, self.accuracy, reflected=self.reflected)
 
@@ -79,26 +88,36 @@ class DirectionContours:
     def deforms_first(self) -> bool:
         """Whether a few numbers are evaluated on deformed contours before straight contours are tried.
 
-        A straight contour is a vertical line, and a deformed contour is a curve in the complex plane.
+        They are for mirrored steps that hardly ever jump, because straight contours are long for such steps. A jump is
+        the large loss of a step that uses the record. A straight contour is a vertical line, and a deformed contour is
+        a curve in the complex plane.
         """
         steps = self.run.sampled_steps
-        return steps is not None and are_deformed_first(steps) and self.deformed is not None
+        if steps is None or not any(step.mirrored for step in steps):
+            return False
+        return math.fsum(step.count * step.rate for step in steps) < _RARELY and self.deformed is not None
 
     @cached_property
     def jumping_step(self) -> SampledStep | None:
-        """Equal sampled Gaussian steps that are the whole run, or None.
+        """Equal sampled Gaussian steps that are the whole run and sample few records, or None.
 
         Rare large losses of such steps (jumps) may determine tiny values of delta.
         """
         steps = self.run.sampled_steps
         if steps is None or len(steps) != 1 or self.run.gaussian_mu_squared > 0 or self.reflected:
             return None
+        if steps[0].count * steps[0].rate >= _MOST_SAMPLED:
+            return None
         return None if self.deformed is None else steps[0]
 
     def is_far(self, epsilon: float) -> bool:
         """Return whether delta(epsilon) is tiny and one rare large loss of a step may determine it."""
-        step, deformed = self.jumping_step, self.deformed
-        return step is not None and deformed is not None and is_far(step, deformed.deviation, epsilon)
+        step = self.jumping_step
+        if step is None or self.deformed is None:
+            return False
+        from service.privacy.composition.inversion.rare_jumps.one_jump import is_far
+
+        return is_far(step, self.deformed.deviation, epsilon)
 
     def far_profile(self, epsilon: float) -> tuple[float, float] | None:
         """Return `(lower, upper)`, bounds of ln delta(epsilon), or None where `is_far` is false or the time is spent.
@@ -107,6 +126,8 @@ class DirectionContours:
         """
         if self.jumping_step is None or is_spent() or not self.is_far(epsilon):
             return None
+        from service.privacy.composition.inversion.rare_jumps.one_jump import log_profile
+
         return log_profile(self.jumping_step, epsilon, self.accuracy.deformed)
 
     def to_deform(self, known: Readings, rows: int, width: float) -> IndexArray:

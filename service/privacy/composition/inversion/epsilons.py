@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from service.privacy.composition.inversion.direction_contours import EVIDENCE, HOPELESS, DirectionContours
 from service.privacy.composition.inversion.epsilon_caps import epsilon_cap
 from service.privacy.composition.inversion.evaluation import evaluate_profile, straight_profile
-from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run_law import TRUNCATION_DIGITS
 from service.privacy.composition.inversion.tilts import Tilt, TiltGrid
@@ -54,7 +53,11 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
     """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None."""
     step = contours.jumping_step
-    if step is None or is_spent() or not contours.is_far(jump_epsilon(step, delta)):
+    if step is None:
+        return None
+    from service.privacy.composition.inversion.rare_jumps.roots import enclosed_root, jump_epsilon
+
+    if is_spent() or not contours.is_far(jump_epsilon(step, delta)):
         return None
     proved = enclosed_root(step, delta, contours.far_profile)
     return None if proved is None else Enclosure(*proved, EVIDENCE)

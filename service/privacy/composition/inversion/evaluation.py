@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 from typing_extensions import override
 
-from service.privacy.composition.inversion.deformed.run import DeformedRun
 from service.privacy.composition.inversion.direction_contours import HOPELESS, DirectionContours
 from service.privacy.composition.inversion.readings.enclosures import Readings
 from service.privacy.composition.inversion.readings.points import read_few_points
@@ -28,6 +28,9 @@ from service.privacy.enclosure import EnclosureArray
 from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import CurvePoints
+
+if TYPE_CHECKING:
+    from service.privacy.composition.inversion.deformed.run import DeformedRun
 
 _SLACK_OF_LISTS = 4.0
 """Nats (less than two digits) that a number of a list may lose so that fewer contours serve the list."""

@@ -115,7 +115,7 @@ class TransformOnContour:
         self._decays = transform.decays
 
     def origin(self) -> tuple[float, float]:
-        """Return K(theta) to full precision, and a bound of its absolute error .
+        """Return K(theta) to full precision, and a bound of its absolute error.
 
         theta is the tilt of the contour, the real number at which it crosses the axis, and K(z) = ln E0 e^{zS} for the
         loss S.

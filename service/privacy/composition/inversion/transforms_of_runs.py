@@ -181,7 +181,7 @@ class TransformOfRun:
 
     @property
     def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) and a bound of its absolute error, each of shape (1,) .
+        """K(theta) and a bound of its absolute error, each of shape (1,).
 
         K(z) = ln E0 e^{zS} for the loss S of the run, and theta is the real number at which the contour crosses the
         axis.

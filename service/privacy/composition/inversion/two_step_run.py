@@ -22,8 +22,8 @@ def is_two_steps(steps: Steps) -> bool:
 def two_steps_curve(steps: Steps) -> TwoSteps | None:
     """Return the trade-off curve of the add direction of a run of exactly two steps.
 
-    The result is None where the run does not have two steps, or the record does not shift the noise law of a step (with
-    or without sampling), and the step is no mixture of shifted Gaussians.
+    The result is None if the run does not have two steps. It is None too if a step is neither a mixture of shifted
+    Gaussians nor a step whose noise law the record shifts.
     """
     if not is_two_steps(steps):
         return None

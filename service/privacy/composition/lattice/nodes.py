@@ -113,8 +113,8 @@ def read_nodes(add: AbstractTradeOff, remove: AbstractTradeOff, lattice: Lattice
 def _at_exact_nodes(nodes: LatticeNodes, blur: float) -> LatticeNodes:
     """Widen the enclosures of D, G and H by their changes when a loss of a node moves by `blur` nats.
 
-    Convex functions are less steep than their chords further out, and D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E
-    min(X, x) have slopes of at most 1 in x. X is the likelihood ratio under H0. H is concave with H(0) = 0, so it is
+    X is the likelihood ratio under H0. D(x) = E(X - x)_+, G(x) = E(x - X)_+ and H(x) = E min(X, x) have slopes of at
+    most 1 in x. Convex functions are less steep than their chords further out. H is concave with H(0) = 0, so it is
     less steep than H/x.
     """
     if blur == 0:

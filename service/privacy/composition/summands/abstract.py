@@ -247,7 +247,8 @@ class TruncatedSummand(ABC):
     def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
         """Tuple of upper bounds of ln of the truncated mass under H0 and under H1, for all steps of each part.
 
-        H0 and H1 are the laws without and with the record. Both arrays have the shape (parts,).
+        H0 and H1 are the laws without and with the record. Both arrays have the shape (parts,). A part is a number of
+        equal steps of a run.
         """
         nothing = np.full(len(self.count), -np.inf)
         return nothing, nothing

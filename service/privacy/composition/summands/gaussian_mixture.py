@@ -282,7 +282,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the points left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
         All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/sigma. Beyond x
-        its mass is at most sum w e^{-(x - s mu)^2/2}/2.
+        its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a run.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -293,7 +293,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _log_truncated(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of ln of the mass of H0 and of H1 outside [low, high] for one step, shape (parts,) each.
 
-        The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0.
+        The bound of a normal tail is Phi(-x) <= e^{-x^2/2}/2 for x >= 0. A part is a number of equal steps of a run.
         """
         terms = self._terms
 
@@ -311,7 +311,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _laid_out(self) -> tuple[FloatArray, IndexArray, IndexArray]:
         """Return the distance of the nodes, the index of the first node and the number of nodes.
 
-        All arrays have the shape (parts,).
+        All arrays have the shape (parts,). A part is a number of equal steps of a run.
         """
         smooth = smooth_spacing(self._need, self._steps)
         width = math.sqrt(2 * (1 - _USUAL_LEAST)) / np.sqrt(self._largest_spread())
@@ -326,7 +326,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _largest_spread(self) -> FloatArray:
         """Return about the largest variance of s mu at one x, shape (parts,), which steers the spacing of the nodes.
 
-        s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier.
+        s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier. A part is a
+        number of equal steps of a run.
         """
         terms = self._terms
         share = np.linspace(0.0, 1.0, _POINTS)
@@ -349,7 +350,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         The shape is (parts,). The result of `highest_turn` steers the spacing of the nodes. For few steps the transform
         |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest shift, w
-        its weight, and mu = 1/sigma.
+        its weight, and mu = 1/sigma. A part is a number of equal steps of a run.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share
@@ -368,7 +369,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @property
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
+        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost.
+
+        A part is a number of equal steps of a run.
+        """
         return int(self._kept.max() + 2) * len(self.count)
 
     @property
@@ -384,27 +388,34 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Largest half-widths q of usable strips |Im x| <= q, shape (parts,).
 
         On them |A(x, q)| = |a(x + iq)/a(x)| is at least `_LEAST`, where a is the density of H1 over the normal density.
-        The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes.
+        The growth e^{q^2/2} of the normal density stays below e^{2 pi q/h}, with h the distance of the nodes. A part is
+        a number of equal steps of a run.
         """
         spread = np.where(self.grid.inside, self.grid.spread, 0.0).max(axis=1)
         return np.minimum(np.sqrt(2 * (1 - _LEAST) / spread) * (1 - 1e-9), 0.9 * 2 * math.pi / self.step)
 
     @cached_property
     def _strips(self) -> FloatArray:
-        """Half-widths q of the three strips |Im x| <= q that bound quadrature errors, shape (3, parts)."""
+        """Half-widths q of the three strips |Im x| <= q that bound quadrature errors, shape (3, parts).
+
+        A part is a number of equal steps of a run.
+        """
         return np.array([[0.35], [0.65], [1.0]]) * self.widest
 
     @cached_property
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the quadrature error on strips |Im x| <= q, shape (3, parts).
 
-        h is the distance of the nodes.
+        h is the distance of the nodes. A part is a number of equal steps of a run.
         """
         return 0.5 * self._strips**2 - 2 * math.pi * self._strips / self.step
 
     @cached_property
     def least_everywhere(self) -> FloatArray:
-        """Minimum of `log_least` over the nodes, shape (3, parts)."""
+        """Minimum of `log_least` over the nodes, shape (3, parts).
+
+        A part is a number of equal steps of a run.
+        """
         return self.log_least.min(axis=-1)
 
     @cached_property
@@ -412,7 +423,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Lower bounds ln(1 - q^2 spread/2) of ln |a(x + iq)/a(x)| on the three strips, shape (3, parts, nodes).
 
         a is the density of H1 over the normal density, and q the half-width of the strip. `spread` is an upper bound of
-        the variance of s mu given x over the cell of a node (`GaussianMixtureNodes`).
+        the variance of s mu given x over the cell of a node (`GaussianMixtureNodes`). A part is a number of equal steps
+        of a run.
         """
         least = 1 - 0.5 * self._strips[..., None] ** 2 * self.grid.spread
         return np.where(self.grid.inside, np.log(np.maximum(least, 1e-300)), 0.0)
@@ -421,7 +433,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)|; shape (parts, nodes) each.
 
-        a is the density of H1 over the normal density. |a'/a| is at most its bound on the real axis.
+        a is the density of H1 over the normal density. |a'/a| is at most its bound on the real axis. A part is a number
+        of equal steps of a run.
         """
         return self.grid.steepest, self.log_least[-1]
 
@@ -435,7 +448,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         """Return the derivative of ln(a^s b^{1-s}) in x at the nodes, for the tilt s; shape (parts, nodes).
 
         a and b are the densities of H1 and H0 over the normal density. d ln a/dx is mu m, with the mean m of the shift
-        given x. b is 1, or a(-x) for mirrored steps, and then -(1 - s) mu m at -x is added.
+        given x. b is 1, or a(-x) for mirrored steps, and then -(1 - s) mu m at -x is added. A part is a number of equal
+        steps of a run.
         """
         mean = self.grid.mean
         return tilt * mean - (1 - tilt) * mean[:, ::-1] if self.mirrored else tilt * mean

@@ -92,9 +92,10 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     def variation_terms(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Terms of `TrapezoidOnContour.log_variations`, with derivatives of the loss L in the node variable.
 
-        They are ln L' with L' = r B T', a bound (1 - r) B T' + |T''/T'| of |L''/L'|, both of shape (1, nodes), and the
-        variation of psi beyond the first node relative to its value there, shape (1,). T is the statistic and f its
-        density, -B the slope of the exponent v in T, r = p e^v/w the responsibility, and psi = f w^theta/(r B).
+        The first two arrays, of shape (1, nodes), are ln L' with L' = r B T', and a bound (1 - r) B T' + |T''/T'| of
+        |L''/L'|. The third, of shape (1,), is the variation of psi = f w^theta/(r B) beyond the first node relative to
+        psi at this node. T is the statistic with the density f, -B is the slope of the exponent v in T, and r = p e^v/w
+        is the responsibility.
 
         For T above the grid, d ln psi/dT <= d ln f/dT + B (1 + max(-theta, 0) r). This bound falls with T, and psi
         falls from where it is negative. So ln psi gains at most the sum of the positive values of the bound over steps

@@ -1,8 +1,8 @@
 """Bounds of the integrand off the real axis, for sampled steps with a chi-square statistic.
 
-The notation is that of `sampled_chi_square_grid.py`: T is the statistic with d degrees of freedom, noncentrality m and
-standard deviation l, T = l ln(1 + e^s), and w = 1 - p + p e^v is the likelihood ratio with the slope -B of v in T. At s
-- iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S = E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
+T = l ln(1 + e^s) is the statistic, with d degrees of freedom, noncentrality m and standard deviation l. w = 1 - p + p
+e^v is the likelihood ratio, and -B is the slope of v in T. At s - iq, 0 <= q <= a, write T = tau - ic. With E = e^s, S
+= E/(1 + E), X = 4 S (1 - S) sin^2(q/2):
 
     tau = T(s) + (l/2) ln(1 - X) > 0,     c = l arg(1 + E e^{iq}),     |dT/ds| = l S/sqrt(1 - X).
 

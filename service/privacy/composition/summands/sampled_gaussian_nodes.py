@@ -40,7 +40,8 @@ class GaussianNodeLayout:
 
     The positions are values of the outcome y, or of u = v + ln(p/(1 - p)) where `in_u` is set, with v = y/sigma - 1/(2
     sigma^2). With the loss L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, except for a
-    constant. Their exponentials, the most expensive part, are then needed once for all parts.
+    constant. Their exponentials, the most expensive part, are then needed once for all parts. A part is a number of
+    equal steps of a run. u = 2^-53 is the unit of rounding.
 
     Attributes
     ----------
@@ -64,7 +65,10 @@ class GaussianNodeLayout:
     in_u: bool
 
     def of(self, parts: IndexArray) -> GaussianNodeLayout:
-        """Return the layout of the parts with the given indices, where each part is a run of its own."""
+        """Return the layout of the parts with the given indices, where each part is a run of its own.
+
+        A part is a number of equal steps of a run.
+        """
         kept = self.kept[parts]
         nodes = min(self.nodes, int(kept.max()) + -int(kept.max()) % SUM_BLOCK)
         return GaussianNodeLayout(self.spacing[parts], self.first[parts], nodes, self.steps[parts], kept, self.in_u)
@@ -75,7 +79,8 @@ class SampledGaussianNodes(TrapezoidNodes):
     """Nodes x = y of Poisson-sampled Gaussian steps, with y ~ N(0, 1) under H0; arrays of shape (parts, nodes).
 
     `responsibility` is r = p e^v/(1 - p + p e^v) with v = y/sigma - 1/(2 sigma^2) and u = v + ln(p/(1 - p)). `sigma`,
-    the noise multiplier, and `rate`, the sampling rate p, have the shape (parts,).
+    the noise multiplier, and `rate`, the sampling rate p, have the shape (parts,). A part is a number of equal steps of
+    a run.
     """
 
     responsibility: FloatArray
@@ -85,7 +90,10 @@ class SampledGaussianNodes(TrapezoidNodes):
     """ln(1 + e^u) at the nodes u that all parts share, shape (nodes,); None where they share y."""
 
     def of(self, parts: IndexArray, nodes: int) -> SampledGaussianNodes:
-        """Return the first `nodes` nodes of the parts with the given indices, where each part is a run of its own."""
+        """Return the first `nodes` nodes of the parts with the given indices, where each part is a run of its own.
+
+        A part is a number of equal steps of a run.
+        """
         by_node = {name: getattr(self, name)[parts, :nodes] for name in _BY_NODE}
         return SampledGaussianNodes(**by_node, **{name: getattr(self, name)[parts] for name in _BY_PART}, soft=None)
 
@@ -94,6 +102,8 @@ class SampledGaussianNodes(TrapezoidNodes):
         sigma: FloatArray, rate: FloatArray, rate_error: FloatArray, layout: GaussianNodeLayout
     ) -> SampledGaussianNodes:
         """Return the nodes of a layout; the first `kept` nodes of each part carry weight.
+
+        A part is a number of equal steps of a run.
 
         Parameters
         ----------

@@ -32,7 +32,8 @@ _BLOCK = 16
 def moment_sums(grid: SampledGaussianNodes, soft: FloatArray, tilts: FloatArray) -> FloatArray | None:
     """Return sums over the nodes of weights e^{sL} times 1, L, L^2 and the two error columns of the grid.
 
-    L is the loss at a node. The columns are those of `TrapezoidNodes.columns`.
+    L is the loss at a node. The columns are those of `TrapezoidNodes.columns`. A part is a number of equal steps of a
+    run.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def differences(weights: FloatArray, soft: FloatArray, unsampled: FloatArray, st
 
     The expectation E is taken under the `weights` of each part (P, n), whose sum is 1. The loss at a node is L = ln(1 -
     p) + s, with `soft` = s, shape (n,), and `unsampled` = ln(1 - p), shape (P,). With F(x) = e^{ix} - 1, the identity d
-    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds.
+    = e^{it ln(1-p)} E F(ts) + F(t ln(1 - p)) holds. A part is a number of equal steps of a run.
     """
     rows = max(1, math.isqrt(nodes + 1))
     columns = -(-(nodes + 1) // rows)
@@ -116,7 +117,8 @@ def strip_errors(
 ) -> FloatArray:
     """Return the bounds of `TrapezoidOnContour.strip_errors` for strips of equal width in u; shape (A, T, P).
 
-    u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, and w the likelihood ratio of a step.
+    u = v + ln(p/(1 - p)) is the variable of the nodes that the P parts share, and w the likelihood ratio of a step. A
+    part is a number of equal steps of a run.
 
     Parameters
     ----------

@@ -135,7 +135,10 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._finer[rule]
 
     def refined_size(self, theta: float, height: float) -> int:
-        """Return the number of array elements (parts times nodes) of the result of `refined`, without building it."""
+        """Return the number of array elements (parts times nodes) of the result of `refined`, without building it.
+
+        A part is a number of equal steps of a run.
+        """
         panels, nodes = self._rule_for(theta, height, _NEGLIGIBLE)
         return len(self.count) * (panels * nodes + 2)
 
@@ -144,7 +147,10 @@ class SampledLaplaceParts(TruncatedSummand):
         return self._enough(np.array([theta]), height, math.log(goal / float(self.count.sum())), known)
 
     def only(self, part: int) -> SampledLaplaceParts:
-        """Return the law of the steps of the part with this index."""
+        """Return the law of the steps of the part with this index.
+
+        A part is a number of equal steps of a run.
+        """
         return SampledLaplaceParts((self._steps[part],), rule=(self._panels, self._degree + 1))
 
     def _enough(self, tilts: FloatArray, height: float, goal: float, least: tuple[int, int]) -> tuple[int, int]:
@@ -172,13 +178,19 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def loss(self) -> FloatArray:
-        """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes)."""
+        """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes).
+
+        A part is a number of equal steps of a run.
+        """
         positions, _ = self._rule
         return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
 
     @cached_property
     def mass(self) -> FloatArray:
-        """Masses under H0 of the atoms and nodes, shape (parts, nodes), with the relative error `mass_error`."""
+        """Masses under H0 of the atoms and nodes, shape (parts, nodes), with the relative error `mass_error`.
+
+        A part is a number of equal steps of a run.
+        """
         positions, weights = self._rule
         scale = self.scale[:, None]
         mass = 0.25 / self._panels * scale * weights * np.exp(-0.5 * scale * (1 + positions))
@@ -196,7 +208,10 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def mass_error(self) -> FloatArray:
-        """Bound of the relative error of every element of `mass`, shape (parts, 1)."""
+        """Bound of the relative error of every element of `mass`, shape (parts, 1).
+
+        A part is a number of equal steps of a run.
+        """
         rule = WEIGHT_ERROR * (self._degree + 1)
         return (rule + FUNCTION_ERROR + 8 * UNIT_ROUNDOFF + self.scale * (_POSITION_ERROR + 4 * UNIT_ROUNDOFF))[:, None]
 
@@ -205,7 +220,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Bound of the absolute error of the loss L (nats), shape (parts, nodes).
 
         It has a part from v = e x, where x is the position of a node and dL/dv the responsibility p e^v/w, and a part
-        from the logarithm.
+        from the logarithm. A part is a number of equal steps of a run.
         """
         positions, _ = self._rule
         v = self.scale[:, None] * positions
@@ -217,7 +232,10 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @property
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost."""
+        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost.
+
+        A part is a number of equal steps of a run.
+        """
         return self.loss.size
 
     def cumulants(self, tilts: FloatArray) -> RealCumulants:
@@ -244,7 +262,7 @@ class SampledLaplaceParts(TruncatedSummand):
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
         L is the loss of a step and M(s) = E0 e^{sL}. The first array has the shape (S, parts, nodes) and rows of sum 1.
-        The others have the shape (S, parts).
+        The others have the shape (S, parts). A part is a number of equal steps of a run.
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)
@@ -265,7 +283,7 @@ class SampledLaplaceParts(TruncatedSummand):
     def log_quadrature_error(self, tilts: FloatArray, heights: FloatArray) -> FloatArray:
         """Return ln of a bound of the quadrature error of M(s + i t), the transform of a step, shape (S, T, parts).
 
-        The tilts s have the shape (S,) and the heights t the shape (S, T).
+        The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a number of equal steps of a run.
         """
         return self._bounds.log_error(tilts, heights, self._degree + 1)
 
@@ -275,7 +293,7 @@ class PanelBounds:
 
     e is the largest loss without sampling. The integrand is bounded on ellipses around each panel, for several ratios r
     of the ellipse; arrays have the shape (ratios, panels, parts). The module docstring of `sampled_laplace.py` states
-    the bound.
+    the bound. A part is a number of equal steps of a run.
     """
 
     def __init__(self, scale: FloatArray, rate: FloatArray, panels: int) -> None:
@@ -298,7 +316,8 @@ class PanelBounds:
     def log_error(self, tilts: FloatArray, heights: FloatArray, nodes: int) -> FloatArray:
         """Return ln of the bound for M(s + it) with `nodes` nodes on each panel, shape (S, T, parts).
 
-        M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T).
+        M is the transform of one step. The tilts s have the shape (S,) and the heights t the shape (S, T). A part is a
+        number of equal steps of a run.
         """
         s = tilts[:, None, None, None]
         size = np.where(s > 0, s * self._log_largest, s * self._log_smallest) + self._log_factor

@@ -109,7 +109,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         E is the expectation under the tilted law of the loss L, and m its mean. Let k = a columns + b and F(x) = e^{ix}
         - 1. The identity F(x + y) = F(x) F(y) + F(x) + F(y) gives one matrix product for each part. Each loss needs
-        only 2 sqrt(nodes) exponentials.
+        only 2 sqrt(nodes) exponentials. A part is a number of equal steps of a run.
         """
         rows = max(1, math.isqrt(nodes + 1))
         columns = -(-(nodes + 1) // rows)
@@ -127,7 +127,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         It has parts from weights, losses L, sums and the quadrature rule; m is the tilted mean of L. Relative errors of
         weights, at most q each, change a quotient of two sums of them by 2 q of the sum of sizes. The three terms of
-        every loss are together below 4 times t |L - m| and 4 times 2.
+        every loss are together below 4 times t |L - m| and 4 times 2. A part is a number of equal steps of a run.
         """
         parts, theta = self.parts, abs(self.theta)
         nodes = parts.loss.shape[1]
@@ -150,7 +150,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms.
         Losses may be so small that no height in the range of doubles makes a part fall. Such a step counts as atoms
         only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps
-        below 1.
+        below 1. A part is a number of equal steps of a run.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -185,7 +185,8 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _room(self, atoms: FloatArray) -> FloatArray:
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
-        The bound of all steps together is then small enough to end a contour.
+        The bound of all steps together is then small enough to end a contour. A part is a number of equal steps of a
+        run.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
@@ -196,7 +197,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
         steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
-        near the real axis.
+        near the real axis. A part is a number of equal steps of a run.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -228,7 +229,8 @@ class SampledLaplaceOnContour(SummandOnContour):
     def _moduli(self, heights: FloatArray) -> FloatArray:
         """Return |M(theta + it)|/M(theta) of a single part at evenly spaced heights t, shape (heights,).
 
-        M is the transform of one step. The products are those of `_differences`.
+        M is the transform of one step. The products are those of `_differences`. A part is a number of equal steps of a
+        run.
         """
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
@@ -241,9 +243,9 @@ class SampledLaplaceOnContour(SummandOnContour):
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return upper bounds of ln |M(theta + it')/M(theta)| over all t' >= t, at each height t; and zeros.
 
-        The bound is that of the product of the transforms M of all steps. Both arrays have the shape of `heights`. With
-        independent copies L and L' of the loss of a step under the tilted law, 1 - |M(theta + it)/M(theta)|^2 = E(1 -
-        cos t(L - L')) >= 4 t^2 Var L/pi^2 while t times the range of L is at most pi.
+        The bound is that of the product of the transforms M of all steps. Both arrays have the shape of `heights`. Let
+        L and L' be independent copies of the loss of a step under the tilted law. Then 1 - |M(theta + it)/M(theta)|^2 =
+        E(1 - cos t(L - L')). This is >= 4 t^2 Var L/pi^2 while t times the range of L is at most pi.
         """
         variance = (self._weights * self._centred**2).sum(axis=-1) * (1 - 1e-9)
         total = np.zeros_like(heights)

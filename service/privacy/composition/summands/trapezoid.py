@@ -62,7 +62,8 @@ class TrapezoidNodes:
 
     At x, H0 has the density phi b and H1 the density phi a, with the normal density phi. The loss is L = ln a - ln b. b
     is 1, or a(-x) for a mirrored law. h is the distance of nodes. Nodes outside [start, stop) have no weight: the law
-    is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0.
+    is truncated half a cell outside of that range. The nodes of a mirrored law are symmetric about 0. A part is a
+    number of equal steps of a run.
     """
 
     x: FloatArray
@@ -85,7 +86,7 @@ class TrapezoidNodes:
     def weight_difference(self) -> FloatArray:
         """Difference null_weight (e^L - 1) of the weights of H1 and H0 at each node, with the loss L; (parts, nodes).
 
-        Its sum over the nodes approximates E0(e^L - 1) = 0.
+        Its sum over the nodes approximates E0(e^L - 1) = 0. A part is a number of equal steps of a run.
         """
         moderate = self.null_weight * np.expm1(np.minimum(self.loss, _LARGEST_LOSS))
         large = np.exp(np.minimum(self.log_null_weight + self.loss, _LARGEST_LOSS))
@@ -93,21 +94,28 @@ class TrapezoidNodes:
 
     @cached_property
     def alternative_weight(self) -> FloatArray:
-        """Weight null_weight e^L of each node under H1, at most 1, with the loss L; shape (parts, nodes)."""
+        """Weight null_weight e^L of each node under H1, at most 1, with the loss L; shape (parts, nodes).
+
+        A part is a number of equal steps of a run.
+        """
         return np.exp(np.minimum(self.log_null_weight + self.loss, 0.0))
 
     @cached_property
     def columns(self) -> FloatArray:
         """Factors 1, L, L^2, `relative_error` and `loss_error` of the sums over nodes, shape (parts, nodes, 5).
 
-        L is the loss at a node. Their sums with tilted weights give a moment, its two derivatives and its error.
+        L is the loss at a node. Their sums with tilted weights give a moment, its two derivatives and its error. A part
+        is a number of equal steps of a run.
         """
         parts = [np.ones_like(self.loss), self.loss, self.loss**2, self.relative_error, self.loss_error]
         return np.stack(parts, axis=-1)
 
     @cached_property
     def inside(self) -> BoolArray:
-        """Mask of the nodes that have weight, shape (parts, nodes)."""
+        """Mask of the nodes that have weight, shape (parts, nodes).
+
+        A part is a number of equal steps of a run.
+        """
         return np.isfinite(self.log_null_weight)
 
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -115,14 +123,15 @@ class TrapezoidNodes:
 
         The shape is (S, parts, nodes), and the shift, shape (S, parts). phi b is the density of H0, h the distance of
         nodes and L the loss. `tilts` holds the tilts s, shape (S, 1) or (S, parts). The shift keeps the weights from
-        overflowing.
+        overflowing. A part is a number of equal steps of a run.
         """
         return node_sums.tilted(self.loss, self.log_null_weight, tilts)
 
     def at_ends(self, values: FloatArray) -> FloatArray:
         """Return `values` at each part's first and last node with weight.
 
-        `values` has the shape (..., parts, nodes), and the result (..., parts, 2).
+        `values` has the shape (..., parts, nodes), and the result (..., parts, 2). A part is a number of equal steps of
+        a run.
         """
         return values[..., *self._end_indices]
 
@@ -134,6 +143,7 @@ class TrapezoidNodes:
         """Return the sum of a quantity of a and the same quantity of b, shape (..., parts, nodes).
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        A part is a number of equal steps of a run.
         """
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
@@ -166,6 +176,8 @@ class TrapezoidNodes:
 @dataclass(frozen=True, slots=True)
 class TiltedMoments:
     """Law of one step tilted by e^{sL} at one tilt s, a number or of shape (parts, 1); L is the loss.
+
+    A part is a number of equal steps of a run.
 
     Attributes
     ----------
@@ -210,7 +222,8 @@ class TruncatedTrapezoid(PartArrays):
     def strip_exponents(self) -> FloatArray:
         """Exponents q^2/2 - 2 pi q/h of the trapezoid error on strips of half-width q, shape (strips, parts).
 
-        h is the distance of nodes. Laws whose `log_strip_bound` includes the term in q^2 have -2 pi q/h.
+        h is the distance of nodes. Laws whose `log_strip_bound` includes the term in q^2 have -2 pi q/h. A part is a
+        number of equal steps of a run.
         """
 
     @cached_property
@@ -218,7 +231,7 @@ class TruncatedTrapezoid(PartArrays):
     def least_everywhere(self) -> FloatArray:
         """ln of a lower bound of |A| = |a(x + iq)/a(x)| on each strip at all nodes, shape (strips, parts).
 
-        phi a is the density of H1 with the normal density phi.
+        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
         """
 
     @cached_property
@@ -226,7 +239,7 @@ class TruncatedTrapezoid(PartArrays):
     def log_least(self) -> FloatArray:
         """ln of lower bounds of |A| = |a(x + iq)/a(x)| on the strips over the cells, shape (strips, parts, nodes).
 
-        phi a is the density of H1 with the normal density phi.
+        phi a is the density of H1 with the normal density phi. A part is a number of equal steps of a run.
         """
 
     @abstractmethod
@@ -234,18 +247,22 @@ class TruncatedTrapezoid(PartArrays):
         """Return upper bounds of -g' and of g' over the cell of each node, for g = ln(phi a^s b^{1-s}) at the tilt s.
 
         phi a and phi b are the densities of H1 and H0. Both arrays have the shape (parts, nodes) or (S, parts, nodes).
+        A part is a number of equal steps of a run.
         """
 
     def log_strip_bound(self, tilt: FloatArray, strip: int) -> FloatArray:
         """Return ln of an upper bound of |A|^s |B|^{1-s} on a strip over the cells, shape (S, parts, nodes).
 
         A = a(x + iq)/a(x) and B = b(x + iq)/b(x) for the densities phi a of H1 and phi b of H0. `tilt` holds the tilts
-        s and `strip` is the index of the strip |Im x| <= q.
+        s and `strip` is the index of the strip |Im x| <= q. A part is a number of equal steps of a run.
         """
         return self.grid.lowered(tilt, self.log_least[strip])
 
     def coarse_log_strip_bound(self, tilts: FloatArray) -> FloatArray:
-        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts)."""
+        """Return the maximum over the nodes of the bound `log_strip_bound`, or more; shape (strips, S, parts).
+
+        A part is a number of equal steps of a run.
+        """
         low = np.minimum(tilts, 0.0)
         if self.grid.mirrored:
             low = low + np.minimum(1 - tilts, 0.0)
@@ -254,7 +271,8 @@ class TruncatedTrapezoid(PartArrays):
     def sides(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly the same
         """Return bounds of the integrals on the vertical sides of each strip, scaled by e^{-shift}.
 
-        The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides.
+        The shape is (strips, S, parts). The result is None for laws whose `end_error` includes the sides. A part is a
+        number of equal steps of a run.
         """
         return None
 
@@ -262,13 +280,13 @@ class TruncatedTrapezoid(PartArrays):
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
         """Return a bound of the error of M(s) from the truncation of the nodes, times e^{-shift}, shape (S, parts).
 
-        M(s) = E0 e^{sL} is the transform of a step at the tilts s.
+        M(s) = E0 e^{sL} is the transform of a step at the tilts s. A part is a number of equal steps of a run.
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
         """Return `TrapezoidNodes.columns` summed with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
-        The result is None unless the parts share their losses L.
+        The result is None unless the parts share their losses L. A part is a number of equal steps of a run.
         """
         return None
 
@@ -315,7 +333,8 @@ class TruncatedTrapezoid(PartArrays):
     def moments(self, tilt: float | FloatArray) -> TiltedMoments:
         """Return the law tilted by e^{sL}, with its total M(s) from the more accurate of two sums for each part.
 
-        L is the loss of a step, w = e^L its likelihood ratio, and M(s) = E0 e^{sL}.
+        L is the loss of a step, w = e^L its likelihood ratio, and M(s) = E0 e^{sL}. A part is a number of equal steps
+        of a run.
 
         Parameters
         ----------
@@ -365,7 +384,8 @@ class TruncatedTrapezoid(PartArrays):
     def identity_error(self) -> FloatArray:
         """Error per step of the sums at tilts 0 and 1 behind E0(e^L - 1) = 0 for the loss L, shape (parts,).
 
-        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips.
+        It has parts from the trapezoid rule, from the truncation, and from the sides of the strips. A part is a number
+        of equal steps of a run.
         """
         tilts, none = np.array([[0.0], [1.0]]), np.zeros((2, len(self.count)))
         truncated = np.exp(np.logaddexp(self.log_truncated_null, self.log_truncated_alternative))
@@ -380,7 +400,8 @@ class TruncatedTrapezoid(PartArrays):
         M(s) = E0 e^{sL} is the transform of a step. `tilts` has the shape (S, 1) or (S, parts); `weights` and `total`
         are scaled by e^{-shift}. The factor 2.1 stands for 2/(1 - e^{-2 pi q/h}), with the half-width q of the strip
         and the node distance h: wherever the bound is below 0.05, 2 pi q/h is at least 3. An upper Riemann sum serves
-        where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used.
+        where the smallest |A| of all nodes (`TruncatedTrapezoid`) is too coarse. The best strip is used. A part is a
+        number of equal steps of a run.
         """
         grid = self.grid
         sides = self.sides(tilts, shift)
@@ -423,20 +444,24 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Number of nodes of each part before its truncation, shape (parts,)."""
+        """Number of nodes of each part before its truncation, shape (parts,).
+
+        A part is a number of equal steps of a run.
+        """
 
     @cached_property
     @abstractmethod
     def end_slopes(self) -> tuple[FloatArray, FloatArray]:
         """Bounds of |d ln a/dx| over the cells, and ln of lower bounds of |a(x + iq)/a(x)| on all strips.
 
-        All arrays have the shape (parts, nodes). phi a is the density of H1 with the normal density phi.
+        All arrays have the shape (parts, nodes). phi a is the density of H1 with the normal density phi. A part is a
+        number of equal steps of a run.
         """
 
     def beyond(self, tilts: FloatArray, shift: FloatArray) -> FloatArray | float:  # noqa: ARG002 - mostly none
         """Return a bound of M(s) e^{-shift} beyond nodes where the law is not truncated.
 
-        M(s) = E0 e^{sL} is the transform of a step.
+        M(s) = E0 e^{sL} is the transform of a step. A part is a number of equal steps of a run.
 
         Parameters
         ----------
@@ -457,7 +482,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
         """Properties of the first and last nodes that bound the sides of a strip at a tilt s, shape (parts, 2) each.
 
         They are ln of the weight and the slopes of the exponent of a side in s, for s above 0 and below 0. A mirrored
-        law adds the slopes in 1 - s.
+        law adds the slopes in 1 - s. A part is a number of equal steps of a run.
         """
         grid, (steep, least) = self.grid, self.end_slopes
         half = 0.5 * grid.step * steep
@@ -472,7 +497,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
         The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
         the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
-        weight, the side is less than half a term. phi falls outwards.
+        weight, the side is less than half a term. phi falls outwards. A part is a number of equal steps of a run.
         """
         log_weight, above, below, *flipped = self._ends
         s = tilts[:, :, None]

@@ -51,6 +51,7 @@ class StripField:
     is |A|^theta |B|^{1-theta} e^{-tD}. Here A(x, q) = a(x + iq)/a(x), B likewise, and D = arg A - arg B; its size is
     the value without e^{-tD}. Arrays have the shape (E, parts, nodes) for E half-widths q. All attributes but
     `density_growth` leave out the factor |phi(x + iq)|/phi(x). `size_slope` includes the slope of phi on the real axis.
+    A part is a number of equal steps of a run.
     """
 
     log_size: FloatArray
@@ -77,13 +78,17 @@ class EtaMajorants(Protocol):
 
     @property
     def eta(self) -> FloatArray:
-        """Heights eta of the integration paths Im x = eta, shape (E, parts)."""
+        """Heights eta of the integration paths Im x = eta, shape (E, parts).
+
+        A part is a number of equal steps of a run.
+        """
         ...
 
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
-        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts).
+        B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). A part is a number of
+        equal steps of a run.
         """
         ...
 
@@ -138,12 +143,16 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return bounds of the integrand on strips |Im x| <= q, where `height` holds q, shape (E, parts).
 
         The integrand is |a^z b^{1-z}| at x + iq, where a and b are the densities of H1 and H0 over the normal density.
+        A part is a number of equal steps of a run.
         """
 
     @property
     @abstractmethod
     def half_widths(self) -> FloatArray:
-        """Half-widths q of three strips |Im x| <= q that bound trapezoid errors, shape (3, parts)."""
+        """Half-widths q of three strips |Im x| <= q that bound trapezoid errors, shape (3, parts).
+
+        A part is a number of equal steps of a run.
+        """
 
     @property
     @abstractmethod
@@ -152,14 +161,16 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         L is the loss of a step. The terms are ln dL/dx at the nodes and a bound of |d ln(dL/dx)/dx| over the cells,
         both of shape (parts, nodes). The last is the total variation of psi left of the first node over its value
-        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0.
+        there, shape (parts,). psi = phi a^theta b^{1-theta}/(dL/dx), with the densities phi a of H1 and phi b of H0. A
+        part is a number of equal steps of a run.
         """
 
     @abstractmethod
     def build_majorants(self, height: FloatArray, center: FloatArray | None) -> EtaMajorants:
         """Return majorants of |M(theta + it)/M(theta)| for heights t from about `height` on, on paths Im x = eta.
 
-        `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown.
+        `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown. A part is a number of
+        equal steps of a run.
         """
 
     @override
@@ -185,7 +196,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return d_k = E_theta(e^{i t_k L} - 1) at t_k = k step for all parts, shape (parts, nodes + 1).
 
         E_theta is the expectation under the tilted law of the loss L. `last` is the last k of each part, or None for
-        all.
+        all. A part is a number of equal steps of a run.
         """
         weights, loss = self.tilted_weights[:, self.window], self.grid.loss[:, self.window]
         return node_sums.tilted_differences(weights, loss, self._mean.value, step, nodes, last)
@@ -197,7 +208,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def rounding_error(self, t: FloatArray) -> FloatArray:
         """Return a bound of the rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
 
-        The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k.
+        The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. A
+        part is a number of equal steps of a run.
         """
         identity = (2 * self.law.identity_error / self.total)[:, None]
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
@@ -208,7 +220,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
         grows with t. It is evaluated at the top if it is small there, else at a few heights. What the truncation or the
         window of nodes leaves out changes e^{itL} - 1, at most 2, and the total that divides it: 3 of the omitted mass,
-        counted as 4.
+        counted as 4. A part is a number of equal steps of a run.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -225,7 +237,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def strip_errors(self, heights: FloatArray, q: FloatArray) -> FloatArray:
         """Return bounds of the trapezoid error of M(theta + it) and of M(theta) together, from strips |Im x| <= q.
 
-        M(z) = E0 e^{zL} is the transform of a step.
+        M(z) = E0 e^{zL} is the transform of a step. A part is a number of equal steps of a run.
 
         Parameters
         ----------
@@ -264,7 +276,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Terms of the trapezoid sum plus bounds of the integral over the cell, at every node, shape (parts, nodes).
 
         Both are taken of the modulus of the integrand, in units of M(theta). They bound the error of nodes that no
-        strip covers.
+        strip covers. A part is a number of equal steps of a run.
         """
         return self.tilted_weights + np.exp(
             np.minimum(self.log_tilted_weights + 0.5 * self.grid.step * self.slope, 700.0)
@@ -274,7 +286,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def slope(self) -> FloatArray:
         """Bound of |d ln(phi a^theta b^{1-theta})/dx| over the cells, shape (parts, nodes).
 
-        phi a and phi b are the densities of H1 and H0 at x.
+        phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal steps of a run.
         """
         left, right = self._slopes
         return np.maximum(left, right)
@@ -283,7 +295,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
     def outward(self) -> FloatArray:
         """Upper bound of the slope of ln(phi a^theta b^{1-theta}) over the cells, away from the middle node.
 
-        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at x.
+        The shape is (parts, nodes). phi a and phi b are the densities of H1 and H0 at x. A part is a number of equal
+        steps of a run.
         """
         left, right = self._slopes
         is_left: BoolArray = np.less(np.arange(left.shape[-1], dtype=np.float64), self.middle)
@@ -307,7 +320,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
         and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
-        the densities of H1 and H0. An upper Riemann sum bounds the integral.
+        the densities of H1 and H0. An upper Riemann sum bounds the integral. A part is a number of equal steps of a
+        run.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -360,7 +374,8 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 class MeanLoss:
     """Mean E_theta(L) of the loss L of a step under the law tilted by e^{theta L}, in nats; shape (parts,).
 
-    It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node.
+    It comes from the more accurate of second-order and plain summands. `null_weight` is the weight of H0 at a node. A
+    part is a number of equal steps of a run.
     """
 
     value: FloatArray
@@ -378,7 +393,8 @@ class MeanLoss:
         `total` is M(theta) = E0 e^{theta L}, shape (parts,), or less beyond the range of doubles. The mean enters the
         differences d = E_theta(e^{itL} - 1 - itL) + it E_theta(L) on a contour. An error of L changes a summand of d by
         at most itself times |theta| |e^{itL} - 1| + t |e^{itL} - 1| + t |1 - e^{(1-theta)L}|. If the mean is summed
-        plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted here.
+        plainly, t replaces the last term. The terms without a factor e^{itL} - 1 are counted here. A part is a number
+        of equal steps of a run.
         """
         terms, size = node_sums.mean_excess(grid.loss, grid.weight_difference, weights, tilt, total)
         moved = node_sums.untilting(grid.loss, grid.alternative_weight, tilt, weights, total)
@@ -403,7 +419,7 @@ def difference_rounding(
     |E'(y)| <= min((x + y)^2/2, 3(x + y)). Relative errors of weights act on |e^{itL} - 1 - itL| <= min((tL)^2/2,
     2t|L|), beside those of the mean. They may also be counted for both terms together: on |e^{itL} - 1| <= min(t|L|, 2)
     and on t |null_weight (e^L - 1)|/M(theta). An error of L changes a summand by at most itself times (|theta| + t)
-    |e^{itL} - 1|, beside the errors of the mean.
+    |e^{itL} - 1|, beside the errors of the mean. A part is a number of equal steps of a run.
     """
     theta, size = np.abs(tilt), np.abs(grid.loss)
     relative = grid.relative_error + UNIT_ROUNDOFF * theta * size

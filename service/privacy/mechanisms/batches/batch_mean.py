@@ -11,9 +11,10 @@ uniform b-subset of D as well. Let s = sum(S), and let all expectations be over 
     M(D) = E N(s + y),        M(D') = E [(1 - gamma) N(s + y) + gamma N(s + x)],        |x - y| <= 2.
 
 For each (S, y) this is the pair N(0) against (1 - gamma) N(0) + gamma N(v) with |v| <= 2 mu. It results from the pair
-with v = 2 mu on a line by reducing the dimension, shrinking the shift and adding noise. So the larger shift is easier
-to distinguish. Learning (S, y) helps the attacker (joint convexity). Therefore N(0) against (1 - gamma) N(0) + gamma
-N(2 mu) dominates M in both orders, under adaptive composition too (Zhu, Dong, Wang 2022, Theorems 10 and 11).
+with v = 2 mu on a line by reducing the dimension, shrinking the shift and adding noise. N(0) against (1 - gamma) N(0) +
+gamma N(2 mu) is therefore at least as easy to distinguish. Learning (S, y) helps the attacker (joint convexity).
+Therefore N(0) against (1 - gamma) N(0) + gamma N(2 mu) dominates M in both orders, under adaptive composition too (Zhu,
+Dong, Wang 2022, Theorems 10 and 11).
 
 The pair is attained. If all other records have the gradient -u and x has u, then s + y = -b u whatever is drawn. So
 M(D), M(D') are the pair itself, in every step and in both directions. It is the pair of a Poisson-sampled Gaussian step
@@ -77,8 +78,8 @@ class BatchMean(ResolvedStep):
     """Gaussian step on a batch with an exact share gamma <= 1 of all records and exact noise sigma.
 
     `symmetrised` selects the pair of laws for a replaced record, both of whose halves are attained in one step.
-    Otherwise the pair is that of the record against all others, which is attained in every step. The module has the
-    proofs.
+    Otherwise the pair is that of the record against all others, which is attained in every step. The module docstring
+    has the proofs.
     """
 
     type: ClassVar[str] = "noisy_sgd"
@@ -116,7 +117,7 @@ class BatchMean(ResolvedStep):
     def covered(self) -> Part | None:
         """Return the numbers of the sampled step if its noise is a double.
 
-        They cover a rounded rate, but not rounded noise.
+        The result covers a rounded sampling rate, but not rounded noise.
         """
         halved, rate = self.noise_multiplier / 2, float(self.sample_rate)
         is_known = float(halved) == halved and LEAST_RATE < rate < LARGEST_RATE
@@ -153,6 +154,6 @@ class BatchMean(ResolvedStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of 2/sigma, the shift of a full batch, between doubles."""
+        """Enclosure of 2/sigma between doubles: the shift of a full batch at the noise sigma."""
         exact = 2 / self.noise_multiplier
         return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

@@ -27,7 +27,7 @@ NOTE: Final = "Without noise or clipping, the release reveals every sampled reco
 class BatchSeen(AbstractStep):
     """All steps of a run as one step, which reveals whether the record was in a batch.
 
-    The probability of this is in [`least`, `most`].
+    The probability that a batch held the record is in [`least`, `most`].
 
     Notes
     -----
@@ -35,8 +35,8 @@ class BatchSeen(AbstractStep):
     record or its replacement. If the record is replaced, the pair is (1 - p) C + p A against (1 - p) C + p B, the pair
     of (0, p)-DP. If the record is added, the pair is C against (1 - p) C + p B. An empty record in the place of the
     record is visible like another record if the other records do not add nothing. One pair of data sets, in which all
-    others have the gradient 0, attains both pairs in every step and direction. Without clipping but with noise they are
-    attained in the limit of large gradients.
+    other records have the gradient 0, attains both pairs in every step and direction. Without clipping but with noise
+    they are attained in the limit of large gradients.
     """
 
     type: ClassVar[str] = "noisy_sgd"

@@ -5,19 +5,19 @@ most 1, and mu = 1/sigma.
 
 **Without replacement.** A batch of the larger data set holds i of the k records with the hypergeometric probability
 h(i; n, k, b). Draw first a uniform b-subset S of the n - k other records, then i, and replace i uniform records of S by
-a uniform i-subset of the k records. The result is a uniform batch that holds i of them. Given S, the replaced records
-and the order, the smaller data set gives N(s), and the larger one gives sum_i h(i) N(s + v_i) with |v_i| <= 2 i.
-Learning the draw helps the attacker (joint convexity). A mixture over vectors is dominated by the mixture over their
+a uniform i-subset of the k records. The result is a uniform batch that holds i of the k records. Given S, the replaced
+records and the order, the smaller data set gives N(s), and the larger one gives sum_i h(i) N(s + v_i) with |v_i| <= 2
+i. Learning the draw helps the attacker (joint convexity). A mixture over vectors is dominated by the mixture over their
 lengths, and rises in each length (Choquette-Choo et al. 2024, Corollary 4.7). So N(0) against sum_i h(i) N(2 i mu)
-dominates in both orders and in every composition. It is attained in every step if all others have the gradient -u and
-the k records have u.
+dominates in both orders and in every composition. The pair is attained in every step if all other records have the
+gradient -u and the k records have u.
 
 **With replacement.** Each of b draws is one of the k records with probability k/n, otherwise a uniform one of the
 others. The argument is the same with the binomial law of b draws at rate k/n, and the pair is attained in the same way.
 
 **All records**, b = n without replacement. No batch of the smaller data set is as large. The limit of smaller batches
-is N(0) against N(2 mu). It is attained if the release is the mean over the existing records. It is an upper bound if
-the release is their sum, which the record moves half as far.
+is N(0) against N(2 mu). This pair is attained if the release is the mean over the existing records. It is an upper
+bound if the release is the sum over them, which the record moves half as far.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FixedBatches(DescribedStep):
     noise_multiplier : Fraction
         Noise on the sum over the largest contribution of one record, exact.
     dataset_size, batch_size : int or None
-        Counts if known; groups and replacement need them.
+        Counts if known; groups of records and replaced records need both counts.
     replacement : bool
         Whether a batch is drawn with replacement.
 

@@ -1,4 +1,4 @@
-"""Exact laws of the shift that one or several records cause, independent of the doubles of the weights."""
+"""Exact laws of the shift that one or several records cause, without rounding of the weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Shifts: TypeAlias = Sequence[Fraction | float]
 
 
 class ShiftLaw(ABC):
-    """Law of the shift that several records cause together. The weights fall ever faster on both sides of the largest.
+    """Law of the shift that several records cause together.
+
+    On both sides of the largest weight, the weights decrease faster than geometrically.
 
     A *position* is a number of hits 0, 1, ..., or an index into a list of shifts.
     """
@@ -29,15 +31,24 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the positions of these ascending shifts in the law. The shifts are neighbours there."""
+        """Return the positions of these ascending shifts in the law, where the shifts are neighbours.
+
+        A position is a number of hits (sampled records of the group), or an index into a list of shifts.
+        """
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the position after `place` over the weight of `place`."""
+        """Return the weight of the position after `place`, divided by the weight of the position `place`.
+
+        A position is a number of hits (sampled records of the group), or an index into a list of shifts.
+        """
 
     @abstractmethod
     def unshifted(self, shifts: Shifts) -> tuple[Fraction, int]:
-        """Return (x, n) where x^n is the probability of no shift; `shifts` are those that have weights of their own."""
+        """Return (x, n) where x^n is the probability that the shift is 0.
+
+        `shifts` are the shifts that have a weight in the mixture.
+        """
 
     def largest(self, shifts: Shifts) -> Fraction:
         """Return the largest shift of the law, whatever its weight."""
@@ -170,7 +181,7 @@ class ExactShifts:
 
     The noise sigma is exact, and the weights w_i are those of `law`.
 
-    `shifts` s_i >= 0 ascend; they are those with a weight of their own. With `mirrored`, the mirror image of the
+    `shifts` s_i >= 0 ascend; other shifts of the law are omitted. With `mirrored`, the mirror image of the
     mixture replaces N(0, 1).
     """
 

@@ -65,7 +65,8 @@ class ShiftedMixtureStep(ResolvedStep):
         At least two ascending shifts >= 0.
     weights : tuple of float
         Each weight is within one rounding (relative) of a weight of the law. The weight of shift 0 is close to the
-        remaining weight. A weight of 0.0 underflows: that of its own shift, or the total of all omitted shifts.
+        remaining weight. A weight of 0.0 stands for a positive weight that underflows: that of one shift, or the total
+        of all omitted shifts.
     mirrored : bool
         Whether the mirror image replaces N(0).
     law : ShiftLaw or None
@@ -179,7 +180,7 @@ def mixture_step(
     Returns
     -------
     AbstractStep
-        With one positive shift a Gaussian step, sampled or not, which more engines support.
+        For one positive shift it is a Gaussian step, sampled or not, which more engines support.
     """
     joined: dict[float, Fraction] = {}
     for shift, weight in weighted:

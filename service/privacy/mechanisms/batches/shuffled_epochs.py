@@ -79,10 +79,10 @@ CELL: Final = 1 / 32
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffledEpochs(AbstractStep):
-    """Shuffled epochs with one order of the data, of `batches` batches each.
+    """Epochs of `batches` batches each, which visit the records in one shuffled order.
 
-    `square` is the exact sum of mu^2 over the epochs, where 1/mu is their noise. The pair of laws is an upper bound.
-    With `revealed`, the attacker knows the order and the pair is exact.
+    `square` is the exact sum of mu^2 over the epochs, where 1/mu is the noise multiplier of an epoch. The pair of laws
+    is an upper bound. With `revealed`, the attacker knows the order, and the pair of laws is attained.
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -118,10 +118,11 @@ class ShuffledEpochs(AbstractStep):
         return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
 
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
-        """Return the attained run of this many epochs for each attack: sums of functions, sums of numbers, and maxima.
+        """Return the attained run of this many epochs for each known attack on the numbers that batches release.
 
-        Maxima are omitted if the sums of functions contain as much information in normal doubles. They are also omitted
-        for so many epochs that sums of numbers contain more information.
+        The attacks use a sum of functions of all numbers, the sum of the numbers, or their maximum. Maxima are omitted
+        if the sums of functions contain as much information in normal doubles. They are also omitted for so many epochs
+        that sums of numbers contain more information.
         """
         runs: list[Steps] = [((Gdp(mu=_root(self.square / self.batches).lower), epochs),)]
         summed = is_summed(largest.shift, self.batches)
@@ -162,11 +163,12 @@ def _root(square: Fraction) -> Enclosure:
 class LargestOfEpoch(ResolvedStep):
     """Attack on a shuffled epoch by the maximum of `batches` numbers.
 
-    One of them is shifted by mu (`shift`) without the record and by 2 mu with it.
+    The numbers are the noisy sums of the batches. One number, at a random position, is shifted by mu (`shift`) without
+    the record and by 2 mu with the record.
 
     A mu that is rounded down corresponds to additional noise, so that the attack stays attainable. With `in_cells`, the
-    attacker sees only the cell of the maximum, which gives two laws with finitely many outcomes for compositions.
-    Otherwise the curve is that of the best threshold, also with the second choice of data sets.
+    attacker sees only in which interval (cell) the maximum lies, which gives two laws with finitely many outcomes for
+    compositions. Otherwise the curve is that of the best threshold, over two choices of data sets.
     """
 
     type: ClassVar[str] = "dpsgd"
@@ -192,9 +194,10 @@ class LargestOfEpoch(ResolvedStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumsOfEpochs(ResolvedStep):
-    """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if it is large.
+    """Attack on shuffled epochs by a sum of functions of all batches, or by the maximum if the maximum is large.
 
-    The pair of data sets is that of `LargestOfEpoch`. Log-likelihood ratios of epochs are rounded and added up.
+    Each batch of an epoch releases a noisy number. One number is shifted by mu without the record and by 2 mu with the
+    record. Log-likelihood ratios of epochs are rounded and added up.
     """
 
     type: ClassVar[str] = "dpsgd"

@@ -54,7 +54,7 @@ class ChiSquareContourValues:
     saddle : Saddle
         Saddle point of each x, with the exponent.
     tail : array
-        Lower tail where the pole of the saddle is >= 0, upper tail elsewhere.
+        Lower tail where 1 - 1/w >= 0 for the saddle point w, upper tail elsewhere.
     density : array
         Density f times 2/w, where w is the saddle point.
     tail_error, density_error : array
@@ -72,7 +72,8 @@ class ChiSquareContourValues:
 class _Layout:
     """Step h of the midpoint rule, `rate` = 2 pi/h, relative tilts of the shifted contours, and bounds of the aliases.
 
-    q is the tilt to the right, and r the tilt to the left. Aliases are the errors of the midpoint rule.
+    The rule evaluates tails of a chi-square law. q is the tilt of the contour to the right, and r of that to the left.
+    Aliases are the errors of the midpoint rule.
     """
 
     step: FloatArray
@@ -132,15 +133,16 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
 def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
     """Return phi(w (1 + z)) - phi(w) for real z, the growth of the exponent phi from its saddle point w.
 
-    The slack of the saddle point is left out. The rounding is below 1e-9 for degrees <= 1e9.
+    phi is the exponent of the inversion integral of a chi-square law, and `curve` is nc/(2 w) for the noncentrality nc.
+    The rounding error of w is not included. The rounding of the result is below 1e-9 for degrees <= 1e9.
     """
     return degrees / 2 * (z - np.log1p(z)) + curve * z * z / (1 + z)
 
 
 def _lay_out(degrees: float, at: Saddle) -> _Layout:
-    """Choose steps and tilts of the midpoint rule for a goal of accuracy, and bound the aliases.
+    """Choose steps and tilts of the midpoint rule for the inversion integrals, and bound the aliases.
 
-    No proof depends on the choice.
+    Aliases are the errors of the midpoint rule. No proof depends on the choice.
     """
     spread = degrees / 2 + 2 * at.curve
     extra = np.minimum(np.log1p(np.abs(at.pole) * np.sqrt(spread)), _MOST_EXTRA)
@@ -162,6 +164,7 @@ def _lay_out(degrees: float, at: Saddle) -> _Layout:
 def _height(degrees: float, curve: FloatArray, goal: FloatArray) -> FloatArray:
     """Solve (d/4) y + b (1 - e^-y) = goal for y = ln(1 + u^2), and return u.
 
+    u is the height on the contour at which the integrand has decayed to e^-goal, d = `degrees` and b = `curve`.
     Newton's method from below converges, because the function is concave.
     """
     quarter = degrees / 4
@@ -173,7 +176,11 @@ def _height(degrees: float, curve: FloatArray, goal: FloatArray) -> FloatArray:
 
 
 def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour."""
+    """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour.
+
+    The integrand of the inversion is e^{E(u)} at the height u, `degrees` are the degrees of freedom, and `curve` is
+    nc/(2 w) for the noncentrality nc and the saddle point w. u = 2^-53 is the unit of rounding.
+    """
     square = u * u
     share = square / (1 + square)
     fall = degrees / 4 * np.log1p(square) + curve * share
@@ -193,9 +200,10 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
 def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return bounds of the midpoint sums over the nodes beyond `first`, for tail and density.
 
-    Let c be the value of -u (Re E)' at u. Between u and 1 the function -u (Re E)' is at least c, and beyond u at least
-    (d/2) u^2/(1 + u^2). So e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a
-    step before the first node.
+    e^{E(u)} is the integrand at the height u of the contour. Let c be the value of -u (Re E)' at the first omitted
+    node. Between that node and 1 the function -u (Re E)' is at least c, and beyond at least (d/2) u^2/(1 + u^2). So
+    e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a step before the first
+    node.
     """
     tails: list[FloatArray] = []
     densities: list[FloatArray] = []
@@ -211,7 +219,11 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """Return the part of the pole and its error bound: e^{-phi}/(e^{2 pi |v|/h} + 1), if a tilted contour passes it."""
+    """Return the part of the pole, e^{-phi}/(e^{2 pi |v|/h} + 1), and its error bound.
+
+    It is 0 unless a tilted contour passes the pole. w is the saddle point, v = 1 - 1/w, phi the exponent at w, and h
+    the step of the midpoint rule.
+    """
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)
     turns = layout.rate * v

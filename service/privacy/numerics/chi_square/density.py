@@ -71,7 +71,8 @@ def _of_many_degrees(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (ln of the density, its error bound) for at least 66 degrees, shape (n,).
 
-    `over` is x - d - nc, and may have a further error of 2 u max(66, |over|).
+    `over` is x - d - nc, and may have a further error of 2 u max(66, |over|), u = 2^-53. nc is the noncentrality and d
+    the number of degrees.
     """
     u, nu = UNIT_ROUNDOFF, 0.5 * degrees - 1
     product = noncentrality * x

@@ -62,7 +62,10 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
 
 
 def _poisson_tails(mean: float) -> tuple[list[float], float]:
-    """Return P(J > i) of a Poisson number J for i from 0 until the tail is negligible, and a relative error bound."""
+    """Return P(J > i) of a Poisson number J with this mean, for i = 0, 1, ..., and a relative error bound.
+
+    The list ends where the tail is negligible.
+    """
     count = math.ceil(mean + 12 * math.sqrt(mean) + 40)
     masses = [math.exp(-mean)]
     for j in range(1, count + 40):

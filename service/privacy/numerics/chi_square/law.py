@@ -66,7 +66,7 @@ class Approximation:
     Attributes
     ----------
     is_lower : array
-        Whether the smaller tail is the lower one.
+        Whether the smaller tail is the lower tail P(X <= x).
     log_tail : array
         Logarithm of the tail.
     width : array
@@ -110,7 +110,7 @@ class NoncentralChiSquare:
         """Compute enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0, shape (n,), infinity included.
 
         The width is at most about 1e-12 plus 2e-14 of the logarithm, for both tails. Outside `span` the lower bound of
-        the small tail is minus infinity.
+        the smaller tail is minus infinity.
         """
         count_work(_A_CALL + _A_TAIL * len(x))
         inside = np.clip(x, *self.span)
@@ -199,7 +199,10 @@ class NoncentralChiSquare:
         return low, high
 
     def _is_for_series(self, x: FloatArray) -> BoolArray:
-        """Return where the series converges fast: few degrees d and a small b = (sqrt(d^2 + 4 x nc) - d)/4."""
+        """Return where the series converges fast: few degrees d and a small (sqrt(d^2 + 4 x nc) - d)/4.
+
+        nc is the noncentrality. Elsewhere contour inversion gives the tails.
+        """
         product = 4 * x * self.noncentrality
         return (self.degrees < _FEW_DEGREES) & (product < (4 * _SMALL_CURVE + self.degrees) ** 2 - self.degrees**2)
 
@@ -251,7 +254,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """Return bounds of ln(e^exponent value) from error bounds of both factors, arrays of one shape."""
+    """Return bounds of ln(e^exponent value) from error bounds of `exponent` and of `value`, arrays of one shape."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))

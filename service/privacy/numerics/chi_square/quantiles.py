@@ -62,7 +62,7 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute quantiles by Newton's method on the smaller tail, and estimates of their errors; shape (n,)."""
+    """Compute approximate quantiles by Newton's method on the smaller tail, and estimates of the errors; shape (n,)."""
     with np.errstate(divide="ignore"):
         rest = np.where(wanted > _LOG_HALF, np.log(-np.expm1(wanted)), np.log1p(-np.exp(wanted)))
     target_lower, target_upper = (wanted, rest) if lower else (rest, wanted)
@@ -84,7 +84,11 @@ def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> t
 
 
 def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: FloatArray) -> FloatArray:
-    """Return approximate quantiles: x at the saddle point where Barndorff-Nielsen's r* is the normal quantile."""
+    """Return approximate quantiles: by the saddle-point approximation of the tail.
+
+    `target_lower` and `target_upper` are ln of the lower and the upper tail. The approximation is Barndorff-Nielsen's
+    r*, a normal quantile.
+    """
     from scipy.special import ndtri_exp
 
     d, nc = law.degrees, law.noncentrality

@@ -51,7 +51,7 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
     The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
 
-    The error of the exponent is at most about 60 u of the exponent.
+    The relative error of the exponent is at most about 60 u, u = 2^-53.
     """
     u = UNIT_ROUNDOFF
     root = np.hypot(degrees, 2 * np.sqrt(x) * np.sqrt(noncentrality))
@@ -103,8 +103,8 @@ def log_gap(
 ) -> tuple[FloatArray, FloatArray]:
     """Compute ln w - (1 - 1/w) >= 0 and a bound of its error, for the saddle point w.
 
-    The inputs are w - 1 (used near 1) and w (used elsewhere, where `is_far`), and the pole 1 - 1/w. With y = (w - 1)/(w
-    + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).
+    `shift` is w - 1, used near w = 1. `far_place` is w, used where `is_far` is true, and `pole` is 1 - 1/w. With y = (w
+    - 1)/(w + 1) the result is 2 y^2/(1 + y) + 2 (atanh y - y).
     """
     y = shift / (2 + shift)
     square = y * y

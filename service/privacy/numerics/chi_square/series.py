@@ -29,8 +29,9 @@ With these levels the width of the bracket is of the order of the rounding.
 
 
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute bounds of ln P(X <= x) (if `lower`, for x up to about the mean) or of ln P(X > x) (above), shape (n,).
+    """Compute bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; both of shape (n,).
 
+    X is a noncentral chi-square number. With `lower`, x is at most about its mean, otherwise at least about its mean.
     The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53)
     of the logarithm.
     """
@@ -70,7 +71,10 @@ def _logarithms(
 
 
 def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln(y^s e^-y/Gamma(s + 1)) and its error bound, the common factor of the series; s = degrees/2."""
+    """Return ln(y^s e^-y/Gamma(s + 1)) and its error bound, the common factor of the series.
+
+    s is `degrees`/2 and y = x/2 for the argument x of the tail.
+    """
     from flint import arb, ctx
 
     from service.privacy.numerics.balls import doubles
@@ -106,9 +110,9 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
 
 
 def _terms(most: float) -> int:
-    """Return a number of terms with a negligible rest, if the term with index `most` is the largest.
+    """Return a number of terms with a negligible rest, if the largest term has an index of about `most`.
 
-    The terms decay like Poisson probabilities.
+    The terms of the series increase up to that index, and then decay like Poisson probabilities.
     """
     return int(most + 10 * math.sqrt(most)) + 40
 
@@ -116,7 +120,8 @@ def _terms(most: float) -> int:
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return e^m P(X <= x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1), y = x/2 and m = nc/2.
 
-    The value is the sum of y^k/(s+1)_k sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
+    X has 2 s degrees of freedom and the noncentrality nc, and `mean` is m. The value is the sum of y^k/(s+1)_k
+    sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
     """
     highest = float(y.max())
     terms = _terms(0.5 * (highest + math.sqrt(highest * (highest + 4 * mean))))
@@ -133,6 +138,8 @@ def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return P(X > x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1) and y = x/2.
+
+    X has the degrees of freedom 2 s, and `mean` is half the noncentrality.
 
     The value is the central tail, by recurrence from an order in (0, 1], plus terms with Poisson tails P(N > k).
     """
@@ -154,8 +161,8 @@ def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 def _poisson_rests(mean: float, terms: int) -> FloatArray:
     """Return V_k = P(N > k)/P(N = k + 1) for k = 0..terms and a Poisson number N of mean m.
 
-    The recurrence V_k = 1 + m/(k+2) V_{k+1} starts 150 terms later. For m <= 75 each step divides the error of the
-    start by more than 2.
+    The recurrence V_k = 1 + m/(k+2) V_{k+1} starts 150 terms after the last one. For m <= 75 each step divides the
+    error of the start by more than 2.
     """
     rest, rests = 1.0, np.empty(terms + 1)
     for k in range(terms + _FURTHER_TERMS, -1, -1):

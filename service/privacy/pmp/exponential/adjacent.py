@@ -61,9 +61,10 @@ def adjacent_epsilon(
 
 
 def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: FloatArray | None = None) -> float:
-    """Return the largest change of ln p(w|R + i) when the point i is exchanged, over objects w and (n - 1)-subsets R.
+    """Return the largest change of ln p(w|R + i) when another point replaces i, over objects w and (n - 1)-subsets R.
 
-    R are the rows of `members`. `own` has the logits of some objects; without it, all objects count.
+    p(w|D) is the probability that the exponential mechanism draws the object w from the data D. R are the rows of
+    `members`. `own` has the logits of some objects; without it, all objects count.
     """
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)
@@ -74,7 +75,8 @@ def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: Float
 def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
     """Return ln of the sum over objects v of exp(L_v(R) + theta_vi), shape (subsets, points).
 
-    L_v(R) is the sum of logits.
+    theta_vi is the logit of the object v at the point i (minus its scaled loss), and L_v(R) the sum of theta_vi over
+    the points of the subset R.
     """
     found = np.full((len(sums), logits.shape[1]), -np.inf)
     for column, logit in zip(sums.T, logits, strict=True):
@@ -96,10 +98,11 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
 
 
 def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
-    """Return a change of ln p(w|R + i) that selected objects w and subsets R attain, a lower bound of the largest one.
+    """Return a change of ln p(w|R + i), by another point for i, that selected objects w and subsets R attain.
 
-    The objects are those with the largest swap bounds. For each object, R is the set of the n - 1 points that most
-    favour a rival v over it, after the point that favours v most.
+    The result is a lower bound of the largest change. p(w|D) is the probability that the mechanism draws w from the
+    data D. The objects are those with the largest swap bounds. For each object, R is the set of the n - 1 points that
+    most favour a rival v over the object, after the point that favours v most.
     """
     logits, half, largest = population.logits, population.half, 0.0
     for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:

@@ -1,9 +1,10 @@
 """PMP parameter of the exponential mechanism by enumeration of all n-subsets, met in the middle.
 
-A subset is D = A + B, with A from the first n points and B from the last. Let a_w = exp(sum over A of theta_w), b_w the
-same for B, and Z = sum a_v b_v. The sum of p(w|D) = a_w b_w/Z over all B of one size is a_w sum_B b_w/Z. These sums are
-matrix products, without an exponential per subset. If products would underflow, the sums run in log space. All sums
-have positive terms, also those without a point. Source: Lowy et al. 2023, Proposition 9, in both directions.
+A subset is D = A + B, with A from the first n points and B from the last. Let theta_w be the logits of the object w,
+a_w = exp(sum over A of theta_w), b_w = exp(sum over B of theta_w), and Z = sum over v of a_v b_v. The sum of p(w|D) =
+a_w b_w/Z over all B of one size is a_w sum_B b_w/Z. These sums are matrix products, without an exponential per subset.
+If products would underflow, the sums run in log space. All sums have positive terms, also the sums over subsets without
+a given point. Source: Lowy et al. 2023, Proposition 9, in both directions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ LARGEST_BLOCK = 2**18
 @final
 @dataclass(frozen=True, slots=True)
 class LogRatios:
-    """Values of ln(P(w | x in D)/P(w | x not in D)), objects x points, each within `error`."""
+    """Values of ln(P(w | x in D)/P(w | x not in D)), shape (objects, points), each within `error`.
+
+    w is the object that the exponential mechanism draws, and x a point that the data D contain or not.
+    """
 
     values: FloatArray
     error: float
@@ -60,9 +64,11 @@ def exact_log_ratios(population: Population) -> LogRatios:
 def _summation_error(population: Population) -> float:
     """Return the error bound of the logarithm of a sum of p(w|D) over subsets, for exact logits.
 
-    Terms are within (m + 64) u, from their exponentials, Z, the quotient and the products. A sum over one half has at
-    most C(n, n/2) terms. Each term is a sum of as many terms over the other half, and there are n + 1 sizes. In log
-    space each level rounds numbers of the size of `spread` and of the logarithms of counts.
+    p(w|D) is the probability that the mechanism draws the object w from the data D, and u = 2^-53. Each of the m
+    objects has a term. Terms are within (m + 64) u, from exponentials, the normaliser, the quotient and the products. A
+    sum over one half has at most C(n, n/2) terms. Each term is a sum of as many terms over the other half, and there
+    are n + 1 sizes. In log space each of these sums rounds numbers of the size of the spread of the logits and of the
+    logarithms of counts.
     """
     half = population.half
     additions = 2 * math.comb(half, half // 2) + 2 * half + population.object_count + 128
@@ -72,7 +78,7 @@ def _summation_error(population: Population) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """Subsets of one size of the first n points, and of n less that size of the other points.
+    """Subsets of k of the first n points, and of n - k of the other n points, for one k.
 
     Members and logits have shape (subsets, n) and (subsets, objects). The logits are shifted so that the largest logit
     of every subset is 0. The shift cancels in p(w|D).
@@ -106,7 +112,10 @@ def _shifted(logits: FloatArray) -> FloatArray:
 
 
 def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the sums of p(w|D) over subsets with and without each point: objects x points."""
+    """Return ln of the sums of p(w|D) over subsets with and without each point, shape (objects, points).
+
+    p(w|D) is the probability that the exponential mechanism draws the object w from the data D.
+    """
     half = population.half
     with_point, without = np.zeros_like(population.logits), np.zeros_like(population.logits)
     for meeting in _meetings(population):
@@ -129,7 +138,8 @@ def _linear_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
     """Return ln of the sums of p(w|D) over subsets with and without each point, shape (objects, points).
 
-    The sums are computed in log space. Every sum is scaled by its largest term.
+    p(w|D) is the probability that the exponential mechanism draws the object w from the data D. Every sum is computed
+    from logarithms and scaled by its largest term.
     """
     half = population.half
     with_point, without = np.full_like(population.logits, -np.inf), np.full_like(population.logits, -np.inf)

@@ -174,7 +174,10 @@ def largest_distance(objects: FloatArray) -> float:
 
 
 def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> FloatArray:
-    """Return |w - x| - |w - r| for every point x, shape (points,). w is the object `chosen`, and r is `reference`."""
+    """Return |w - x| - |w - r| for every point x, shape (points,).
+
+    Here w is the object `chosen`, r is the point `reference`, and |.| the Euclidean norm.
+    """
     here, there = chosen - points, chosen - reference
     lengths = norms_of(here) + norms_of(there)
     products = np.einsum("ij,ij->i", reference - points, here + there)
@@ -185,7 +188,7 @@ def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[
     """Return |w - r| - |w_0 - r| of every object w, for a point r and the nearest object w_0, and error bounds.
 
     The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The squares of coordinates are pairs of doubles and
-    are summed exactly, so the relative errors are a few u.
+    are summed exactly, so the relative errors are a few u = 2^-53.
     """
     distances, rests = error_free.difference(objects, reference[None, :])
     squares, square_rests = error_free.square(distances)

@@ -70,7 +70,7 @@ class ExponentialPmp:
     def bracket(self) -> str | None:
         """Note on both bounds if no subset was summed, otherwise None.
 
-        The lower bound is then 0, the minimum of any parameter.
+        The lower bound of the parameter is then 0, the smallest possible value.
         """
         return BRACKET if self.method == "swap_bound" and self.epsilon.upper > 0 else None
 
@@ -140,7 +140,11 @@ def _sampled(population: Population, bounds: SwapBounds, sampling: Sampling, at_
 
 
 def _at(upper: FloatArray, lower: FloatArray, epsilon: Enclosure, method: Method) -> ExponentialPmp:
-    """Return the PMP parameter with the object and point where the larger of `upper` and -`lower` is largest."""
+    """Return the PMP parameter `epsilon` with the object and point that attain the bound.
+
+    `upper` and -`lower` bound the log ratio of the probabilities with and without a point, shape (objects, points). The
+    result has the indices where the larger of both is largest, and the `method`.
+    """
     largest = np.maximum(upper, -lower)
     place = np.unravel_index(int(largest.argmax()), largest.shape)
     direction: Direction = "in_over_out" if upper[place] >= -lower[place] else "out_over_in"

@@ -32,7 +32,7 @@ LARGEST_SAMPLED_RANGE = 200.0
 
 
 def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
-    """Return the points that each bit pattern contains, as a mask of shape (patterns, points)."""
+    """Return the subset of points for each bit pattern, as a mask of shape (patterns, points)."""
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
@@ -62,7 +62,8 @@ class Population:
     def of(losses: Losses, scale: float) -> Population:
         """Build the logits theta = -scale loss.
 
-        `scale` is epsilon/(2 Delta), for the mean loss epsilon/(2 Delta n), within 1e-15.
+        `scale` is epsilon/(2 Delta) for the sum of losses and epsilon/(2 Delta n) for their mean, within 1e-15. Delta
+        is the sensitivity.
         """
         changes = scale * losses.differences
         offsets = -scale * losses.offsets[:, None]

@@ -47,12 +47,12 @@ class LogOdds:
 
     @property
     def smallest(self) -> FloatArray:
-        """Lower bound of the absolute value of each log-odds, shape (objects, points)."""
+        """Lower bound of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points)."""
         return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
 
     @property
     def largest(self) -> FloatArray:
-        """Upper bound of the absolute value of each log-odds, shape (objects, points)."""
+        """Upper bound of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points)."""
         return np.maximum(self.upper, -self.lower)
 
 
@@ -121,11 +121,12 @@ def _ends(
 
 
 def _tilts(logits: FloatArray, size: int) -> FloatArray:
-    """Return, for each object, weights lambda over the objects (rows) that make the bound of p(w|D) small.
+    """Return, for each object, weights lambda over the objects (rows) that make an upper bound of p(w|D) small.
 
-    The weights are an approximate minimum of ln e_n - H(lambda) (symmetric polynomial and entropy); any weights are
-    valid. The saddlepoint bound min over c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the
-    softmax of the mean logits under the tilted law, where the gradient is 0.
+    The upper bound weighs the logits of all objects by lambda; any weights give a valid bound. The result approximately
+    minimises ln e_n - H(lambda), with the elementary symmetric polynomial e_n and the entropy H. The saddlepoint bound
+    min over c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the softmax of the mean logits
+    under the tilted law, where the gradient is 0.
     """
     objects = len(logits)
     log_weights = np.full((objects, objects), -math.log(objects))
@@ -148,7 +149,7 @@ def _tilts(logits: FloatArray, size: int) -> FloatArray:
 
 
 def _centre(scores: FloatArray, size: int) -> FloatArray:
-    """Return, for each row, the c at which the probabilities expit(score + c) sum to `size`, by bisection."""
+    """Return, for each row of scores, the c at which the numbers 1/(1 + e^-(score + c)) sum to `size`, by bisection."""
     low: FloatArray = -scores.max(axis=1, keepdims=True) - math.log(scores.shape[1])
     high: FloatArray = -scores.min(axis=1, keepdims=True) + math.log(scores.shape[1])
     low, high = many_bisected(lambda c: expit(scores + c).sum(axis=1, keepdims=True) > size, low, high, CENTRING_ROUNDS)
@@ -164,7 +165,11 @@ def _log_sum(logarithms: FloatArray) -> FloatArray:
 def _sampled_chances(
     population: Population, chosen: int, weights: FloatArray, samples: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Return the probabilities that each point is in the subset, for each accepted subset: shape (accepted, points)."""
+    """Draw subsets by rejection, and return a probability of each point for each accepted subset.
+
+    The result has the shape (accepted, points). An entry is the probability that the point is in the subset, given the
+    subset up to one exchanged point. `chosen` is the index of the object.
+    """
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits
     positive = weights[weights > 0]
@@ -215,10 +220,10 @@ def _weighted_subsets(
 
 
 def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
-    """Return, for each subset D and point x, the probability that x is in D or in D with one exchanged point.
+    """Return, for each subset D and point x, the probability that x is in the data, given D up to one exchange.
 
-    It is the mean over the n exchanges D' of p(w|E)/(p(w|D) + p(w|D')), where E is the subset that contains x. w is the
-    object `chosen`.
+    An exchange replaces one point by another. The probability is the mean over the n exchanges D' of D with x of
+    p(w|E)/(p(w|D) + p(w|D')). E is the one of D and D' that contains x. w is the object `chosen`.
     """
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)

@@ -2,8 +2,9 @@
 
 Replacing x by b changes ln p(w|D) by theta_wb - theta_wx - ln E exp(theta_vb - theta_vx) for some law of v. The change
 is at least minus s(x, b) = max over v of (theta_wx - theta_vx) - (theta_wb - theta_vb). A subset with x has n partners
-b outside, and each subset without x results from n of them. So P(w | x not in D) is at least P(w | x in D) times the
-smallest mean of e^-s(x, b) over n points b, the n points with the largest s. The other direction uses s(b, x).
+b outside it, and each subset without x results from n subsets with x. So P(w | x not in D) is at least P(w | x in D)
+times the smallest mean of e^-s(x, b) over n points b, the n points with the largest s. The other direction uses s(b,
+x).
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ class SwapBounds:
 
     @property
     def largest_swap(self) -> float:
-        """Bound of |ln p(w|D)/p(w|D')| over all objects and all adjacent subsets D, D' of the population."""
+        """Bound of |ln p(w|D)/p(w|D')| over all objects w and all adjacent subsets D, D'.
+
+        p(w|D) is the probability that the mechanism draws w from the data D. Adjacent subsets of the population differ
+        in one point.
+        """
         return float(self.gain.max())
 
 
@@ -88,8 +93,9 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-    """Return s(x, b) and s(b, x) of one object w, for points x of a block and all points b; shape (block, points).
+    """Return s(x, b) and s(b, x) of one object w, for points x of a block and all points b.
 
+    Both arrays have the shape (block, points). p(w|D) is the probability that the mechanism draws w from the data D.
     s(x, b) bounds the decrease of ln p(w|D) if x is replaced by b. It is minus infinity for b = x, which is no partner.
     """
     points = differences.shape[1]

@@ -1,9 +1,10 @@
 """Law of a noisy sum of a random subset of numbers, with and without one of them, by Fourier sums with error bounds.
 
-Without x the sum is over a uniform n-subset of the other numbers. Its characteristic function at w is [z^n] prod (1 + z
-e^(i w f))/C(N - 1, n). With x the sum is over an (n - 1)-subset plus x. The coefficient is a mean over roots of unity.
-The mean is exact up to rounding, because there are more roots than factors. A window holds all but 2 e^-42 of each law.
-The Fourier series of the periodised density gives the mass of {y > t} within that and rounding.
+Without x the sum is over a uniform n-subset of the other numbers. The characteristic function of the sum at w is [z^n]
+prod (1 + z e^(i w f))/C(N - 1, n), a product over the numbers f. With x the sum is over an (n - 1)-subset plus x. The
+coefficient [z^n] is a mean over roots of unity. The mean is exact up to rounding, because there are more roots than
+factors. A window holds all but 2 e^-42 of each law. The Fourier series of the periodised density gives the mass of {y >
+t} within that and rounding.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """Return the best lower bound of the PMP parameter for each threshold; at least 0.
+    """Return the best lower bound of the PMP parameter for each threshold, at least 0.
 
     The sets are half-lines on both sides of a threshold, for both orders of the laws with and without the point.
     """
@@ -103,7 +104,7 @@ def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
 class _LineLaw:
     """Law of a noisy sum on a window, given by values of its characteristic function at multiples of 2 pi/width.
 
-    Positions are relative to a centre.
+    The window is the interval of outcomes outside of which the mass is negligible. Positions are relative to a centre.
     """
 
     window: tuple[float, float]
@@ -118,7 +119,10 @@ class _LineLaw:
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
 
     def _mass(self, thresholds: FloatArray) -> FloatArray:
-        """Return the mass of the periodised law between a threshold and the upper endpoint of the window."""
+        """Return the mass of the law between each threshold and the upper endpoint of the window.
+
+        The law is repeated with the width of the window as its period, which a Fourier series requires.
+        """
         low, high = self.window
         inside = np.clip(thresholds, low, high)[:, None]
         waves = np.exp(-1j * self.frequencies * (inside - self.centre))
@@ -129,8 +133,9 @@ class _LineLaw:
     def _slack(self) -> float:
         """Return the error bound of the mass above a threshold.
 
-        It adds the mass outside the window, the truncation of the series, which decays faster than a geometric series,
-        and the rounding. The rounding of term k has the weight 2/(pi k).
+        The law is given by a Fourier series on a window. The bound adds the mass outside the window, the truncation of
+        the series, which decays faster than a geometric series, and the rounding. The rounding of term k has the weight
+        2/(pi k).
         """
         width = self.window[1] - self.window[0]
         rest = math.exp(-0.5 * LARGEST_FREQUENCY**2) / -math.expm1(-2 * math.pi / width * LARGEST_FREQUENCY)
@@ -140,7 +145,7 @@ class _LineLaw:
 
 @final
 class _LogMoments:
-    """Logarithms of the mean of e^(s x) over numbers x, relative to their mean, for slopes s of both signs."""
+    """Logarithms of the mean of e^{s (x - m)} over numbers x with the mean m, for slopes s of both signs."""
 
     def __init__(self, values: FloatArray) -> None:
         centred = values - values.mean()
@@ -151,7 +156,7 @@ class _LogMoments:
         self._logs = (largest + np.log(np.exp(exponents - largest[:, None]).mean(axis=1))).reshape(2, -1)
 
     def reach(self, size: int) -> float:
-        """Return a distance from the mean that a noisy sum of `size` values exceeds with probability below 2 e^-42.
+        """Return a distance from the mean that a noisy sum of `size` numbers exceeds with probability below 2 e^-42.
 
         The moments of sums without replacement are at most those with replacement (Hoeffding 1963, Theorem 4).
         """
@@ -162,7 +167,7 @@ class _LogMoments:
 @final
 @dataclass(frozen=True, slots=True)
 class _NoisySums:
-    """Characteristic functions of noisy sums of n - 1 and of n of the numbers, less the means of these sums."""
+    """Characteristic functions of noisy sums of n - 1 and of n out of N numbers, relative to the means of the sums."""
 
     frequencies: FloatArray
     characteristic: tuple[ComplexArray, ComplexArray]
@@ -170,9 +175,10 @@ class _NoisySums:
 
 
 def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: int) -> _NoisySums:
-    """Compute the characteristic functions of noisy sums at the given frequencies.
+    """Compute the characteristic functions of noisy sums of random subsets of `numbers` at the frequencies.
 
-    The products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1.
+    The subsets have `size` - 1 or `size` of the N numbers. Each function is a mean over `roots` roots of unity. The
+    products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1.
     """
     total, radius = len(numbers), size / (len(numbers) + 1 - size)
     centred = numbers - numbers.mean()
@@ -195,5 +201,8 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
 
 
 def _log_share(total: int, chosen: int, radius: float) -> float:
-    """Return ln of C(total, chosen) rho^chosen/(1 + rho)^total with rho = `radius`, the value at frequency 0."""
+    """Return ln of C(total, chosen) rho^chosen/(1 + rho)^total with rho = `radius`, a binomial probability.
+
+    The number normalises a sum over subsets of `chosen` out of `total` numbers.
+    """
     return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

@@ -75,7 +75,7 @@ def exposure_lower_bound(points: QueryPoints, size: int, bound: ExposureUpperBou
     size : int
         Number n of records in the data.
     bound : ExposureUpperBound
-        Upper bound; the line leads to its point.
+        Upper bound; the line leads to the point that determines it.
     delta : float
         0 < delta <= 1.
 
@@ -123,7 +123,7 @@ def enumerable_subsets(count: int, size: int) -> int:
 @final
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Projections of the points on a line, in standard deviations of the noise, with an error bound of any sum."""
+    """Projections of the points on a line, in standard deviations of the noise, with an error bound of their sums."""
 
     values: FloatArray
     size: int
@@ -131,7 +131,7 @@ class _Line:
 
     @staticmethod
     def through(points: QueryPoints, size: int, exposed: int) -> _Line:
-        """Project the points on the line from the mean of all points to the exposed point."""
+        """Project the points on the line from the mean of all points to the point with the index `exposed`."""
         direction = points.centred[exposed]
         length = float(np.abs(direction).max())
         if length == 0:  # The point is the mean: any direction is valid.
@@ -151,9 +151,10 @@ def _subsets(count: int, size: int) -> NDArray[np.intp]:
 
 @final
 class _LineOptimum:
-    """Search for the largest ln((P(S) - delta)/Q(S)) over sets S, for mixtures P and Q of normal laws on a line.
+    """Search for the largest ln((P(S) - delta)/Q(S)) over sets S, for mixtures P and Q of normal laws.
 
-    The means of the normal laws have errors of at most `error`.
+    P and Q are the laws of a noisy sum, projected on a line, with and without a point, in either order. The means of
+    the normal laws have errors of at most `error`.
     """
 
     def __init__(self, one: FloatArray, other: FloatArray, error: float, delta: float, outcomes: int) -> None:
@@ -169,9 +170,9 @@ class _LineOptimum:
     def improve(self, low: float, high: float) -> float:
         """Return a lower bound of the PMP parameter, at least `low`, from the best set of outcomes on the line.
 
-        The true maximum is at most `high`. S = {ln P/Q > level} gives a bound above the level exactly if the best bound
-        is above the level (Dinkelbach). The levels alternate between the best bound so far, which converges
-        quadratically, and the middle of the remaining bracket.
+        The true maximum is at most `high`. P and Q are the densities of two mixtures on the line. The set S = {ln P/Q >
+        level} gives a bound above the level exactly if the best bound is above the level (Dinkelbach). The levels
+        alternate between the best bound so far, which converges quadratically, and the middle of the remaining bracket.
         """
         for turn in range(MOST_ROUNDS):
             if not low < high * (1 - CLOSE):
@@ -270,12 +271,13 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
-    """Return a lower bound of the PMP parameter from half-lines {y > t}, at least 0.
+    """Return a lower bound of the PMP parameter from half-lines S = {y > t} of outcomes, at least 0.
 
     The exposed point x lies on the side of large y.
 
-    Let m be the mean over the other points x'. For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1)
-    e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n e^(s^2/2).
+    P and Q are the laws of the noisy sum of n points with and without x. Let m be the mean over the other points x'.
+    For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n
+    e^(s^2/2).
     """
     own, others = float(line.values[exposed]), np.delete(line.values, exposed)
     farthest = float(np.abs(line.values).max())

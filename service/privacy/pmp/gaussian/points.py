@@ -30,8 +30,8 @@ class QueryPoints:
     moved : float
         Bound of the rounding of clipped positions.
     scale : float
-        1/noise_std for the sum and 1/(n noise_std) for the mean, within 4 u. Replacing x by x' changes the result by
-        r = |x - x'| scale standard deviations of the noise.
+        1/noise_std for the sum and 1/(n noise_std) for the mean, within 4 u, u = 2^-53. Replacing x by x' changes the
+        result by r = |x - x'| scale standard deviations of the noise.
     """
 
     positions: FloatArray
@@ -92,7 +92,7 @@ class QueryPoints:
 
     @cached_property
     def centring_error(self) -> float:
-        """Bound of the distance between a rounded centred position and the exact one."""
+        """Bound of the distance between a rounded centred position and the exact position."""
         return 4 * UNIT_ROUNDOFF * float(_norms(np.abs(self.positions).max(axis=0)[None])[0]) + self.moved
 
     @cached_property

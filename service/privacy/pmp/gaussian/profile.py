@@ -194,7 +194,7 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
-    """Return u = (2 epsilon - r^2)/(2 r), the argument of the Mills ratio, as a double and its rounding error."""
+    """Return u = (2 epsilon - r^2)/(2 r) as a double and its rounding error; r = `ratio` = sensitivity/noise."""
     square, square_rest = error_free.square(ratio)
     twice = 2 * epsilon
     numerator = twice - square
@@ -211,7 +211,10 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
-    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, by quadrature for r <= 1/2."""
+    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, by quadrature for r <= 1/2.
+
+    u is `left`, r is `ratio` = sensitivity/noise, and M(x) = Phi(-x)/phi(x).
+    """
     total = np.zeros_like(left)
     for point, weight in zip(POINTS.tolist(), WEIGHTS.tolist(), strict=True):
         total += 0.5 * weight * _steepness(left + 0.5 * (1 + point) * ratio)
@@ -229,7 +232,10 @@ def _steepness(x: FloatArray) -> FloatArray:
 
 
 def _difference(left: FloatArray, right: FloatArray) -> Ends:
-    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, for u >= -2."""
+    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, for u >= -2.
+
+    u is `left`, u + r is `right`, and M(x) = Phi(-x)/phi(x).
+    """
     at_left, at_right = _mills(left), _mills(right)
     difference = at_left - at_right
     # |M'| is at most 1/(1 + x^2) for x >= 0, and 1 - x M(x) for all x. u is rounded once, u + r twice.

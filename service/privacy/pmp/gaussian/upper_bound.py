@@ -1,14 +1,15 @@
 """Upper bound of the PMP parameter of the Gaussian mechanism: Lowy et al. 2023, Proposition 12.
 
-Let delta(epsilon; r) be the profile of the Gaussian mechanism. For a sum or mean query, the two mixtures of a point x
-(data with x, data without x) are (epsilon, delta)-close if
+Let delta(epsilon; r) be the privacy profile of the Gaussian mechanism for two data sets at a distance of r standard
+deviations. For a sum or mean query, the two mixtures of a point x (data with x, data without x) are (epsilon,
+delta)-close if
 
     mean over x' != x of delta(epsilon; r(x, x')) <= delta.
 
-Proof: draw an n-subset with x and one of its N - n exchanges of x uniformly. They are a uniform subset with x and a
-uniform subset without x. The hockey-stick divergence is jointly convex, so the mean bounds the divergence of the
-mixtures. The proof holds for every N > n. The parameter is at most the smallest epsilon at which all N points meet the
-condition.
+Proof: draw a uniform n-subset with x, and replace x by a uniform one of the N - n other points. The two subsets are a
+uniform subset with x and a uniform subset without x. The hockey-stick divergence is jointly convex, so the mean bounds
+the divergence of the mixtures. The proof holds for every N > n. The parameter is at most the smallest epsilon at which
+all N points meet the condition.
 """
 
 from __future__ import annotations
@@ -96,7 +97,11 @@ def exposure_upper_bound(points: QueryPoints, delta: float) -> ExposureUpperBoun
 
 @final
 class _Search:
-    """Search for the smallest epsilon at which all points solved so far meet the condition of Proposition 12."""
+    """Search for the smallest epsilon at which all points solved so far meet a condition on delta.
+
+    The condition, Proposition 12 of Lowy et al. 2023, is that the mean of delta(epsilon; r) over the distances r to all
+    other points is at most delta.
+    """
 
     def __init__(self, points: QueryPoints, log_target: float) -> None:
         self.log_target = log_target
@@ -107,7 +112,10 @@ class _Search:
         self._widening = 5e-6
 
     def solve(self, rows: NDArray[np.intp]) -> None:
-        """Raise epsilon until the points with indices `rows` meet the condition, one after the other."""
+        """Increase epsilon until the points with indices `rows` meet the condition of Proposition 12, one by one.
+
+        The condition is that the mean of delta(epsilon; r) over the distances r to all other points is at most delta.
+        """
         for row in rows.tolist():
             ratios = self._points.ratios(row)
             if _log_mean_upper(self.epsilon, ratios) <= self.log_target:
@@ -119,13 +127,17 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Raise epsilon, the bound found so far, by a small amount that doubles with each call."""
+        """Increase epsilon, the bound found so far, by a small amount that doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 
 
 def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
-    """Return an upper bound of ln of the mean of delta(epsilon; r) over distances r."""
+    """Return an upper bound of ln of the mean of delta(epsilon; r) over the distances r = `ratios`.
+
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism for data sets at a distance of r standard
+    deviations.
+    """
     logs = log_delta(epsilon, ratios)[1]
     largest = float(logs.max())
     # The relative error of the mean is below 1e-13 for any N, because numpy adds pairwise.
@@ -135,7 +147,8 @@ def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
 def _root(ratios: FloatArray, log_target: float) -> float:
     """Estimate the epsilon at which the mean of delta(epsilon; r) over distances r is the target, by Newton's method.
 
-    No bound depends on the result.
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism at a distance of r standard deviations. No bound
+    depends on the result.
     """
     moved = ratios[ratios > 0]
     log_share = math.log(len(moved) / len(ratios))
@@ -158,7 +171,8 @@ def _root(ratios: FloatArray, log_target: float) -> float:
 def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, float]:
     """Return ln of the mean of delta(epsilon; r) over distances r, and its derivative in epsilon.
 
-    delta is Phi(-u) - phi(u) M(u + r) with the Mills ratio M, and its derivative is -phi(u) M(u + r).
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism, Phi(-u) - phi(u) M(u + r), with u = epsilon/r -
+    r/2 and the Mills ratio M. The derivative is -phi(u) M(u + r).
     """
     left = epsilon / ratios - 0.5 * ratios
     exponents = 0.5 * np.maximum(left, 0.0) ** 2
@@ -172,7 +186,10 @@ def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, floa
 
 
 def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_target: float) -> FloatArray:
-    """Return upper bounds of the mean of delta(epsilon; r) for the points `rows`, divided by the target."""
+    """Return upper bounds of the mean of delta(epsilon; r) for the points `rows`, divided by the target.
+
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism, and r the distance of a point to another one.
+    """
     # Cell k holds the values at r = (k + 1) steps. All r are below 2.01 units.
     steps = TABLE_CELLS / 2.01
     edges: FloatArray = points.unit * (1 + 1e-12) / steps * np.arange(1.0, TABLE_CELLS + 1)

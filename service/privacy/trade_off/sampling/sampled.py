@@ -112,8 +112,8 @@ class SampledRemove(AbstractSampledRemove[AbstractTradeOff]):
     def _bracketed(self, target: FloatArray, *, inverse: bool) -> tuple[FloatArray, FloatArray]:
         """Return rates of the base curve at which a function is proved to be below, and not below, `target`.
 
-        The function is (1 - p) power(b) + p b at rates b of the inverse curve, or (1 - p) a + p power(a) at rates a of
-        the curve itself, with the sampling rate p.
+        p is the sampling rate. The function is (1 - p) power(b) + p b at rates b of the inverse curve, or (1 - p) a + p
+        power(a) at rates a of the curve itself.
         """
         count = len(target)
         log_target = np.log(target)

@@ -216,7 +216,7 @@ class NormalComponents:
 class GaussianMixtureTradeOff(AbstractTradeOff):
     """Trade-off curve of two normal mixtures: `absent`, mirrored to the left of 0, against `present` on the right.
 
-    At least one mixture has a component away from 0.
+    At least one mixture has a component away from 0. u = 2^-53 is the unit of rounding.
 
     Notes
     -----

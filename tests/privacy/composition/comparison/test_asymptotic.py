@@ -24,6 +24,7 @@ from service.privacy.questions import gaussian_dp, gdp_cells, membership
 from service.privacy.trade_off.pair import TradeOffPair
 from tests.privacy.cases import built, dpsgd, gaussian, laplace, sampled
 from tests.privacy.references import number, rows
+from tests.slow_marker import thorough
 
 METHODS = ("clt", "edgeworth", "saddlepoint")
 RATES = np.array([1e-300, 1e-9, 1e-3, 0.1, 0.5, 0.999, 1 - 1e-9])
@@ -194,8 +195,14 @@ def test_remove_direction_is_close_to_contour(method: str) -> None:
         assert ours.epsilon(1e-6).upper == pytest.approx(truth.epsilon(1e-6).upper, rel=1e-4)
 
 
-@every_engine
-@every_run
+@pytest.mark.parametrize(
+    ("method", "spec"),
+    [
+        thorough(method, spec) if (method, spec) == ("saddlepoint", "strong_laplace") else (method, spec)
+        for method in METHODS
+        for spec in SPECS
+    ],
+)
 def test_approximations_have_single_values_of_a_curve(method: str, spec: str) -> None:
     """All numbers are probabilities, monotone, not below chance, and labelled, however bad the series is."""
     pair = pair_of(method, spec)

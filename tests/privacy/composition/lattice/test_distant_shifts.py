@@ -56,7 +56,7 @@ def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
     assert beside.lower <= alone.upper + epsilon
 
 
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("steps", [1, thorough(3)])
 def test_few_steps_beside_others_are_narrow_within_work_allowance(steps: int) -> None:
     """Lattices come first if no short contour exists, and the run reveals no less than its part."""
     run = _batches(0, steps)

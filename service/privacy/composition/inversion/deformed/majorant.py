@@ -456,8 +456,8 @@ class MajorantGrid:
     def _far_hump(self, near: FloatArray | float) -> FloatArray | float:
         """Return a bound of |d ln b/dv| and of |ln b - ln(1 - p)| where Re v >= `near`; 0 where b = 1.
 
-        b is the density of H0 relative to the normal density, b(v) = 1 - p + p e^{-v + offset} for mirrored steps and
-        else 1, with the sampling rate p and the outcome v.
+        b is the density of H0 at the outcome v relative to the normal density. b(v) = 1 - p + p e^{-v + offset} for
+        mirrored steps, with the sampling rate p, and else 1.
         """
         if not self.step.mirrored:
             return 0.0
@@ -467,8 +467,8 @@ class MajorantGrid:
     def log_variation(self, paths: Paths, z: ComplexArray) -> FloatArray:
         """Return ln V with |M(x + i t')| <= V/t' for all t' >= t, at points z = x + it of each path; shape (P, V).
 
-        M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step, with r = d ln w/dv, the
-        likelihood ratio w and the mean m of the outcome v. Here g is the normal density, and g b is the density of H0.
+        M(z) = int g b w^z dv is the moment-generating function of the loss ln w of the step. w is the likelihood ratio,
+        r = d ln w/dv, and m is the mean of the outcome v. Here g is the normal density, and g b is the density of H0.
         Integration by parts gives M(z) = -(1/z) int (g b/r)' w^z dv, which is bounded by cells. Here (g b/r)' = (g b/r)
         (-sigma^2 (v - m) + (ln b)' - r'/r).
         """

@@ -149,12 +149,12 @@ class Panel:
 class ContourLayout:
     """Panels of one contour and the bounds of their errors, for thresholds c near `center` (nats).
 
-    F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c} is the integrand: M_k is the moment-generating
-    function of the loss of one of N_k steps of the kind k, mu^2 is that of a Gaussian part, and theta is where the
-    contour starts on the real axis. B_k >= |M_k| is a majorant. U(z) >= ln|F(z)| is the sum of N_k ln B_k and of the
-    real parts of the other exponents. Errors are those of the integrals I0(c), I1(c), ID(c) with the kernels 1/z, 1/(z
-    - 1) and 1/(z (z - 1)), which are both tails of the loss and the profile. The *goal* is ln of the error aimed at,
-    relative to e^`value`. The *vertical rest* is the part of the contour beyond the last panel.
+    F(z) = prod M_k(z)^{N_k} e^{mu^2 (z^2 - z)/2 - (z - theta) c} is the integrand. M_k is the moment-generating
+    function of the loss of one of N_k steps of the kind k. mu^2 is that of a Gaussian part, and the contour starts at
+    theta on the real axis. B_k >= |M_k| is a majorant. U(z) >= ln|F(z)| is the sum of N_k ln B_k and of the real parts
+    of the other exponents. Errors are those of the integrals I0(c), I1(c), ID(c) with the kernels 1/z, 1/(z - 1) and
+    1/(z (z - 1)), which are both tails of the loss and the profile. The *goal* is ln of the error aimed at, relative to
+    e^`value`. The *vertical rest* is the part of the contour beyond the last panel.
     """
 
     def __init__(

@@ -76,9 +76,6 @@ _UNKNOWN_DEPTH, _ROUGHLY = 23.0, 4.0
 _PROFILE_ROUNDS = 2
 """Number of contours for one delta; the second contour serves where delta is smaller than expected."""
 
-_RARELY = 0.1
-"""Expected number of jumps of a run that hardly ever has one."""
-
 _ROUNDS, _REFLECTED_ROUNDS = 4, 2
 """Maximal number of thresholds at which contours are laid out.
 
@@ -117,15 +114,6 @@ def deformed_run(
         return None
     run = DeformedRun(steps, gaussian_mu_squared, accuracy, reflected)
     return run if run.deviation > _SMALLEST_DEVIATION else None
-
-
-def are_deformed_first(steps: tuple[SampledStep, ...]) -> bool:
-    """Return whether deformed contours are tried before straight contours: for mirrored steps that hardly ever jump.
-
-    Straight contours are long for such steps. A jump is the large loss of a step that uses the record. A straight
-    contour is a vertical line, and a deformed contour is a curve in the complex plane.
-    """
-    return any(step.mirrored for step in steps) and math.fsum(step.count * step.rate for step in steps) < _RARELY
 
 
 def _is_rare(step: SampledStep) -> bool:

@@ -8,8 +8,8 @@ the sum. For every k > 0 and h > 0, with T = 2 pi/h,
     (h/2 pi) sum_j M(k + ijh)^n e^{-(k + ijh) x}/((k + ijh) (k + 1 + ijh)) = sum_m e^{k m T} psi(x + m T)    (Poisson).
 
 The terms m != 0 (*aliases*) have Chernoff bounds psi(x) <= e^{-sx} M(s)^n at tilts s > k on the right, and 0 < s < k on
-the left. The sum over j ends at a height. Beyond it, |M(k + it)| is bounded at some heights, and between them by the
-Lipschitz bound |d/dt (M(k + it) e^{-itl})| <= E1[e^{kL} |L - l|; core] for any real l, up to a height from which the
+the left. The sum over j ends at a height. Beyond this height, |M(k + it)| is bounded at some heights. Between them the
+Lipschitz bound |d/dt (M(k + it) e^{-itl})| <= E1[e^{kL} |L - l|; core] holds for any real l. From some height on the
 bound V/t serves, with a constant V.
 
 Let c be the epsilon of the profile. A jump with the loss L contributes psi(c - L). For jumps in a range, all terms
@@ -147,9 +147,9 @@ class CoreContour:
         """Return `(lower, upper, log_scale)`: the inversion integral lies in e^log_scale [lower, upper].
 
         The integral runs along Re z = `tilt` and gives psi(epsilon), the profile of the sum of n losses without large
-        ones, or the mean of the profile over a `jump` (the law of one large loss). M is the moment of one loss.
-        `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump. The bounds
-        are infinite where none is known.
+        ones. With a `jump` (the law of one large loss) it gives the mean of the profile over the jump. M is the moment
+        of one loss. `exponents` has ln of bounds of e^{-s epsilon} M(s)^n at all tilts s, times the moment of the jump.
+        The bounds are infinite where none is known.
         """
         unknown = -math.inf, math.inf, 0.0
         moment = 1 + float(self._core.growth(np.array([tilt]))[0])

@@ -1,7 +1,7 @@
 """Loss of one sampled Gaussian step without far jumps: tilted moments under H1, with every error bounded.
 
-The notation is that of `SampledStep`. p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. The
-outcome v = mean + y/sigma has a normal score y and, under the normal law, the density g. Let
+p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. The outcome v = mean + y/sigma has a normal
+score y and, under the normal law, the density g. Let
 
     a(v) = 1 - p + q e^v,    b(v) = 1 - p + q e^-v (mirrored) or 1,    L = ln a - ln b.
 
@@ -51,7 +51,7 @@ class CoreLaw:
 
     The *core* is the event -`lowest` <= y <= `highest` of the normal score y of the step's outcome v. E1[X; core] is
     the expectation of X on the core. With the density g of v under the normal law, g a is the density under H1, g b is
-    the density under H0, and L = ln a - ln b (formulas of a and b in `core_law.py`). Integrals over the core are sums
+    the density under H0, and L = ln a - ln b (a and b: see the head of this module). Integrals over the core are sums
     of Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of
     the rules. A real number k in e^{kL} is a *tilt*.
     """
@@ -128,7 +128,7 @@ class CoreLaw:
         return self._log_factor + present + absent + 1e-9
 
     def log_missing(self) -> tuple[float, float]:
-        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core .
+        """Return ln of upper bounds of the probabilities under H1 of scores below and above the core.
 
         The core is the event that the normal score of the step's outcome lies between two limits.
         """
@@ -139,7 +139,7 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def log_missing_absent(self) -> tuple[float, float]:
-        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core .
+        """Return ln of upper bounds of the probabilities under H0 of scores below and above the core.
 
         The core is the event that the normal score of the step's outcome lies between two limits.
         """

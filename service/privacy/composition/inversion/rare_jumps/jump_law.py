@@ -1,9 +1,9 @@
 """Tail and profile of one sampled Gaussian step, and the continuation of the profile to complex losses.
 
-The notation is that of `SampledStep`. p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. g is
-the normal density of the outcome v with the given mean and the standard deviation 1/sigma. The loss of v is ln a(v) -
-ln b(v), with a(v) = 1 - p + q e^v, and b(v) = a(-v) for mirrored steps or 1. Let x > 0, X = e^x, and let v be the zero
-of a(v) - X b(v), so that the loss of v is x. The profile of the step is
+p is the sampling rate, sigma is the noise multiplier, and q = p e^offset. g is the normal density of the outcome v with
+the given mean and the standard deviation 1/sigma. The loss of v is ln a(v) - ln b(v), with a(v) = 1 - p + q e^v, and
+b(v) = a(-v) for mirrored steps or 1. Let x > 0, X = e^x, and let v be the zero of a(v) - X b(v), so that the loss of v
+is x. The profile of the step is
 
     delta_1(x) = int_0^inf g(v + t) [q e^v (e^t - 1) + X q e^-v (1 - e^-t)] dt,
 
@@ -62,7 +62,7 @@ class JumpLaw:
 
     @cached_property
     def _hump(self) -> float:
-        """q = p e^offset, with the sampling rate p and the offset of the step .
+        """q = p e^offset, with the sampling rate p and the offset of the step.
 
         The density ratio of the step is 1 - p + q e^v at the outcome v.
         """

@@ -98,19 +98,16 @@ _WORK = 20_000
 _FAR = -25.0
 """ln of delta below which one jump is tried: larger deltas are evaluated on contours."""
 
-_MOST_SAMPLED = 10.0
-"""Expected number of sampled records from which runs have good contours for tiny deltas."""
-
 _UNKNOWN = (-math.inf, math.inf)
 
 
 def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
-    """Return whether delta(epsilon) is tiny, and the run of the equal steps `step` samples few records.
+    """Return whether delta(epsilon) of the run of the equal steps `step` is tiny. The run samples few records.
 
     `deviation` is the standard deviation (nats) of the loss without rare large losses. The result steers; no bound
     depends on it.
     """
-    if not (0 < epsilon < _LARGEST_EPSILON and step.count * step.rate < _MOST_SAMPLED):
+    if not 0 < epsilon < _LARGEST_EPSILON:
         return False
     with np.errstate(all="ignore"):
         jump = math.log(step.count) + float(JumpLaw(step).log_profile(np.array([epsilon]))[0])
@@ -233,7 +230,7 @@ class _OneJump:
         )
 
     def _one_jump(self, middle: _Middle) -> tuple[arb, arb]:
-        """Return bounds of T1, the part of delta with one jump , by a series around `middle`.
+        """Return bounds of T1, the part of delta with one jump, by a series around `middle`.
 
         The upper bound is infinite where none is known.
         """

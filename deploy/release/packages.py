@@ -1,0 +1,75 @@
+"""Build of wheel and sdist from a commit, without anything else that lies in the folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.release.locked import ROOT
+
+# setuptools changes sys.argv.
+BUILD: Final = "import wheel_backend as b, sys; to = sys.argv[1]; b.build_sdist(to); b.build_wheel(to)"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the sources."""
+
+    digest: str
+    tree: str
+    moment: int
+    """Time of the commit in seconds since 1970."""
+
+
+def git(*arguments: str) -> bytes:
+    """Return the output of a Git command in the checkout."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
+
+
+def read_commit() -> Commit:
+    """Return the last commit. Raise FileNotFoundError outside of a Git checkout."""
+    try:
+        digest, tree, moment = git("show", "--no-patch", "--format=%H %T %ct").decode().split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FileNotFoundError("A release is built from a commit. Run the command in a Git checkout.") from error
+    return Commit(digest, tree, int(moment))
+
+
+def has_changes() -> bool:
+    """Whether files of the last commit are changed in the folder."""
+    return bool(git("status", "--porcelain", "--untracked-files=no").strip())
+
+
+def export(commit: Commit, folder: Path) -> None:
+    """Write the files of a commit into an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit.digest))) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def version_of(source: Path) -> str:
+    """Return the version in `pyproject.toml`."""
+    return str(tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def build(source: Path, commit: Commit, target: Path) -> list[Path]:
+    """Build the guide, the sdist and the wheel from exported sources, and return the files in `target`."""
+    target.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(commit.moment)}
+    guide = [sys.executable, "-m", "properdocs", "build", "--quiet", "--strict", "--config-file", "docs/guide.yml"]
+    subprocess.run(guide, cwd=source, env=environment, check=True)
+    # An own PYTHONPATH: the backend must see no module of the checkout.
+    environment["PYTHONPATH"] = str(source / "deploy/packaging")
+    packing = [sys.executable, "-W", "ignore", "-c", BUILD, str(target.resolve())]
+    subprocess.run(packing, cwd=source, env=environment, check=True, capture_output=True)
+    version = version_of(source)
+    return [target / f"privacy_bounds-{version}-py3-none-any.whl", target / f"privacy_bounds-{version}.tar.gz"]

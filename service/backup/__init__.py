@@ -1,0 +1,1 @@
+"""Backup and restore of the data folder: jobs with their results, and API keys."""

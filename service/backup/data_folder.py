@@ -1,0 +1,137 @@
+"""Backup of a data folder while the service runs, and restore while it is stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from service.backup.archive import MEMBERS, BackupError, extract_archive, write_archive
+from service.engine_version import ENGINE_VERSION
+from service.jobs.errors import JobsUnavailable
+from service.jobs.local.jobs_file import FILE_NAME, WAIT_SECONDS
+from service.jobs.local.scheduler import LOCK_NAME
+from service.jobs.local.schema import schema_version
+
+BESIDE: Final = ("-wal", "-shm")
+"""Ends of the names of files that SQLite keeps beside the file of jobs."""
+EARLIER: Final = ".before-restore"
+"""End of the names of files that a restore replaced."""
+
+
+def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
+    """Write an archive of a data folder, and return the number of jobs and the names of the members.
+
+    The service may run: the file of jobs is copied by SQLite, in one state. Raise BackupError or OSError.
+    """
+    if not any((folder / name).exists() for name in MEMBERS):
+        raise BackupError(f"there is nothing to back up in {folder}")
+    if target.exists():
+        raise BackupError(f"{target} exists already; name another file")
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.absolute().parent) as place:
+        copies, jobs = Path(place), 0
+        for name in MEMBERS:
+            if name == FILE_NAME and (folder / name).exists():
+                jobs = _copy_jobs(folder / name, copies / name)
+            elif (folder / name).exists():
+                shutil.copyfile(folder / name, copies / name)
+        facts = {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "package": version("privacy-bounds"),
+            "engine": ENGINE_VERSION,
+            "jobs": jobs,
+        }
+        return jobs, write_archive(target, copies, facts)
+
+
+def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[str, Any]]:
+    """Write the members of an archive into a data folder. Return the number of jobs, and the manifest.
+
+    With `replaces`, files of the folder with the same names are kept under names that end in EARLIER. All members are
+    checked before the first change. Raise BackupError or OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (
+        _without_service(folder),
+        tempfile.TemporaryDirectory(prefix=".restore-", dir=folder) as place,
+    ):
+        copies, jobs = Path(place), 0
+        manifest = extract_archive(archive, copies)
+        names = list(manifest["files"])
+        if FILE_NAME in names:
+            jobs = _checked_jobs(copies / FILE_NAME)
+        present = [name for name in names if (folder / name).exists()]
+        if present and not replaces:
+            raise BackupError(f"{folder} has {', '.join(present)} already; use --replace to put them aside")
+        for name in names:
+            _put_aside(folder / name)
+            (copies / name).replace(folder / name)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return jobs, manifest
+
+
+def _copy_jobs(source: Path, target: Path) -> int:
+    """Copy the file of jobs in one state, check the copy, and return its number of jobs."""
+    try:
+        with (
+            closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
+            closing(sqlite3.connect(target, isolation_level=None)) as copy,
+        ):
+            schema_version(original)
+            original.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    except sqlite3.Error as error:
+        reason = getattr(error, "sqlite_errorname", str(error))
+        raise BackupError(f"{source} cannot be copied ({reason})") from error
+    except JobsUnavailable as error:
+        raise BackupError(error.reason) from error
+    return _checked_jobs(target)
+
+
+def _checked_jobs(path: Path) -> int:
+    """Return the number of jobs in a file. Raise BackupError if the file is damaged or of a newer version."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            schema_version(database)
+            [state] = database.execute("PRAGMA integrity_check(1)").fetchone()
+            [jobs] = database.execute("SELECT count(*) FROM jobs").fetchone()
+    except sqlite3.Error as error:
+        raise BackupError(f"{path.name} is damaged") from error
+    except JobsUnavailable as error:
+        raise BackupError(error.reason) from error
+    if state != "ok":
+        raise BackupError(f"{path.name} is damaged")
+    return int(jobs)
+
+
+@contextmanager
+def _without_service(folder: Path) -> Generator[None]:
+    """Keep services from using the folder while the block runs. Raise BackupError if one uses it."""
+    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BackupError(f"a service uses {folder}; stop it first") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _put_aside(path: Path) -> None:
+    """Rename a file and those that SQLite keeps beside it."""
+    for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
+        if each.exists():
+            each.replace(each.with_name(each.name + EARLIER))

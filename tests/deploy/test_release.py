@@ -1,0 +1,184 @@
+"""Bill of materials, provenance, licences and audit of a release say what holds, and nothing about the machine."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import platform
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from deploy.release.audit import CLEAN, FOUND, KNOWN, NOT_AUDITED, main, read_report
+from deploy.release.bill_of_materials import ROOT_REFERENCE, image_bill, runtime_bill, wheel_bill
+from deploy.release.image import base_image
+from deploy.release.licences import FILE, LISTED, defects, document, is_permissive, package_licences
+from deploy.release.locked import BUILD_TOOLS, read_lock
+from deploy.release.packages import version_of
+from deploy.release.provenance import INPUTS, sha256_of, statement
+from tests.contract.test_packaging import LOCK_FILES, ROOT
+from tests.rendering.test_standards import validator_of_cyclonedx
+
+DIGEST: Final = "0" * 64
+NOTHING: Final[dict[str, Any]] = {"name": KNOWN.partition("==")[0], "version": "1", "vulns": []}
+CONTROL: Final = NOTHING | {"vulns": [{"id": "PYSEC-0", "fix_versions": ["2"]}]}
+SOUND: Final[dict[str, Any]] = {"name": "a", "version": "1", "vulns": []}
+UNKNOWN: Final = {"name": "b", "skip_reason": "Dependency not found and could not be audited: b (1)"}
+BROKEN: Final = {"name": "c", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": []}]}
+
+
+@pytest.mark.parametrize("lock", LOCK_FILES, ids=lambda path: path.name)
+def test_lock_is_read_whole(lock: Path) -> None:
+    text = lock.read_text("utf-8")
+    entries = read_lock(lock)
+    assert [f"{each.name}=={each.version}" for each in entries] == re.findall(r"(?m)^(\S+==\S+)", text)
+    assert sum(len(each.hashes) for each in entries) == text.count("--hash=sha256:")
+    assert sum(bool(each.marker) for each in entries) == text.count(" ; ")
+
+
+def test_licences_are_listed_and_permissive_or_with_a_reason() -> None:
+    licences = package_licences()
+    assert defects(licences) == []
+    assert FILE.read_text("utf-8") == document(licences), "run `make licences`"
+
+
+@pytest.mark.parametrize(
+    ("licence", "permissive"),
+    [
+        *[(each, True) for each in ("MIT", "(MIT OR Apache-2.0) AND Zlib", "BSD License; MIT License")],
+        *[(each, False) for each in ("MIT AND GPL-3.0-only", "MPL-2.0", "none", "", "BSD-4-Clause")],
+    ],
+)
+def test_licence_is_permissive_in_all_its_parts(licence: str, permissive: bool) -> None:
+    assert is_permissive(licence) == permissive
+    listed = dict.fromkeys(LISTED, "MPL-2.0")
+    assert (defects(listed | {"new": licence}) == []) == permissive
+
+
+def test_needless_reason_is_a_defect() -> None:
+    assert len(defects(dict.fromkeys(LISTED, "MIT"))) == len(LISTED)
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "code", "sentence"),
+    [
+        ([CONTROL, SOUND], CLEAN, "1 packages audited, 0 findings, 0 not audited"),
+        ([CONTROL, SOUND, BROKEN], FOUND, "c 1: CVE-1, fixed in no version"),
+        ([CONTROL, BROKEN, UNKNOWN], FOUND, "NOT AUDITED: b"),
+        ([CONTROL, SOUND, UNKNOWN], NOT_AUDITED, "NOT AUDITED: b"),
+        ([NOTHING, SOUND], NOT_AUDITED, "could not be reached"),
+        ([UNKNOWN | {"name": NOTHING["name"]}, UNKNOWN], NOT_AUDITED, "could not be reached"),
+        ([CONTROL], NOT_AUDITED, "0 packages audited"),
+        ([SOUND], NOT_AUDITED, "could not be reached"),
+    ],
+)
+def test_audit_says_whether_its_database_answered(dependencies: list[Any], code: int, sentence: str) -> None:
+    outcome = read_report({"dependencies": dependencies, "fixes": []})
+    assert outcome.code == code
+    assert any(sentence in each for each in outcome.sentences())
+
+
+def test_audit_without_a_report_is_no_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = tmp_path / "fails"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    assert main([str(program)]) == NOT_AUDITED
+    assert capsys.readouterr().err.startswith("NOT AUDITED: the database of vulnerabilities could not be reached.")
+
+
+def environment_of_lock() -> dict[str, Any]:
+    """Return a bill as `cyclonedx-py` writes it, of an environment with all locked packages and one more."""
+    names = [(each.name, each.version) for each in read_lock()] + [("pytest", "9")]
+    components = [
+        {"bom-ref": f"{name}=={version}", "name": name, "version": version, "type": "library"}
+        | {"purl": f"pkg:pypi/{name}@{version}"}
+        for name, version in names
+    ]
+    references = [each["bom-ref"] for each in components]
+    # Every package needs the next one, and the last one all.
+    edges = [{"ref": one, "dependsOn": [other]} for one, other in itertools.pairwise(references)]
+    root = {"bom-ref": ROOT_REFERENCE, "name": "privacy-bounds", "version": "1.0", "type": "application"}
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": root, "timestamp": "2026-11-27T00:00:00+00:00"},
+        "components": components,
+        "dependencies": [*edges, {"ref": references[-1], "dependsOn": references}, {"ref": ROOT_REFERENCE}],
+    }
+
+
+@pytest.mark.parametrize("base", ["python:3.11.14-slim-bookworm", f"python:3.11.14-slim@sha256:{DIGEST}"])
+def test_bills_are_valid_and_list_locked_packages_alone(base: str) -> None:
+    bill = runtime_bill(environment_of_lock())
+    wheel = wheel_bill(bill, Path("privacy_bounds-1.0-py3-none-any.whl"), DIGEST)
+    image = image_bill(bill, base, [("libc6", "2.36-9+deb12u13", "amd64")])
+    locked = {each.name: each for each in read_lock() if each.name not in BUILD_TOOLS}
+    found = {each["name"]: each for each in wheel["components"] if each["purl"].startswith("pkg:pypi/")}
+    assert {name: each["version"] for name, each in found.items()} == {n: e.version for n, e in locked.items()}
+    for name, component in found.items():
+        (files,) = component["externalReferences"]
+        assert {each["content"] for each in files["hashes"]} == {*locked[name].hashes}
+    validator = validator_of_cyclonedx("bom-1.6")
+    for each in (wheel, image):
+        assert [str(error) for error in validator.iter_errors(each)] == []
+        references = [component["bom-ref"] for component in each["components"]]
+        assert len(set(references)) == len(references)
+        known = {ROOT_REFERENCE, *references}
+        assert {edge["ref"] for edge in each["dependencies"]} == known
+        assert {name for edge in each["dependencies"] for name in edge.get("dependsOn", ())} <= known
+    assert {each["name"] for each in image["components"]} - {each["name"] for each in wheel["components"]} == {
+        "libc6",
+        "python",
+    }
+
+
+def test_bill_of_another_environment_is_refused() -> None:
+    bill = environment_of_lock()
+    other = [each | {"version": "0"} if each["name"] == "numpy" else each for each in bill["components"]]
+    with pytest.raises(ValueError, match="numpy is 0"):
+        runtime_bill(bill | {"components": other})
+    with pytest.raises(ValueError, match="lacks numpy"):
+        runtime_bill(bill | {"components": [each for each in bill["components"] if each["name"] != "numpy"]})
+
+
+def test_provenance_names_inputs_and_no_machine(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("b.whl", "a.tar.gz")]
+    for path in files:
+        path.write_text(path.name)
+    made = statement(files, "1" * 40, "2" * 40, 1700000000, "0.2.0", base_image(None))
+    assert made["subject"] == [{"name": p.name, "digest": {"sha256": sha256_of(p)}} for p in reversed(files)]
+    definition = made["predicate"]["buildDefinition"]
+    source, *inputs = definition["resolvedDependencies"]
+    assert source["digest"] == {"gitCommit": "1" * 40, "gitTree": "2" * 40}
+    assert {each["name"]: each["digest"]["sha256"] for each in inputs if "digest" in each} == {
+        name: sha256_of(ROOT / name) for name in INPUTS
+    }
+    text = json.dumps(made)
+    assert json.dumps(statement(files[::-1], "1" * 40, "2" * 40, 1700000000, "0.2.0", base_image(None))) == text
+    for private in (str(tmp_path), str(ROOT), str(Path.home()), platform.node()):
+        assert len(private) < 3 or private not in text
+
+
+def test_images_have_exact_tags() -> None:
+    lines = re.findall(r"(?m)^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"))
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base_image(None))
+    assert lines == [base_image(None), "${BASE_IMAGE}", "${BASE_IMAGE}"]
+    files = [ROOT / "docker-compose.yml", *(ROOT / "deploy/kubernetes").rglob("*.yaml")]
+    named = {name for path in files for name in re.findall(r"(?m)^ +image: (\S+)$", path.read_text("utf-8"))}
+    foreign = named - {"privacy-bounds"}
+    assert len({each.partition(":")[0] for each in foreign}) == len(foreign) > 1
+    assert [each for each in foreign if not re.search(r":v?\d+\.\d+\.\d+", each)] == []
+
+
+def test_every_file_names_the_same_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    document = json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8"))
+    page = re.findall(r"\| package, for example `([\d.]+)` \|", (ROOT / "docs/guide/versions.md").read_text("utf-8"))
+    example = document["components"]["schemas"]["VersionResponse"]["properties"]["version"]["examples"]
+    version = version_of(ROOT)
+    assert [citation["version"], document["info"]["version"], *page, *example] == [version] * 4
