@@ -3,6 +3,7 @@ PYTHON ?= python3
 HOST ?= 127.0.0.1
 PORT ?= 8000
 WORKERS ?= 2
+MINUTES ?= 30
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -23,7 +24,7 @@ endif
 # The guide as the service has it at /guide; its sources are read as they are on a Git host.
 GUIDE := service/web/guide/index.html
 
-.PHONY: help serve guide test thorough system browser clients check format lock licences audit sbom provenance release bench clean
+.PHONY: help serve guide test thorough system soak browser clients check format lock licences audit sbom provenance release bench clean
 
 help: ## show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +45,9 @@ system: $(VENV)/development ## attacks and ends by the clock as well: /livez wit
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 \
 	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 LEAST_SHARED_HITS=0.95 $(RUN) -m pytest -rPs \
 		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py several_processes.py streams.py supervisor.py operator_port.py operate_jobs.py)
+
+soak: $(VENV)/development ## mixed load for MINUTES=30: growth of memory, and leaked processes, descriptors and files
+	$(RUN) -m tests.system.soak --minutes $(MINUTES)
 
 browser: $(VENV)/browser $(GUIDE) ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser
 	$(RUN) -m pytest tests/browser
@@ -74,7 +78,7 @@ provenance: $(VENV)/release/installed ## build wheel and sdist of the last commi
 	$(RUN) -m deploy.release provenance packages
 
 release: $(VENV)/release/installed ## build and try all files of a release in dist (BASE_IMAGE=python:...@sha256:...)
-	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom image provenance checksums
+	$(RUN) -m deploy.release --tools $(VENV)/release --base-image "$(BASE_IMAGE)" packages trial sbom drift image provenance checksums
 
 bench: $(VENV)/bench/installed ## measure beside the peers; writes benchmarks/RESULTS.md
 	$(VENV)/bench/bin/python -m benchmarks

@@ -72,6 +72,18 @@ RANGES: Final[dict[str, Range]] = {
 """By the type of the question."""
 
 
+def check_claimed(question: QuestionSpec, value: float, reads: PointReading) -> None:
+    """Raise PydanticCustomError if a number cannot answer the question, or the question has several answers."""
+    allowed = RANGES[question.type]
+    if not allowed.has(value):
+        raise field_error("value", f"Must be {allowed.sentence()} for {question.type}.")
+    if not isinstance(question, TradeOffQuestion):
+        if reads != "power":
+            raise field_error("reads", "Send reads only for the question trade_off.")
+    elif len(question.false_positive_rates) != 1:
+        raise field_error("question", "A claim about trade_off must have exactly one false positive rate.")
+
+
 class Claim(Request):
     """Claim that the answer to `question` is `value`.
 
@@ -105,14 +117,7 @@ class Claim(Request):
 
     @model_validator(mode="after")
     def _can_be_answered(self) -> Self:
-        allowed = RANGES[self.question.type]
-        if not allowed.has(self.number):
-            raise field_error("value", f"Must be {allowed.sentence()} for {self.question.type}.")
-        if not isinstance(self.question, TradeOffQuestion):
-            if self.reads != "power":
-                raise field_error("reads", "Send reads only for the question trade_off.")
-        elif len(self.question.false_positive_rates) != 1:
-            raise field_error("question", "A claim about trade_off must have exactly one false positive rate.")
+        check_claimed(self.question, self.number, self.reads)
         return self
 
     @property

@@ -46,6 +46,7 @@ _ProblemType: TypeAlias = Literal[
     "/problems/overloaded",
     "/problems/request-timeout",
     "/problems/result-not-found",
+    "/problems/result-quarantined",
     "/problems/shutting-down",
     "/problems/too-many-connections",
     "/problems/unauthenticated",

@@ -6,6 +6,7 @@ another library. Options, policies and contexts are JSON objects of the HTTP con
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final
@@ -22,6 +23,7 @@ from privacy_bounds.values import Bounds, Number, Power
 
 if TYPE_CHECKING:
     from api_schemas.base import Response
+    from api_schemas.certificates import CertificatesResponse
     from api_schemas.imports import ImportsResponse
     from privacy_bounds.reports import Assessment, Calibration, CheckedClaims, RunComparison
 
@@ -209,7 +211,7 @@ class Asking(ABC):
     def assess(self, run: Run, context: Object, policy: Object | None = None, **more: Any) -> Call[Assessment]:
         """Evaluate the standard questions about a run, and decide whether the run meets a policy.
 
-        `context` describes the release and the data; `policy` has limits on the answers. None: no policy.
+        `context` describes the release and the data; `policy` has limits on the answers, or is None.
         """
         from privacy_bounds.reports import Assessment
 
@@ -242,6 +244,18 @@ class Asking(ABC):
 
         path, request, notes = _about(run, "/v1/claims", {"claims": _listed(claims), **more})
         return Call(path, request, CheckedClaims.read, notes=notes)
+
+    @final
+    @asks
+    def certify(
+        self, run: Run, question: Object, value: float | None = None, **more: Any
+    ) -> Call[CertificatesResponse]:
+        """Prove one number with the independent checker: `value`, or the safe number of `bounds`."""
+        from api_schemas.certificates import CertificatesResponse
+
+        given = {} if value is None else {"value": "Infinity" if value == math.inf else value}
+        path, request, notes = _about(run, "/v1/certificates", {"question": question, **given, **more})
+        return Call(path, request, lambda body, _: read_response(CertificatesResponse, body), notes=notes)
 
     @final
     @asks

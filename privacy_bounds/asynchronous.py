@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 from typing_extensions import deprecated
 
 from privacy_bounds.api import Asking
-from privacy_bounds.calls import JSON, Call, encode, read_response
+from privacy_bounds.calls import ENVELOPE, JSON, Call, encode, read_response
 from privacy_bounds.clients import Client, jobs_path, resource_name
 from privacy_bounds.errors import InvalidArgument, PrivacyBoundsError
 from privacy_bounds.jobs import AsyncJob
@@ -138,6 +138,14 @@ class AsyncClient:
         return await self.post(
             "/v1/estimates", {"resource": resource_name(resource), "request": request}, EstimatesResponse
         )
+
+    async def sign(self, resource: str, request: Mapping[str, Any]) -> bytes:
+        """Return the signed statement about the answer to a request, as `privacy-bounds verify` reads it from a file.
+
+        `resource` is the path of the resource below /v1/. A service without a signing key refuses this.
+        """
+        path, sent = f"/v1/{resource_name(resource)}", {"Content-Type": JSON}
+        return await self.fetch("POST", path, encode(request), sent, ENVELOPE)
 
     async def fetch(
         self,

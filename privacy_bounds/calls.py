@@ -23,6 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound="Response")
 JSON: Final = "application/json"
+ENVELOPE: Final = "application/vnd.dsse.envelope.v1+json"
 
 
 @final

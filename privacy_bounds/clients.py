@@ -12,7 +12,7 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from privacy_bounds.api import Asking
-from privacy_bounds.calls import JSON, encode, read_response
+from privacy_bounds.calls import ENVELOPE, JSON, encode, read_response
 from privacy_bounds.errors import PrivacyBoundsError
 from privacy_bounds.jobs import Job
 from privacy_bounds.local import Local
@@ -106,6 +106,13 @@ class Client(Asking):
         from api_schemas.jobs import EstimatesResponse
 
         return self.post("/v1/estimates", {"resource": resource_name(resource), "request": request}, EstimatesResponse)
+
+    def sign(self, resource: str, request: Mapping[str, Any]) -> bytes:
+        """Return the signed statement about the answer to a request, as `privacy-bounds verify` reads it from a file.
+
+        `resource` is the path of the resource below /v1/. A service without a signing key refuses this.
+        """
+        return self.send(f"/v1/{resource_name(resource)}", encode(request), ENVELOPE)
 
     def fetch(
         self,

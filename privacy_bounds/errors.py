@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class PrivacyBoundsError(Exception):
     """Base of all errors of this package.
 
-    `retry_after` is the time in seconds after which the same request may succeed. None: the service names no time.
+    `retry_after` is the time in seconds after which the same request may succeed. It is None if the service names no
+    time.
     """
 
     retry_after: float | None = None
@@ -57,7 +58,7 @@ class Refused(PrivacyBoundsError):
 class Unreachable(PrivacyBoundsError):
     """Failure to get a usable answer: nobody answers, the answer breaks off, or it takes too long.
 
-    `status` is the HTTP status of the answer. None: no complete answer arrived.
+    `status` is the HTTP status of the answer. It is None if no complete answer arrived.
     """
 
     def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:

@@ -208,7 +208,7 @@ def _problem_of(body: bytes) -> Problem | None:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header, a number or a date. None: there is no valid header."""
+    """Return the seconds of a `Retry-After` header, a number or a date. The result is None without a valid header."""
     if header is None:
         return None
     try:

@@ -24,6 +24,7 @@ Exception
   - OutOfTime
   - OutOfMemory
   - WorkerDied
+  - ResultQuarantined
   - ClientGone                (without a response)
 - JobsError                   jobs/errors.py: failures of jobs
   - JobNotFound
@@ -41,6 +42,7 @@ Exception
   - ResultNotFound
   - DecisionNotFound
   - NotAcceptable
+    - NoStatement
   - InvalidParameter
 
 Each package defines its own errors without reference to HTTP. The tables below define titles, statuses and guidance.
@@ -59,6 +61,7 @@ from service.execution.errors import (
     OutOfMemory,
     OutOfTime,
     QueueFull,
+    ResultQuarantined,
     WorkerDied,
     WorkLimitExceeded,
 )
@@ -107,6 +110,14 @@ class NotAcceptable(ApiError):
     def __init__(self, offered: tuple[str, ...]) -> None:
         self.offered = offered
         super().__init__(", ".join(offered))
+
+
+class NoStatement(NotAcceptable):
+    """Raised when the client accepts signed statements only, and there is none. sentence: the reason."""
+
+    def __init__(self, offered: tuple[str, ...], sentence: str) -> None:
+        self.sentence = sentence
+        super().__init__(offered)
 
 
 class InvalidParameter(ApiError):
@@ -278,6 +289,13 @@ ERROR_PROBLEMS: Final[dict[type[Exception], ProblemDefinition]] = {
         500,
         "The process of the computation ended before it answered. Other requests are not affected. Try again.",
     ),
+    ResultQuarantined: ProblemDefinition(
+        "/problems/result-quarantined",
+        "Result under examination",
+        500,
+        "Two independent engines disagree about this result, so it is not served. Do not use earlier copies of it. "
+        "Report the digest to the operators, and send the request again after an upgrade of the engine.",
+    ),
     Unauthenticated: ProblemDefinition(
         "/problems/unauthenticated",
         "Authentication required",
@@ -420,6 +438,9 @@ def _details(error: Exception, guidance: str) -> dict[str, Any]:
             return _body_details(error.errors)
         case InvalidParameter() | PageBeyondEnd() | InvalidCursor() | IdempotencyKeyReused():
             return _parameter_details(error.name, error.sentence or guidance)
+        case NoStatement():
+            errors = (FieldError(pointer="", detail=f"Accept: {error.sentence}"),)
+            return {"detail": error.sentence, "errors": errors, "supported": error.offered}
         case NotAcceptable():
             return {"errors": (FieldError(pointer="", detail=f"Accept: {guidance}"),), "supported": error.offered}
         case ComputeBudgetExceeded() | WorkLimitExceeded():

@@ -179,6 +179,12 @@ class Settings(BaseSettings):
         "receive status 503.",
     )
 
+    cross_check_share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.01,
+        description="Share of the answers of `/v1/bounds` that an independent engine computes again while no request "
+        "waits. 0 switches the checks off.",
+    )
+
     jobs_backend: Literal["embedded", "celery"] = Field(
         default="embedded",
         description="Backend for jobs. embedded: processes of this instance. celery: workers of a cluster "
@@ -306,6 +312,12 @@ class Settings(BaseSettings):
         "administration of jobs. Absent: `/metrics` and the details are on the public port.",
     )
 
+    signing_keys: Path | None = Field(
+        default=None,
+        description="PEM file with Ed25519 keys, which only the user of the service may read. The first key "
+        "signs statements, and all public keys are published at `/.well-known/privacy-bounds-keys`. Absent: nothing is "
+        "signed.",
+    )
     traces_endpoint: str | None = Field(
         default=None,
         description="Address of an OTLP receiver over HTTP for traces, for example `http://collector:4318`. Absent: no "
@@ -444,7 +456,10 @@ class Settings(BaseSettings):
 
     @property
     def operator_address(self) -> tuple[str, int] | Path | None:
-        """Address of the operator port: (host, port), or a Unix socket. None: operators use the public port."""
+        """Address of the operator port: (host, port), or a Unix socket.
+
+        It is None where operators use the public port.
+        """
         return None if self.operator_bind is None else address_of(self.operator_bind)
 
     @field_validator("trusted_proxies")

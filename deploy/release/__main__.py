@@ -1,7 +1,7 @@
 """Run steps of a release in order, and write its files to `dist/`.
 
 `python -m deploy.release [--base-image IMAGE] [--tools FOLDER] STEP...` with the steps `packages`, `trial`, `sbom`,
-`image`, `provenance` and `checksums`. Without `trial`, `sbom` describes the environment of this interpreter.
+`drift`, `image`, `provenance` and `checksums`. Without `trial`, `sbom` describes the environment of this interpreter.
 """
 
 from __future__ import annotations
@@ -61,6 +61,12 @@ class Release:
         self.write("cdx.json", bill_of_materials.wheel_bill(self.bill, wheel, digest))
         self.write("image.cdx.json", bill_of_materials.image_bill(self.bill, image.base_image(self.base), []))
 
+    def drift(self) -> None:
+        """Write the report on answers that moved since the engine version before. Fails if enclosures do not meet."""
+        path = OUTPUT / f"privacy_bounds-{self.version}.drift.md"
+        subprocess.run([sys.executable, "-m", "benchmarks.drift", "--output", str(path)], cwd=ROOT, check=True)
+        self.files.append(path)
+
     def image(self) -> None:
         """Build and try the image, and add the packages of its distribution to its bill of materials."""
         if not image.has_engine():
@@ -94,7 +100,7 @@ class Release:
         self.files = [each for each in self.files if each != path] + [path]
 
 
-STEPS: Final = ("packages", "trial", "sbom", "image", "provenance", "checksums")
+STEPS: Final = ("packages", "trial", "sbom", "drift", "image", "provenance", "checksums")
 
 
 def main() -> int:

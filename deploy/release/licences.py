@@ -19,10 +19,21 @@ HEAD: Final = """\
 `make licences` writes this file from the metadata of the packages in `runtime.lock`. Packages that only build the
 service are left out. privacy-bounds itself has the licence Apache-2.0."""
 PERMISSIVE: Final = frozenset(
-    {"0BSD", "Apache-2.0", "Apache Software License", "BSD License", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC"}
+    {
+        "0BSD",
+        "3-Clause BSD License",
+        "Apache-2.0",
+        "Apache Software License",
+        "BSD License",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "ISC",
+    }
     | {"MIT", "MIT License", "MIT-0", "PSF-2.0", "Zlib"}
 )
 LISTED: Final = {
+    "certifi": "Weak copyleft for its own files: certificates. Tracing imports the unmodified package.",
     "pebble": "Weak copyleft. The service imports the unmodified package, and anybody may replace it.",
     "python-flint": "Weak copyleft. The wheel contains FLINT, GMP and MPFR as shared libraries that can be replaced.",
     "shtab": "Weak copyleft for its own files. The service imports the unmodified package.",

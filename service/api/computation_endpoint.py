@@ -12,9 +12,10 @@ from typing import Any, Final
 from fastapi import Request, Response
 from pydantic import ValidationError
 
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.access_layer import require_scope
 from service.api.compression import GZIP_ETAG_SUFFIX, SHORTEST_BYTES, compress
-from service.api.content_negotiation import accepts_gzip, joined_header, negotiate_media_type
+from service.api.content_negotiation import accepts_gzip
 from service.api.dependencies import AppServices, services_of
 from service.api.jobs.async_preference import job_sender, parse_prefer_wait, respond_async
 from service.api.request_reading import (
@@ -26,10 +27,12 @@ from service.api.request_reading import (
     waiting_client,
 )
 from service.api.responses import result_response
+from service.api.signed_responses import negotiate_with_statement, sign_report, statement_response
+from service.execution.errors import OutOfTime
 from service.execution.runner import ComputedResult
 from service.parsing import InvalidRequest
 from service.problems import UnsupportedMediaType
-from service.rendering.registry import JSON, Rendering, media_types, renderings_of
+from service.rendering.registry import HTML, JSON, Rendering, media_types, renderings_of
 from service.resources.abstract import Computation
 from service.telemetry.http import request_context
 from service.telemetry.metrics import CacheOutcome
@@ -54,10 +57,8 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
     """
     services = services_of(request)
     renderings = renderings_of(computation.name)
-    rendering = None
-    if renderings:
-        accept = joined_header(request, b"accept")
-        rendering = renderings.get(negotiate_media_type(accept, media_types(computation.name)))
+    media_type = negotiate_with_statement(request, services, media_types(computation.name))
+    rendering = renderings.get(media_type)
     if rendering is not None:
         services.renderings.prewarm(rendering)
     answer = await _compute(computation, request, services)
@@ -69,8 +70,10 @@ async def answer_computation(computation: Computation[Any, Any], request: Reques
         read = computation.response_type.model_validate_json
         context.decision = computation.decision(await asyncio.to_thread(read, answer.body))
     headers = {"Cache-Status": CACHE_STATUS[answer.cache]}
-    if renderings:
+    if renderings or services.signer is not None:
         headers["Vary"] = "Accept"
+    if media_type == ENVELOPE_MEDIA_TYPE:
+        return await _signed_response(answer, request, headers)
     if rendering is not None:
         return await _rendered_response(rendering, computation, answer, request, headers)
     if answer.cache == "unstored":
@@ -97,6 +100,17 @@ async def _compute(
     raise UnsupportedMediaType
 
 
+async def _signed_response(answer: ComputedResult, request: Request, headers: dict[str, str]) -> Response:
+    """Return the signed statement about an answer. Raise OutOfTime for an answer that the time limit cut short.
+
+    Such an answer has no digest, and computing it again may give another one.
+    """
+    if answer.cache == "unstored":
+        raise OutOfTime(services_of(request).settings.time_limit_seconds)
+    headers["Content-Location"] = f"/v1/results/{answer.digest}"
+    return await statement_response(request, answer.digest, answer.body, headers, named=answer.request)
+
+
 async def _rendered_response(
     rendering: Rendering,
     computation: Computation[Any, Any],
@@ -109,7 +123,9 @@ async def _rendered_response(
     The response has an entity tag of its own. Text is compressed if the client accepts gzip.
     """
     is_gzip = rendering.is_text and accepts_gzip(request)
-    tag = f"{answer.digest};{rendering.media_type}{GZIP_ETAG_SUFFIX if is_gzip else ''}"
+    signer = services_of(request).signer if rendering.media_type == HTML else None
+    key = "" if signer is None else f";{signer.keys.id}"
+    tag = f"{answer.digest};{rendering.media_type}{key}{GZIP_ETAG_SUFFIX if is_gzip else ''}"
     headers |= {"X-Content-Type-Options": "nosniff", **rendering.headers}
     headers |= {"Vary": "Accept, Accept-Encoding"} if rendering.is_text else {}
     if rendering.file_name is not None:
@@ -120,6 +136,8 @@ async def _rendered_response(
     if not rendered.is_complete:  # a later request may have another body, which this tag must not name
         tagged = headers | UNSTORED
     body = rendered.body
+    if rendering.media_type == HTML:
+        body = await sign_report(services_of(request), answer, body)
     if is_gzip and len(body) >= SHORTEST_BYTES:
         body = await compress(body)
         tagged |= {"Content-Encoding": "gzip"}

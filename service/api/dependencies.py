@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
@@ -17,6 +17,9 @@ from service.parsing import RequestValidator
 from service.settings import Settings
 from service.telemetry.audit import AuditStream
 from service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class AppServices:
     version: str
     work_limits: WorkLimits | None = None
     audit: AuditStream | None = None
+    signer: Signer | None = None
+    """Signer of answers, or None if no signing key is set."""
 
 
 def services_of(request: Request) -> AppServices:

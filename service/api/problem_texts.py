@@ -129,6 +129,7 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
         (
             "Accept one of the media types in `supported`.",
             "Send no `Accept` header, or `Accept: application/json`: every resource answers in JSON.",
+            "Signed statements need a service with a signing key.",
         ),
     ),
     "/problems/not-found": ProblemText(
@@ -165,6 +166,15 @@ TEXTS: Final[Mapping[str, ProblemText]] = {
     "/problems/result-not-found": ProblemText(
         "The service has no result with this digest. Unused results expire.",
         ("Send the request again. The same request on the same engine version has the same digest.",),
+    ),
+    "/problems/result-quarantined": ProblemText(
+        "Two independent engines computed this result, and their bounds have no common point. One of them is wrong, so "
+        "the service serves neither.",
+        (
+            "Do not use copies of this result that you received before.",
+            "Report the digest of the result to the operators of the service.",
+            "Send the request again after an upgrade of the engine.",
+        ),
     ),
     "/problems/shutting-down": ProblemText(
         "This instance of the service is shutting down, for example for an upgrade.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Final, Literal, final
 
 from api_schemas.operations import Check, ReadyResponse
@@ -35,11 +35,13 @@ class Readiness:
         redis: RedisCircuitBreaker | None,
         *,
         are_results_shared: bool,
+        quarantine: Sized = (),
     ) -> None:
         self._reference_cases = reference_cases
         self._pool = pool
         self._redis = redis
         self._are_results_shared = are_results_shared
+        self._quarantine = quarantine
         self._reference_check: tuple[float, Check] | None = None
         self.jobs: Callable[[], Condition] | None = None
         """State of the job backend."""
@@ -58,6 +60,7 @@ class Readiness:
             self._check_redis(),
             *self._check_jobs(),
             *self._check_audit(),
+            *self._check_quarantine(),
             *self._check_authentication(),
             *([ENDING] if self.is_draining() else []),
         )
@@ -105,6 +108,17 @@ class Readiness:
         return (
             Check(name="audit", status="degraded", detail=f"{trouble}. Make room, or correct PRIVACY_BOUNDS_AUDIT_LOG"),
         )
+
+    def _check_quarantine(self) -> tuple[Check, ...]:
+        """Return a check only if two engines dispute results, since an upgrade of the engine is due then."""
+        count = len(self._quarantine)
+        if not count:
+            return ()
+        detail = (
+            f"two engines disagree about {count} results, which are not served. The log names them under "
+            "cross_check_disagreed: report them, and upgrade the engine"
+        )
+        return (Check(name="cross_check", status="degraded", detail=detail),)
 
     def _check_authentication(self) -> tuple[Check, ...]:
         if self.authentication_failure is None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 
 from starlette.routing import compile_path
 
+from api_schemas.signatures import KEY_SET_PATH
 from service.access.caller import AccessScope
 from service.resources.catalogue import resources
 
@@ -29,6 +30,7 @@ _FIXED: Final[Mapping[str, NeededScope]] = {
     "/livez": "open",
     "/readyz": "open",  # its details need `metrics`
     "/v1/version": "open",
+    KEY_SET_PATH: "open",
     "/.well-known/{path:path}": "open",
     "/v1/catalogue": "compute",
     "/v1/sources": "compute",

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from service.command.output import print_error, progress_indicator, render_outpu
 from service.command.parser import build_parser
 from service.command.questions import QUESTIONS, VALUE, request_of, safe_values
 from service.command.request_file import infer_plot_resource, load_request
+from service.command.signatures import create_key, print_public_keys, replay, verify
 from service.resources.abstract import Computation, command_of, exit_ok
 from service.resources.catalogue import RESOURCES, resource
 from service.server.serve import (
@@ -42,6 +43,8 @@ EXTRAS: Final = {
     "backup": "server",
     "restore": "server",
     "mcp": "mcp",
+    "signing-key": "verify",
+    "verify": "verify",
 }
 """Extras of the distribution that commands need; all others need `local`."""
 INTERRUPTED_EXIT_CODE: Final = 130
@@ -59,6 +62,9 @@ NOT_DESCRIBED: Final = (
     "restore",
     "cite",
     "figure",
+    "signing-key",
+    "verify",
+    "replay",
     "--version",
 )
 """First arguments that need no resource: they compute nothing themselves."""
@@ -119,12 +125,10 @@ def _run(sent: list[str]) -> int:
             from service.mcp.command import run_mcp
 
             return run_mcp(chosen.http)
-        case "jobs":
-            return _run_jobs(parser, chosen)
-        case "operate":
-            return _run_operate(parser, chosen)
         case "keys" | "doctor" | "backup" | "restore":
             return _maintain(chosen)
+        case command if command in CHECKED:
+            return CHECKED[command](parser, chosen)
         case "completion":
             return print_completion(parser, chosen.shell)
         case "cite" | "figure":
@@ -177,6 +181,12 @@ def _run_jobs(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> in
     return run_jobs(chosen.action, chosen.subject, chosen.url, chosen.key)
 
 
+def _run_signing_key(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    if (chosen.file is None) != (chosen.action == "create"):
+        parser.error("create takes no file; use --output" if chosen.file else "public needs a file with signing keys")
+    return create_key(chosen.output) if chosen.action == "create" else print_public_keys(chosen.file)
+
+
 def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
     from service.command.operate import OperateArguments, run_operate
 
@@ -195,6 +205,16 @@ def _run_operate(parser: argparse.ArgumentParser, chosen: argparse.Namespace) ->
             as_json=chosen.json,
         )
     )
+
+
+CHECKED: Final[Mapping[str, Callable[[argparse.ArgumentParser, argparse.Namespace], int]]] = {
+    "jobs": _run_jobs,
+    "operate": _run_operate,
+    "replay": lambda _, chosen: replay(chosen.file, chosen.keys),
+    "signing-key": _run_signing_key,
+    "verify": lambda _, chosen: verify(chosen.file, chosen.keys),
+}
+"""Commands by name. Some check which arguments belong together, and report errors by the parser."""
 
 
 def print_completion(parser: argparse.ArgumentParser, shell: str) -> int:

@@ -16,6 +16,7 @@ from service.command.figure import add_figure_command
 from service.command.keys import add_keys_command
 from service.command.questions import add_question_commands
 from service.command.short_errors import ShortErrorParser
+from service.command.signatures import add_signature_commands
 from service.resources.catalogue import resource
 
 FIRST_WORDS: Final = re.compile(r"[:.\n]")
@@ -42,6 +43,7 @@ def build_parser(names: Mapping[str, str], described: Sequence[str]) -> argparse
     completing.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     add_cite_command(commands)
     add_figure_command(commands, complete=bool(described))
+    add_signature_commands(commands)
     add_question_commands(commands)
     if described:
         _add_plot(commands)

@@ -1,1 +1,1 @@
-"""Examination of a deployment: settings, secrets, Redis, clock, disk, data folder, versions and numbers."""
+"""Examination of a deployment: settings, secrets, Redis, clock, disk, folder, versions, numbers, callers."""

@@ -43,3 +43,6 @@ def _examine_settings(settings: Settings, default_folder: Path) -> Iterator[Find
     from service.doctor.redis import check_redis
 
     yield from check_redis(settings)
+    from service.doctor.authentication import check_authentication
+
+    yield from check_authentication(settings)

@@ -7,6 +7,7 @@ ExecutionError
 - OutOfTime                the computation exceeded its time limit and was killed
 - OutOfMemory              the computation exceeded the memory limit of its process
 - WorkerDied               the process of the computation ended unexpectedly
+- ResultQuarantined        two engines dispute the result, which is never served again
 - ClientGone               the client disconnected before the result was ready
 """
 
@@ -71,6 +72,14 @@ class OutOfMemory(ExecutionError):
 
 class WorkerDied(ExecutionError):
     """Worker process that ended before it returned a result, because it crashed or was killed from outside."""
+
+
+class ResultQuarantined(ExecutionError):
+    """Result that two independent engines dispute. Its digest is never served again."""
+
+    def __init__(self, digest: str) -> None:
+        self.digest = digest
+        super().__init__(f"{digest} is quarantined")
 
 
 class ClientGone(ExecutionError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -37,9 +38,12 @@ class RedisLeases:
     The clocks of the processes that share leases should agree within a second.
     """
 
-    def __init__(self, redis_client: RedisCircuitBreaker, cache: RedisResultCache) -> None:
+    def __init__(
+        self, redis_client: RedisCircuitBreaker, cache: RedisResultCache, *, wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self._redis_client = redis_client
         self._cache = cache
+        self._wall_clock = wall_clock
 
     async def acquire(self, digest: str, seconds: float, timeout_seconds: float | None = None) -> Lease | None:
         """Return a lease on a digest for `seconds`, or None while another process holds a lease on that digest.
@@ -47,7 +51,7 @@ class RedisLeases:
         A lease is the exclusive right to compute the result with this request digest. Raise RedisUnavailable.
         """
         key = f"{KEY_PREFIX}:{KIND}:{digest}"
-        payload = json.dumps({"token": secrets.token_hex(16), "until": time.time() + seconds}).encode()
+        payload = json.dumps({"token": secrets.token_hex(16), "until": self._wall_clock() + seconds}).encode()
         lease = Lease(key, self._cache.authenticator.sign(KIND, digest, payload))
         milliseconds = max(1, round(seconds * 1000))
         taken = await self._redis_client.call(
@@ -78,4 +82,4 @@ class RedisLeases:
         A valid lease was issued with the shared key and has not ended.
         """
         payload = self._cache.authenticator.verify(KIND, digest, held)
-        return payload is not None and json.loads(payload)["until"] > time.time()
+        return payload is not None and json.loads(payload)["until"] > self._wall_clock()

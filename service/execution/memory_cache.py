@@ -99,6 +99,13 @@ class InMemoryResultCache:
         while self._bytes > self._max_bytes or len(self._owners) > self._max_entries:
             self._evict_one()
 
+    def remove(self, computation: str, digest: str) -> None:
+        """Remove a response body, if the cache holds it."""
+        holding = self._owners.get((computation, digest))
+        if holding is not None:
+            self._remove(holding, (computation, digest))
+            self._push_weight(holding)
+
     async def flush(self) -> None:
         """Return immediately, because `put` stores bodies synchronously."""
 

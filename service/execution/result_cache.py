@@ -98,7 +98,10 @@ class RedisResultCache:
         return self._redis_client.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body of a request digest. None: the entry is missing or not authentic, or Redis is unavailable."""
+        """Return the body of a request digest.
+
+        The result is None if the entry is missing or not authentic, or if Redis is unavailable.
+        """
         try:
             return await self.fetch(computation, digest)
         except RedisUnavailable:

@@ -7,9 +7,9 @@ of a request is its estimated cost in units of about 1 us of CPU time, with the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, final
 
@@ -24,6 +24,7 @@ from service.execution.in_flight import InFlightComputations
 from service.execution.leases import Lease
 from service.execution.loop_scheduler import LoopTimeSlicer
 from service.execution.memory_cache import LOCAL_REQUESTER, InMemoryResultCache
+from service.execution.quarantine import MARKER, ResultQuarantine
 from service.execution.redis_client import RedisUnavailable
 from service.execution.request_thread import INLINE_BODY_BYTES, RequestThread
 from service.execution.result_owners import ResultOwners
@@ -35,13 +36,20 @@ from service.execution.worker_admission import COST_UNITS_PER_SECOND
 from service.execution.workers import Workers
 from service.parsing import RequestValidator, parse_request
 from service.resources.abstract import Computation, Quote
-from service.resources.digest import digest as request_digest
+from service.resources.digest import bytes_digest, canonical_bytes
 from service.resources.violations import is_violation
 from service.telemetry.metrics import CacheOutcome, Metrics
 from service.telemetry.tracing import Attributes, Tracing
 
 AnyComputation = Computation[Any, Any]
+OfferCrossCheck = Callable[[str, BaseModel, str, bytes], None]
 DIGEST_BYTES: Final = 71
+REQUESTS: Final = ";requests"
+"""Namespace of the caches for the bytes of requests, by the digests of their results."""
+
+
+def _offer_nothing(_name: str, _request: BaseModel, _digest: str, _body: bytes) -> None:
+    """Do nothing. This is the default receiver of answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class ComputedResult:
     """Response body with the digest of its request, its origin, and its compute time.
 
     The origin is a cache or a computation. The time is in seconds, or None for a stored result. `cpu_seconds` is the
-    work that this request caused.
+    work that this request caused. `request` has the bytes whose SHA-256 is the digest if the runner keeps requests.
     """
 
     digest: str
@@ -57,15 +65,20 @@ class ComputedResult:
     cache: CacheOutcome
     compute_seconds: float | None = None
     cpu_seconds: float = 0.0
+    request: bytes | None = None
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _ParsedRequest:
-    """Validated request with its digest. The estimated cost is None until it is computed."""
+    """Validated request with its digest, and the bytes that have this digest.
+
+    The estimated cost is None until it is computed.
+    """
 
     request: BaseModel
     digest: str
+    named: bytes
     quote: Quote | None = None
 
 
@@ -85,10 +98,14 @@ class ComputationRunner:
         max_remembered_bodies: int,
         validate: RequestValidator,
         owners: ResultOwners | None = None,
+        quarantine: ResultQuarantine | None = None,
         tracing: Tracing | None = None,
+        keeps_requests: bool = False,
     ) -> None:
         """Set up a runner. `owners` records who received which result; None: results are not private."""
         self._tracing = tracing
+        self.keeps_requests = keeps_requests
+        """Whether requests are stored beside their results, for signed statements."""
         self._engine_version = engine_version
         self._validate = validate
         self._memory = memory
@@ -98,6 +115,9 @@ class ComputationRunner:
         self._workers = workers
         self._admission = workers.admission
         self._metrics = metrics
+        self.quarantine = ResultQuarantine() if quarantine is None else quarantine
+        self.offer_cross_check: OfferCrossCheck = _offer_nothing
+        """Receiver of each answer, from which it draws those that an independent engine computes again."""
         self._calibration = CostCalibration(metrics)
         self._digest_by_body = InMemoryResultCache(max_remembered_bodies, max_remembered_bodies * DIGEST_BYTES)
         """Digests of requests by the SHA-256 of their bodies."""
@@ -121,15 +141,16 @@ class ComputationRunner:
         if known is not None:
             digest = known.decode()
             body = self._memory.lookup(computation.name, digest)
-            if body is not None:
+            request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
+            if body is not None and (request is not None or not self.keeps_requests):
+                self.quarantine.check(digest)
                 self._metrics.count_result(computation.name, "memory")
                 self._record_owner(digest, client.requester)
                 if client.account is not None:
                     await client.account.charge(HIT_UNITS)
-                return ComputedResult(digest, body, "memory")
+                return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
-            request = parse_request(computation.request_type, raw, self._validate)
-            answer = await self.run(computation, request, client)
+            answer = await self.run(computation, parse_request(computation.request_type, raw, self._validate), client)
         else:
             read = await self.request_thread.call(client.requester, self._parse_and_quote, computation, raw)
             answer = await self._answer(computation, read, client)
@@ -143,8 +164,8 @@ class ComputationRunner:
 
         Raise PrivacyComputationError or ExecutionError.
         """
-        digest = request_digest(computation.name, self._engine_version, request)
-        return await self._answer(computation, _ParsedRequest(request, digest), client)
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return await self._answer(computation, _ParsedRequest(request, bytes_digest(named), named), client)
 
     async def run_in_thread(
         self, computation: AnyComputation, request: BaseModel, client: WaitingClient = LOCAL_CLIENT
@@ -160,24 +181,32 @@ class ComputationRunner:
         return self._with_quote(computation, parse_request(computation.request_type, raw, self._validate))
 
     def _with_quote(self, computation: AnyComputation, request: BaseModel) -> _ParsedRequest:
-        digest = request_digest(computation.name, self._engine_version, request)
-        return _ParsedRequest(request, digest, self._quote(computation, request))
+        named = canonical_bytes(computation.name, self._engine_version, request)
+        return _ParsedRequest(request, bytes_digest(named), named, self._quote(computation, request))
 
     async def _answer(self, computation: AnyComputation, read: _ParsedRequest, client: WaitingClient) -> ComputedResult:
         request, digest = read.request, read.digest
+        self.quarantine.check(digest)
         body = self._memory.lookup(computation.name, digest)
-        is_shared = True
+        is_shared, cost = True, 0
         if body is not None:
             answer = ComputedResult(digest, body, "memory")
             if client.account is not None:
                 await client.account.charge(HIT_UNITS)
         else:
             quote = read.quote or self._quote(computation, request)
-            is_shared = self._shared_cache_for(quote) is not None
+            is_shared, cost = self._shared_cache_for(quote) is not None, 0 if quote.inline else quote.cost
             answer = await self._charged(client, quote, self._compute(computation, request, digest, quote, client))
         self._metrics.count_result(computation.name, answer.cache)
+        self.quarantine.check(answer.digest)  # a check may have ended in the meantime
         if answer.cache != "unstored":
             self._record_owner(answer.digest, client.requester, is_shared=is_shared)
+        if answer.cache not in ("collapsed", "unstored"):
+            self.offer_cross_check(computation.name, request, answer.digest, answer.body)
+        # A ground truth with more digits has a request of its own.
+        if self.keeps_requests and answer.cache != "unstored" and answer.digest == digest:
+            self.store_request(digest, read.named, cost, client.requester)
+            return replace(answer, request=read.named)
         return answer
 
     async def _charged(
@@ -236,12 +265,16 @@ class ComputationRunner:
             self._calibration.rejection_cost(computation.name, quote.engine, quote.minimum)
         )
 
+    def is_idle(self) -> bool:
+        """Return whether no computation runs in a worker or waits for one."""
+        return not self._admission.admitted
+
     def cached(
         self, computation: AnyComputation, digest: str, requester: str = LOCAL_REQUESTER
     ) -> ComputedResult | None:
         """Return the result with this request digest from the memory cache, or None."""
         body = self._memory.lookup(computation.name, digest)
-        if body is None:
+        if body is None or digest in self.quarantine:
             return None
         self._record_owner(digest, requester)
         self._metrics.count_result(computation.name, "memory")
@@ -251,6 +284,8 @@ class ComputationRunner:
         self, computation: AnyComputation, digest: str, body: bytes, cost: int, requester: str = LOCAL_REQUESTER
     ) -> None:
         """Store a result that a job computed. Results that were expensive are written to Redis as well."""
+        if digest in self.quarantine:
+            return
         self._memory.put(computation.name, digest, body, requester)
         is_shared = self._shared is not None and cost >= self._shared.cost_floor
         if self._shared is not None and is_shared:
@@ -266,19 +301,42 @@ class ComputationRunner:
             return None
         return await self.find_stored(names, digest)
 
+    def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
+        """Store the bytes of a request, whose SHA-256 is `digest`, if this runner keeps requests.
+
+        Requests above the cost floor are written to Redis as well, beside their results.
+        """
+        if not self.keeps_requests or self._memory.lookup(REQUESTS, digest) is not None:
+            return
+        self._memory.put(REQUESTS, digest, named, requester)
+        if self._shared is not None and cost >= self._shared.cost_floor:
+            self._shared.cache.put(REQUESTS, digest, named)
+
+    async def find_request(self, digest: str) -> bytes | None:
+        """Return the bytes of the request with this digest, or None if they are not stored."""
+        return await self.find_stored((REQUESTS,), digest)
+
     async def find_stored(self, names: tuple[str, ...], digest: str) -> bytes | None:
         """Return the stored body with this digest, whoever received it, or None. This serves computations.
 
         `names` are the computations that the digest may belong to. Search memory, the other processes of the same
         supervisor, and Redis.
         """
+        self.quarantine.check(digest)
         found = (self._memory.lookup(name, digest) for name in names)
         body = next((each for each in found if each is not None), None)
         if body is None and self._siblings is not None:
             body = await self._siblings.find(names, digest)
         if body is None and self._shared is not None:
             body = await self._shared.cache.find_any(names, digest, self._shared.expensive_timeout_seconds)
+            self.quarantine.check(digest, body)
         return body
+
+    def forget(self, name: str, digest: str) -> None:
+        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        self._memory.remove(name, digest)
+        if self._shared is not None:
+            self._shared.cache.put(name, digest, MARKER)
 
     async def _find_more_precise(
         self, computation: AnyComputation, request: BaseModel, quote: Quote, digits: int, client: WaitingClient
@@ -292,6 +350,7 @@ class ComputationRunner:
         digest = None if found is None else resolve_pointer(found, name, self._engine_version, request, digits)
         if digest is None:
             return None
+        self.quarantine.check(digest)
         body = self._memory.lookup(name, digest)
         if body is not None:
             return ComputedResult(digest, body, "memory")
@@ -303,6 +362,7 @@ class ComputationRunner:
             return None
         if body is None:
             return None
+        self.quarantine.check(digest, body)
         self._memory.put(name, digest, body, client.requester)
         return ComputedResult(digest, body, "redis")
 
@@ -342,6 +402,7 @@ class ComputationRunner:
         if shared is not None:
             found = await shared.result_or_lease(computation.name, digest, quote.cost)
             if isinstance(found, bytes):
+                self.quarantine.check(digest, found)
                 self._memory.put(computation.name, digest, found, requester)
                 return ComputedResult(digest, found, "redis")
             lease = found

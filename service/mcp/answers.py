@@ -78,6 +78,9 @@ def _decision(response: Mapping[str, Any]) -> Iterator[str]:
     for place, claim in enumerate(response.get("claims", ())):
         test = f" {claim['attack']['test']}" if claim.get("attack") else ""
         yield f"Claim {place} of {claim['claimed']!r}: {claim['verdict']}; it holds: {claim['holds']}.{test}"
+    if "proofs" in response:
+        reasons = "; ".join(f"{each['direction']}: {each['reason']}" for each in response["proofs"])
+        yield f"The number {response['value']!r} is {response['verdict'].replace('_', ' ')}. {reasons}".rstrip() + "."
     if "free" in response:
         yield f"{response['free']}: {response['value']!r} ({response['status']})."
     yield from _ranking(response)

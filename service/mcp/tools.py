@@ -60,6 +60,12 @@ TOOLS: Final[Mapping[str, ToolText]] = {
         "Check privacy claims, for example (epsilon, delta) from a model card, against proved bounds: consistent, "
         "loose or unsafe, with the attack that refutes an unsafe claim.",
     ),
+    "certify": ToolText(
+        "certificates",
+        "Independent proof",
+        "Prove one number about a Gaussian run in ball arithmetic with the independent checker: proved, refuted or not "
+        "decided. Without `value`, the safe number of the question is proved.",
+    ),
 }
 """Tools by name, in the order in which they are listed."""
 

@@ -102,7 +102,7 @@ def effective_batch_size(batch_size: int, noise_std: float, max_grad_norm: float
     noise_std : float
         Standard deviation tau >= 0 of the noise on the mean gradient.
     max_grad_norm : float or None
-        Clipping norm C > 0. None: no clipping.
+        Clipping norm C > 0. It is None without clipping.
 
     Returns
     -------

@@ -198,7 +198,13 @@ class Computation(Generic[RequestT, ResponseT]):
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
 
 
-VERBS: Final = {"imports": "import", "calibrations": "calibrate", "comparisons": "compare", "assessments": "assess"}
+VERBS: Final = {
+    "imports": "import",
+    "calibrations": "calibrate",
+    "comparisons": "compare",
+    "assessments": "assess",
+    "certificates": "certify",
+}
 """Commands whose name is a verb."""
 
 

@@ -20,6 +20,7 @@ RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
         "imports": "imports:IMPORTS",
         "comparisons": "comparisons.comparing:COMPARISONS",
         "claims": "claims.checking:CLAIMS",
+        "certificates": "certificates.certifying:CERTIFICATES",
         "gdp-gmip": "conversions.gdp_gmip:GDP_GMIP",
         "membership-conversions": "conversions.membership:MEMBERSHIP_CONVERSIONS",
         "attack_counts_audit": "audits.attack_counts:ATTACK_COUNTS",

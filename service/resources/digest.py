@@ -28,15 +28,16 @@ def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> b
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
     """Return `sha256:` and 64 hexadecimal digits for a request."""
-    return _digest(canonical_bytes(resource, engine_version, request))
+    return bytes_digest(canonical_bytes(resource, engine_version, request))
 
 
 def text_digest(canonical: str) -> str:
     """Return `sha256:` and 64 hexadecimal digits for a text in canonical form."""
-    return _digest(canonical.encode())
+    return bytes_digest(canonical.encode())
 
 
-def _digest(canonical: bytes) -> str:
+def bytes_digest(canonical: bytes) -> str:
+    """Return `sha256:` and 64 hexadecimal digits for bytes in canonical form."""
     return DIGEST_PREFIX + hashlib.sha256(canonical).hexdigest()
 
 

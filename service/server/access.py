@@ -64,13 +64,16 @@ def ensure_authentication(settings: Settings, host: str | None) -> None:
     asking = [each for each in hosts if requires_credentials(settings, each)]
     if not asking:
         return
+    needs_keys = settings.require_authentication is None and settings.token_issuer is None
     try:
-        keys = key_store(settings).read()
+        store = key_store(settings)
+        # A service that knows that it requires credentials starts without Redis, and answers 503 until Redis is there.
+        keys = store.read() if needs_keys or isinstance(store, KeyFile) else []
     except KeyStoreError as error:
         raise CannotAuthenticate(f"credentials cannot be checked: {error}.") from None
     if settings.token_jwks is not None and settings.token_jwks.startswith("/"):
         _ensure_key_set(Path(settings.token_jwks))
-    if settings.require_authentication is None and settings.token_issuer is None and not keys:
+    if needs_keys and not keys:
         place = next(each for each in asking if not is_loopback(each)) or "every address"
         raise CannotAuthenticate(f"other machines can reach {place}, {CHOICES}")
 

@@ -37,6 +37,7 @@ from service.api.routes import (
     explorer_page,
     operations,
     problem_pages,
+    public_keys,
     results,
 )
 from service.engine_version import ENGINE_VERSION
@@ -113,9 +114,10 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
-    stored = (results.router(offered), decisions.router)
+    stored = (results.router(offered), decisions.router, public_keys.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
-    for router in (job_routes.router, *stored, discovery.router(offered)):
+    discovering = discovery.router(offered, signs=settings.signing_keys is not None)
+    for router in (job_routes.router, *stored, discovering):
         app.include_router(router, dependencies=KNOWN_PARAMETERS_ONLY)
     for router in (operations.router, ready, *people):
         app.include_router(router)

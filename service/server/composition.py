@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -17,9 +18,11 @@ from service.api.readiness import Readiness
 from service.api.renderings import ChartRenderer, RenderingService
 from service.api.request_reading import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.engine_version import ENGINE_VERSION
+from service.execution.cross_check import CrossChecker
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
+from service.execution.quarantine import ResultQuarantine
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.resource_budget import ResourceBudget
 from service.execution.result_cache import RedisResultCache
@@ -33,6 +36,7 @@ from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Wor
 from service.importers.catalogue import validate_with_imports
 from service.preloaded import LOADED_FOR_PRICES
 from service.rendering import chart_images
+from service.resources.abstract import BodyProducer
 from service.self_test import REFERENCE_CASES
 from service.server.jobs import job_niceness, open_audit, run_jobs
 from service.server.pools import build_admission, pool_factory
@@ -41,7 +45,13 @@ from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
 
+if TYPE_CHECKING:
+    from service.signing.verification import Signer
+
 SECONDS_PER_DAY = 86_400
+LOWEST_PRIORITY = 19
+"""Niceness of the process that checks answers."""
+QUARANTINE_FILE = "quarantined_results"
 Entered = TypeVar("Entered")
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
@@ -85,15 +95,24 @@ async def run_services(
             on_change=lambda: metrics.queue_depth.set(admission.admitted),
             on_wait=metrics.observe_queue_wait,
         )
-        runner = build_runner(settings, memory, shared, siblings, workers, metrics, owners, tracing)
+        signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
+        runner = build_runner(
+            settings, memory, shared, siblings, workers, metrics, owners, tracing, keeps_requests=signer is not None
+        )
+        checker = build_cross_checker(
+            settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
+        )
         board = build_chart_renderer(settings, metrics)
-        readiness = Readiness(REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key))
+        readiness = Readiness(
+            REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=runner.quarantine
+        )
         watching = asyncio.create_task(measure_loop_lag(metrics))
         try:
             await preload(workers, readiness)
             for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
             async with (
                 nullcontext() if siblings is None else siblings.serve(),
+                checker.run(),
                 run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
             ):
                 readiness.jobs = running_jobs.condition
@@ -111,6 +130,7 @@ async def run_services(
                     version=version,
                     work_limits=work_limits,
                     audit=audit,
+                    signer=signer,
                 )
         finally:
             watching.cancel()
@@ -171,8 +191,11 @@ def build_runner(
     metrics: Metrics,
     owners: ResultOwners | None,
     tracing: Tracing | None = None,
+    *,
+    keeps_requests: bool,
 ) -> ComputationRunner:
-    """Return the runner that answers requests, with its caches and workers."""
+    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
+    folder = settings.data_folder
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -183,8 +206,46 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         owners=owners,
+        quarantine=ResultQuarantine(folder and folder / QUARANTINE_FILE),
+        keeps_requests=keeps_requests,
         tracing=tracing,
     )
+
+
+def build_cross_checker(
+    settings: Settings, runner: ComputationRunner, pool: WorkerPool, metrics: Metrics, logger: FilteringBoundLogger
+) -> CrossChecker:
+    """Return the checks of answers by independent engines. Their process starts with the first check."""
+    checker = CrossChecker(
+        share=settings.cross_check_share,
+        resources=frozenset({"bounds"}),
+        check_of=cross_check_of,
+        pool=pool,
+        is_idle=runner.is_idle,
+        forget=runner.forget,
+        quarantine=runner.quarantine,
+        metrics=metrics,
+        logger=logger,
+        engine_version=ENGINE_VERSION,
+    )
+    if settings.cross_check_share > 0:
+        runner.offer_cross_check = checker.offer
+    return checker
+
+
+def cross_check_of(body: bytes) -> BodyProducer:
+    """Return the second computation of an answer of `/v1/bounds`. Its module is loaded with the first check."""
+    from service.resources.certificates.cross_check import BoundsCrossCheck
+
+    return BoundsCrossCheck(body)
+
+
+def read_signer(path: Path) -> Signer:
+    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    from service.signing.keys import read_signing_keys  # loads what only services with a key need
+    from service.signing.verification import Signer
+
+    return Signer(read_signing_keys(path))
 
 
 def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | None) -> SiblingProcesses | None:

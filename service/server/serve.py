@@ -26,7 +26,7 @@ def serve(host: str, port: int, listening: socket.socket | None = None, operator
 
     `listening` and `operators` are sockets that are already open. Without them, the settings name the addresses.
     """
-    settings = load_settings()
+    settings = load_server_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.telemetry.sockets import CannotListen, ensure_can_listen
@@ -64,7 +64,7 @@ def _serve(
 
 def serve_processes(count: int, host: str, port: int) -> int:
     """Serve with `count` processes until a signal arrives, and return the exit code."""
-    settings = load_settings()
+    settings = load_server_settings()
     if settings is None:
         return PROBLEM_EXIT_CODE
     from service.server.supervisor import run_supervised
@@ -193,6 +193,22 @@ def load_settings() -> Settings | None:
     from service.telemetry.logs import EventHandler, make_logger
 
     logging.basicConfig(handlers=[EventHandler(make_logger(settings.log_level))], level=logging.WARNING)
+    return settings
+
+
+def load_server_settings() -> Settings | None:
+    """Load the settings as `load_settings`, and check the file of signing keys that they name."""
+    settings = load_settings()
+    if settings is None or settings.signing_keys is None:
+        return settings
+    from service.signing.errors import UnusableKeys
+    from service.signing.keys import read_signing_keys
+
+    try:
+        read_signing_keys(settings.signing_keys)
+    except UnusableKeys as error:
+        print(f"privacy-bounds: PRIVACY_BOUNDS_SIGNING_KEYS is not accepted: {error.sentence}.", file=sys.stderr)
+        return None
     return settings
 
 

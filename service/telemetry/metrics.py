@@ -26,6 +26,7 @@ CacheOutcome = Literal["memory", "redis", "collapsed", "computed", "unstored"]
 WorkerLoss = Literal["time_limit", "memory_limit", "died", "idle"]
 RedisOperation = Literal["connect", "get", "write", "lease", "limit"]
 Rejection = Literal["budget", "queue", "share", "wait", "work"]
+CrossCheckOutcome = Literal["agreed", "not_decided", "not_covered", "disagreed", "skipped", "failed"]
 ChunkOutcome = Literal["done", "failed", "again"]
 
 
@@ -56,6 +57,7 @@ class Metrics:
         defects = "Violated invariants of computations. The response contains no number."
         self._violations = counter("invariant_violations_total", defects)
 
+        self._cross_checks, self._cross_check_failures = _cross_check_counters(counter)
         self._rejections = counter("rejected_total", "Requests rejected before the computation.", ("reason",))
         unread = "Computations cancelled because no client waits for them."
         self._abandoned = counter("abandoned_total", unread)
@@ -154,6 +156,12 @@ class Metrics:
         """Count violated invariants of one computation. Each violation is a defect of the service."""
         self._violations.inc(count)
 
+    def count_cross_check(self, outcome: CrossCheckOutcome) -> None:
+        """Count one answer that was offered to a check by an independent engine."""
+        self._cross_checks.labels(outcome).inc()
+        if outcome == "disagreed":
+            self._cross_check_failures.inc()
+
     def count_rejection(self, reason: Rejection) -> None:
         """Count one request that admission control or a quota of its requester rejected."""
         self._rejections.labels(reason).inc()
@@ -218,3 +226,9 @@ class Metrics:
         """
         folder = os.environ.get(MULTIPROCESS_FOLDER_VARIABLE)
         return aggregated_exposition(Path(folder)) if folder else self._writer.write()
+
+
+def _cross_check_counters(counter: Callable[..., Counter]) -> tuple[Counter, Counter]:
+    by_check = "Answers offered to a check by an independent engine, by outcome."
+    disputed = "Answers whose enclosures did not meet those of an independent engine. Each is quarantined."
+    return counter("cross_checks_total", by_check, ("outcome",)), counter("cross_check_failures_total", disputed)

@@ -15,6 +15,7 @@ import pytest
 import redis
 
 from service.command.doctor import run_doctor
+from service.command.main import main as cli
 from service.doctor import machine, secrets
 from service.doctor.redis import check_anonymous_access
 from service.execution.entry_mac import EntryAuthenticator
@@ -186,6 +187,24 @@ def test_jobs_of_another_key_are_found(examine: Examine, composed: ComposedRedis
     assert found["jobs"] == ("failed", "1 of 1 active jobs are not sealed with a key of this machine.")
     assert found["workers"][0] == "warning"
     assert examine(seal_key=f"{KEY},{SEAL_KEY}")["jobs"] == ("ok", "1 jobs wait or run, and all are readable.")
+
+
+def test_who_may_call_is_checked(examine: Examine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert examine()["authentication"][0] == "ok"
+    assert examine(require_authentication="false")["authentication"] == ("warning", "Requests need no credentials.")
+    found = examine(require_authentication="true")
+    assert found["authentication"][0] == "failed"
+    assert cli(["keys", "create", "--scope", "compute", "--expires", "3d"]) == 0
+    key = capsys.readouterr().out.strip()
+    found = examine()
+    assert found["authentication"] == ("warning", "1 API keys end soon, the first in 3 days.")
+    assert key not in str(found)
+    assert cli(["keys", "create", "--scope", "compute"]) == 0
+    capsys.readouterr()
+    found = examine(operator_bind="127.0.0.1:9100")
+    assert found["authentication"][1].startswith("No API key has the scope metrics")
+    (tmp_path / "data" / "keys.json").write_text("no keys")
+    assert examine()["authentication"][0] == "failed"
 
 
 def test_data_folder_that_cannot_be_used_is_found(examine: Examine, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering.tables": {"api_schemas", "service.rendering.numbers"},
     "service.resources": {
         "api_schemas",
+        "privacy_bounds.checker",
         "service.importers",
         "service.privacy",
         "service.rendering.numbers",
@@ -56,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.parsing",
     },
     "service.bibliography": {"service.engine_version"},
+    "service.signing": {"api_schemas.signatures", "service.resources.digest"},
     "service.api": {
         "api_schemas",
         "service.bibliography",
@@ -70,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.settings",
         "service.rendering",
         "service.self_test",
+        "service.signing",
         "service.telemetry",
     },
     "service.engine_version": set(),
@@ -92,16 +95,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.backup": {"service.engine_version", "service.jobs.errors", "service.jobs.local"},
     "service.doctor": {
         "api_schemas",
+        "service.access",
         "service.engine_version",
         "service.execution",
         "service.jobs",
         "service.rendering.chart_images",
         "service.secret_files",
         "service.self_test",
+        "service.server.access",
         "service.settings",
     },
     "service.mcp": {"api_schemas", "service"},
     "privacy_bounds": {"api_schemas", "service.command.in_process"},
+    "privacy_bounds.checker": set(),
     "service": set(),
 }
 
@@ -110,13 +116,15 @@ FOREIGN: dict[str, set[str]] = {
     "api_schemas": {"annotated_types", "pydantic", "pydantic_core", "typing_extensions"},
     "service.privacy": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
     "service.privacy.numerics": {"flint", "mpmath", "numpy", "scipy", "typing_extensions"},
-    "service.resources": {"numpy", "pydantic", "rfc8785"},
+    "service.resources": {"numpy", "pydantic", "pydantic_core", "rfc8785"},
     "service.importers": {"pydantic", "pydantic_core"},
+    "service.signing": {"cryptography", "pydantic_core"},
     "service.rendering.numbers": set(),
     "service.rendering.sentences": {"pydantic"},
     "service.rendering.documents": {"pydantic", "yaml"},
     "service.rendering.tables": {"rich"},
     "service.rendering": {"jinja2", "markupsafe", "pydantic", "vl_convert"},
+    "privacy_bounds.checker": {"flint"},
     "privacy_bounds": {"httpx2", "pydantic", "stamina", "typing_extensions"},
 }
 STANDARD_LIBRARY_OF_THE_CORE = {

@@ -312,6 +312,11 @@ def test_commands_are_those_of_the_compose_file(manifests: list[Manifest]) -> No
         ]
 
 
+def test_redis_is_that_of_the_compose_file() -> None:
+    redis = named(compose(FOLDER / "overlays/with-redis"), "StatefulSet", "redis")
+    assert container_of(redis)["image"] == read(DEVELOPMENT)["services"]["redis"]["image"]
+
+
 def test_files_of_redis_are_copies() -> None:
     [copies] = documents(FOLDER / "overlays/with-redis/redis-files.yaml")
     originals = {path.name: path.read_text("utf-8") for path in (ROOT / "deploy/redis").iterdir()}

@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 from api_schemas.base import COMPONENT
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.route_scopes import route_scopes
 from service.main import create_app
 from service.resources.catalogue import resources
@@ -41,7 +42,14 @@ def test_operation_ids_are_those_of_resources() -> None:
     names = {operation["operationId"] for operation in OPERATIONS.values()}
     discovery = {"catalogue", "sources", "limits", "version", "livez", "readyz", "metrics"}
     jobs = {"submit_job", "list_jobs", "job", "cancel_job", "job_events", "job_results", "estimate"}
-    assert names == {"result", "decision", *(computation.operation for computation in resources()), *discovery, *jobs}
+    assert names == {
+        "result",
+        "decision",
+        "public_keys",
+        *(computation.operation for computation in resources()),
+        *discovery,
+        *jobs,
+    }
     assert all(len(operation["tags"]) == 1 for operation in OPERATIONS.values())
     assert all(operation.get("description") for operation in OPERATIONS.values())
 
@@ -71,6 +79,8 @@ def test_every_response_has_a_schema(name: str) -> None:
     forms = dict(responses["200" if "200" in responses else "202"]["content"])
     if "metrics" not in name and "events" not in name:
         content = forms.pop("application/json")
+        signed = forms.pop(ENVELOPE_MEDIA_TYPE, None)
+        assert signed in (None, {"schema": {"$ref": "#/components/schemas/Envelope"}})
         assert all(form["schema"]["type"] == "string" for form in forms.values())  # Further requested media types.
         for schema in content["schema"].get("anyOf", [content["schema"]]):
             assert schema["$ref"].startswith("#/components/schemas/")

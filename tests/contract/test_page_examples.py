@@ -30,6 +30,7 @@ from service.jobs.repository import Quota
 from service.resources.abstract import command_of
 from service.resources.catalogue import RESOURCES, resource
 from tests.contract.pages import PAGES, Block, Call, blocks, calls, commands, objects_of_tables
+from tests.signing.statements import bounds_envelope, signed_report, write_keys
 from tests.system.jobs import new_job
 from tests.system.running_server import running_server
 
@@ -146,6 +147,10 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         if words[0] == "operate":
             run_operator_command(words, folder)
             continue
+        if words[0] in ("verify", "replay", "signing-key"):
+            write_signed(folder)
+            assert main(words) == 0, words
+            continue
         if words[0] not in (*DIRECT_QUESTIONS, "cite", "figure"):
             prepare(words, folder)
         assert main(words) in (0, 1), words
@@ -153,6 +158,13 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
     rest = [line for line in lines if not line.startswith("curl") and not NOT_RUN.match(line)]
     assert len(rest) == len(ran), f"{block.page}:{block.line}: what no test runs: {rest}"
     return found[-1] if found else None
+
+
+def write_signed(folder: Path) -> None:
+    """Write the signed files that the guide names, and the public keys that verify them."""
+    (folder / "answer.json").write_bytes(bounds_envelope())
+    (folder / "report.html").write_bytes(signed_report())
+    write_keys(folder, 1)
 
 
 def run_operator_command(words: list[str], folder: Path) -> None:

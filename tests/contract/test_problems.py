@@ -15,6 +15,7 @@ from service import problems
 from service.access.errors import KeyStoreError
 from service.access.signing_keys import InvalidKeySet
 from service.backup.archive import BackupError
+from service.command.replaying import CannotReplay
 from service.execution.errors import ClientGone
 from service.execution.redis_client import RedisUnavailable
 from service.execution.worker import ForeignError
@@ -28,10 +29,12 @@ from service.problems import (
 )
 from service.server.access import CannotAuthenticate
 from service.settings import ConfigurationError
+from service.signing.errors import NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys
 from service.telemetry.sockets import CannotListen
 
 ROOT = Path(__file__).parents[2]
 FILE = "service/problems.py"
+OF_SIGNATURES = {CannotReplay, NotSignable, NotVerified, SigningError, Unreadable, UnusableKeys}
 NO_ANSWERS = {
     BackupError,
     CannotAuthenticate,
@@ -41,6 +44,7 @@ NO_ANSWERS = {
     InvalidKeySet,
     KeyStoreError,
     RedisUnavailable,
+    *OF_SIGNATURES,
 }
 """Printed on standard error by commands; an unknown error of a library; caught in its package."""
 UNANSWERED = {ClientGone, *NO_ANSWERS}

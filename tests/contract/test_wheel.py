@@ -24,6 +24,7 @@ import pytest
 
 from tests.conftest import port_of, reserved_port
 from tests.contract.test_packaging import PACKAGES, ROOT
+from tests.signing.statements import bounds_envelope, write_keys
 from tests.timeouts import TEST_TIMEOUT
 
 FOLDER: Final = "privacy_bounds/_implementation"
@@ -218,6 +219,7 @@ def test_version_needs_no_extra(project: Path) -> None:
         (["bounds", "request.json"], ["local", "server", "cluster", "mcp"], "privacy-bounds[local]"),
         (["serve", "--port", "1"], ["server", "cluster", "mcp"], "privacy-bounds[server]"),
         (["mcp"], ["mcp"], "privacy-bounds[mcp]"),
+        (["verify", "a", "--keys", "b"], ["verify", "local", "server", "cluster", "mcp"], "privacy-bounds[verify]"),
         (["worker", "--check"], ["cluster"], "privacy-bounds[cluster]"),
     ],
 )
@@ -238,3 +240,16 @@ def test_local_computes_with_its_own_extra_alone(project: Path) -> None:
     others = modules_of(["server", "cluster", "mcp"]) - modules_of(["local"])
     ended = run(project, code, blocked=others)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_verification_needs_its_own_extra_alone(project: Path) -> None:
+    (project / "answer.json").write_bytes(bounds_envelope())
+    write_keys(project, 1)
+    code = (
+        "import sys; from privacy_bounds._implementation.service.command.main import main; "
+        "sys.exit(main(['verify', 'answer.json', '--keys', 'keys.json']))"
+    )
+    others = modules_of([extra for extra in EXTRAS if extra != "verify"]) - modules_of(["verify"])
+    ended = run(project, code, blocked=others)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("verified: answer of bounds")

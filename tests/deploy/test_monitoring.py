@@ -101,6 +101,15 @@ def test_every_alert_is_explained_and_tested() -> None:
     assert firing == alerts, "every alert has a case in deploy/prometheus/rules_test.yml in which it fires"
 
 
+def test_authorized_scrapes_differ_in_their_credentials_alone() -> None:
+    plain, authorized = (
+        yaml.safe_load((PROMETHEUS / name).read_text("utf-8")) for name in ("prometheus.yml", "authorized.yml")
+    )
+    for job in authorized["scrape_configs"]:
+        assert job.pop("authorization") == {"credentials_file": "/run/secrets/metrics_key"}
+    assert authorized == plain
+
+
 def test_recorded_ratios_differ_in_their_window_alone() -> None:
     for rule in rules("record"):
         window = rule["record"].rpartition("ratio_rate")[2]
@@ -113,6 +122,7 @@ def test_recorded_ratios_differ_in_their_window_alone() -> None:
     "check",
     [
         ("check", "config", "prometheus.yml"),
+        ("check", "config", "--syntax-only", "authorized.yml"),
         pytest.param(("test", "rules", *TESTS), marks=pytest.mark.thorough),
     ],
 )

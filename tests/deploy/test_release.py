@@ -180,5 +180,9 @@ def test_every_file_names_the_same_version() -> None:
     document = json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8"))
     page = re.findall(r"\| package, for example `([\d.]+)` \|", (ROOT / "docs/guide/versions.md").read_text("utf-8"))
     example = document["components"]["schemas"]["VersionResponse"]["properties"]["version"]["examples"]
+    manifests = sorted((ROOT / "deploy/kubernetes").rglob("kustomization.yaml"))
+    tags = [tag for path in manifests for tag in re.findall(r'newTag: "([\d.]+)"', path.read_text("utf-8"))]
     version = version_of(ROOT)
-    assert [citation["version"], document["info"]["version"], *page, *example] == [version] * 4
+    assert len(tags) > 1
+    assert {citation["version"], document["info"]["version"], *page, *example, *tags} == {version}
+    assert len(page) == len(example) == 1

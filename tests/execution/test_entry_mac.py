@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
-from service.execution import leases as leases_module
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.redis_client import RedisCircuitBreaker
@@ -53,12 +55,14 @@ def test_every_single_change_is_detected() -> None:
             assert seals.verify("result:bounds", "name", changed) is None, place
 
 
-async def with_redis(url: str) -> tuple[RedisCircuitBreaker, RedisLeases, RedisResultCache]:
+async def with_redis(
+    url: str, wall_clock: Callable[[], float] = time.time
+) -> tuple[RedisCircuitBreaker, RedisLeases, RedisResultCache]:
     metrics = make_metrics()
     link = RedisCircuitBreaker(url, TEST_TIMEOUT, metrics)
     await link.start()
     cache = RedisResultCache(link, ttl_seconds=60, authenticator=EntryAuthenticator([OLD]), metrics=metrics)
-    return link, RedisLeases(link, cache), cache
+    return link, RedisLeases(link, cache, wall_clock=wall_clock), cache
 
 
 @pytest.mark.parametrize(
@@ -72,16 +76,37 @@ async def test_forged_lease_is_ignored(redis_url: str, forged: bytes) -> None:
     await link.stop()
 
 
-async def test_expired_lease_is_ignored(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_lease_is_ignored(redis_url: str) -> None:
     clock = SimpleNamespace(now=1e9)
-    monkeypatch.setattr(leases_module, "time", SimpleNamespace(time=lambda: clock.now))
-    link, leases, _ = await with_redis(redis_url)
+    link, leases, _ = await with_redis(redis_url, lambda: clock.now)
     lease = await leases.acquire("sha256:0", 0.3)
     assert lease is not None
     await link.call("lease", lambda client: client.set(lease.key, lease.value, px=60_000))  # a forged write
     assert await leases.acquire("sha256:0", 5.0) is None
     clock.now += 0.31
     assert await leases.acquire("sha256:0", 5.0) is not None
+    await link.stop()
+
+
+@pytest.mark.parametrize("jump", [-3_600.0, 3_600.0])
+async def test_clock_jump_neither_extends_nor_blocks_leases(redis_url: str, jump: float) -> None:
+    """Redis ends a lease by its own clock. A holder that cannot tell the time keeps others waiting no longer."""
+    clock = SimpleNamespace(now=1e9)
+    link, leases, cache = await with_redis(redis_url, lambda: clock.now)
+    first = await leases.acquire("sha256:0", 0.5)
+    assert first is not None
+    clock.now += jump
+    deadline = asyncio.get_running_loop().time() + TEST_TIMEOUT
+    while (second := await leases.acquire("sha256:0", 60.0)) is None:
+        assert jump < 0, "a lease that ended by this clock is ignored"
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.05)
+    leases.release(first)
+    await cache.flush()
+    assert await leases.acquire("sha256:0", 60.0) is None, "a late holder releases only its own lease"
+    leases.release(second)
+    await cache.flush()
+    assert await leases.acquire("sha256:0", 60.0) is not None
     await link.stop()
 
 

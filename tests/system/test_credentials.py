@@ -91,6 +91,16 @@ def test_what_starts_without_keys(tmp_path: Path, given: dict[str, object], host
     ensure_authentication(settings, host)
 
 
+def test_service_starts_without_redis_if_it_requires_credentials() -> None:
+    """Whether keys in Redis exist cannot be known then, so that only a setting can decide."""
+    with closing(reserved_port()) as place:
+        address = f"redis://127.0.0.1:{port_of(place)}/0"
+        given = {"redis_url": address, "seal_key": "s" * 32, "keys_store": "redis"}
+        ensure_authentication(Settings.model_validate({**given, "require_authentication": True}), EVERYWHERE)
+        with pytest.raises(CannotAuthenticate, match="Redis: ConnectionError"):
+            ensure_authentication(Settings.model_validate(given), EVERYWHERE)
+
+
 def test_key_set_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     issuer = {"token_issuer": "https://issuer.example.com", "token_audience": "a", "token_jwks": str(tmp_path / "none")}
     ended = run("serve", "--port", "0", data_folder=str(tmp_path), **issuer)

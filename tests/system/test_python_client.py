@@ -8,12 +8,16 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import httpx2
 import pytest
 from typing_extensions import override
 
 from privacy_bounds import AsyncClient, Client, Curves, Local, Number, Refused, Unreachable
+from service.signing.verification import verify_file
+from tests.signing.statements import key_set, pem, write
+from tests.system.running_server import running_server
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
@@ -85,3 +89,26 @@ def foreign_server() -> Generator[str]:
 def test_foreign_server_raises_unreachable() -> None:
     with foreign_server() as address, pytest.raises(Unreachable, match="502"):
         Client(address).epsilon(RUN, delta=1e-5)
+
+
+@pytest.mark.thorough
+def test_clients_receive_signed_statements(tmp_path: Path) -> None:
+    path = write(tmp_path, "keys.pem", pem(1))
+    request = {"mechanism": RUN, "questions": [{"type": "epsilon", "delta": 1e-5}]}
+    with running_server(tmp_path, signing_keys=path) as live:
+        address = str(live.base_url)
+
+        async def awaited() -> bytes:
+            async with AsyncClient(address) as asking:
+                return await asking.sign("/v1/bounds", request)
+
+        with Client(address) as client:
+            signed = client.sign("bounds", request)
+        assert signed == asyncio.run(awaited())
+    epsilon = Local().epsilon(RUN, delta=1e-5)
+    assert verify_file(signed, key_set(1)).answer["answers"][0]["value"] == epsilon.value
+
+
+def test_service_without_a_key_refuses_to_sign(server: httpx2.Client) -> None:
+    with pytest.raises(Refused, match="no signing key"):
+        Client(str(server.base_url)).sign("bounds", {"mechanism": RUN, "questions": [{"type": "advantage"}]})

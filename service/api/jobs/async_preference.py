@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,13 +15,14 @@ from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.api.jobs.representation import accepted_response
 from service.engine_version import ENGINE_VERSION
-from service.execution.runner import ComputedResult
+from service.execution.runner import ComputationRunner, ComputedResult
 from service.jobs.job_plan import JobPlan, parse_plan
 from service.jobs.results_codec import stored_response
 from service.jobs.service import Sender
 from service.parsing import RequestValidator
 from service.problems import InvalidParameter
 from service.resources.abstract import Computation, Quote
+from service.resources.digest import canonical_bytes
 from service.telemetry.http import request_context
 
 LONGEST_WAIT_SECONDS: Final = 20
@@ -53,6 +55,15 @@ def _parse_and_quote(
     return plan, plan.digest(ENGINE_VERSION), plan.quote
 
 
+async def store_job_request(
+    runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
+) -> None:
+    """Store the request of a job that has one result, if signed statements will need it."""
+    if runner.keeps_requests and plan.computation.chunking is None:
+        named = await asyncio.to_thread(canonical_bytes, plan.computation.name, ENGINE_VERSION, plan.request)
+        runner.store_request(digest, named, quote.cost, sender.requester)
+
+
 async def respond_async(
     computation: Computation[Any, Any], body: bytes, wait_seconds: int, services: AppServices, sender: Sender
 ) -> ComputedResult | Response:
@@ -67,6 +78,7 @@ async def respond_async(
     known = runner.cached(computation, digest, sender.requester) if plan.total == 1 else None
     if known is not None:
         return known
+    await store_job_request(runner, plan, digest, quote, sender)
     job = await jobs.enqueue(plan, body, quote, sender)
     if computation.chunking is None and wait_seconds:
         job = await jobs.wait_ended(job.id, sender.requester, wait_seconds)

@@ -25,22 +25,24 @@ from api_schemas.jobs import (
     JobsPage,
     Place,
 )
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.content_negotiation import requested_media_type
-from service.api.dependencies import InjectedServices
-from service.api.jobs.async_preference import job_sender
+from service.api.dependencies import AppServices, InjectedServices
+from service.api.jobs.async_preference import job_sender, store_job_request
 from service.api.jobs.csv_stream import CsvWriter
 from service.api.jobs.representation import accepted_response, job_progress, job_response
 from service.api.jobs.streams import EVENTS, NO_STORE, JobStreamResponse, event_stream, result_stream
-from service.api.openapi.document import SCHEMA_REFERENCE, problems
+from service.api.openapi.document import SCHEMA_REFERENCE, SIGNED, problems
 from service.api.request_reading import read_json_body
 from service.api.responses import ChunkedBodyResponse
+from service.api.signed_responses import negotiate_with_statement, statement_response
 from service.engine_version import ENGINE_VERSION
 from service.jobs.errors import PageBeyondEnd
 from service.jobs.job import StoredJob
 from service.jobs.job_plan import JobPlan, resource_at, resource_path
-from service.jobs.results_codec import extract_response
+from service.jobs.results_codec import extract_response, stored_response
 from service.jobs.service import JobService
-from service.problems import InvalidParameter
+from service.problems import InvalidParameter, NoStatement
 from service.rendering.registry import JSON
 from service.resources.abstract import Quote
 from service.resources.cost_range import cost_range
@@ -50,6 +52,9 @@ router = APIRouter(tags=["jobs"])
 
 NDJSON: Final = "application/x-ndjson"
 CSV: Final = "text/csv"
+NO_SINGLE_RESULT: Final = (
+    "Only a job of a single request that succeeded has a signed statement. Ask for JSON, or sign the answers to parts."
+)
 ANYTHING: Final[dict[str, Any]] = {}
 """Schema of a stream of events, which OpenAPI cannot describe."""
 
@@ -95,6 +100,8 @@ async def submit_job(request: Request, services: InjectedServices, _idempotency_
     sender = job_sender(request)
     body = await read_json_body(request, services)
     read = await services.runner.request_thread.call(sender.requester, services.jobs.parse, body)
+    plan, _, quote = read
+    await store_job_request(services.runner, plan, plan.digest(ENGINE_VERSION), quote, sender)
     return accepted_response(await services.jobs.enqueue(*read, sender))
 
 
@@ -203,7 +210,7 @@ async def job_events(
 @router.get(
     "/v1/jobs/{job_id}/results",
     response_model=JobResultsPage,
-    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}, CSV: {"schema": {"type": "string"}}}}}
+    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}, CSV: {"schema": {"type": "string"}}} | SIGNED}}
     | problems(404, 406, 422, 500, 503),
 )
 async def job_results(
@@ -218,7 +225,9 @@ async def job_results(
     NDJSON and CSV responses stream all points from the first point until the job ends.
     """
     jobs = services.jobs
-    media_type = requested_media_type(request, (JSON, NDJSON, CSV))
+    media_type = negotiate_with_statement(request, services, (JSON, NDJSON, CSV))
+    if media_type == ENVELOPE_MEDIA_TYPE:
+        return await _signed_result(request, job_id, services)
     if media_type == JSON:
         read, lines, following = await jobs.results(job_id, _requester(request), start, limit)
         computation = resource_at(read.resource)
@@ -241,6 +250,16 @@ async def job_results(
 
 def _requester(request: Request) -> str:
     return request_context(request.scope).requester
+
+
+async def _signed_result(request: Request, job_id: str, services: AppServices) -> Response:
+    """Return the signed statement about the result of a job of a single request. Raise NoStatement for other jobs."""
+    found = await services.jobs.get(job_id, _requester(request))
+    is_single = resource_at(found.resource).chunking is None
+    kept = await services.jobs.single_result(job_id) if is_single and found.state == "succeeded" else None
+    if kept is None:
+        raise NoStatement((JSON, NDJSON, CSV), NO_SINGLE_RESULT)
+    return await statement_response(request, found.digest, stored_response(kept.lines), NO_STORE)
 
 
 def _job_json(read: StoredJob) -> Response:

@@ -15,6 +15,7 @@ from api_schemas.base import Request as RequestModel
 from api_schemas.examples import INVALID_REQUEST_EXAMPLE, response_examples
 from api_schemas.jobs import JobRequest, JobResponse
 from api_schemas.problems import Problem
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, Envelope
 from service.access.caller import AccessScope
 from service.api.deprecation import DEPRECATED
 from service.api.openapi.components import add_requests, hoist_components
@@ -47,6 +48,9 @@ PROBLEM_TITLES = {
     505: "The request line has a version other than HTTP/1.1 or HTTP/1.0.",
 }
 
+SIGNED: dict[str, Any] = {ENVELOPE_MEDIA_TYPE: {"schema": {"$ref": SCHEMA_REFERENCE.format(model=Envelope.__name__)}}}
+"""Content of a response as a signed statement, which services with a signing key have."""
+
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 TAGS = [
@@ -54,6 +58,7 @@ TAGS = [
     {"name": "curves", "description": "Trade-off curves for plots, and their comparison."},
     {"name": "comparisons", "description": "Comparison of several runs by answers and curves."},
     {"name": "claims", "description": "Verification of privacy claims against proved bounds."},
+    {"name": "certificates", "description": "Proofs of single numbers by the independent checker."},
     {"name": "calibrations", "description": "Calibration of one number of a request to several targets."},
     {"name": "sweeps", "description": "Equal questions about many runs with varied numbers."},
     {"name": "assessments", "description": "Privacy report and policy decision for one run."},
@@ -63,6 +68,7 @@ TAGS = [
     {"name": "pmp", "description": "Practical membership privacy of a mechanism on given or simulated data."},
     {"name": "jobs", "description": "Asynchronous requests, with progress and results."},
     {"name": "results", "description": "Stored results and decisions, by digest."},
+    {"name": "signatures", "description": "Public keys of signed statements."},
     {"name": "discovery", "description": "Available resources, limits and versions."},
     {"name": "operations", "description": "Health checks and metrics for operators."},
 ]
@@ -118,7 +124,7 @@ def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict
     """Return the entry of `responses=` for the other media types of a resource."""
     text = {"schema": {"type": "string"}}
     forms = {form.media_type: text if form.is_text else BINARY for form in renderings_of(computation.name).values()}
-    return {200: {"content": forms}, **problems(406)} if forms else {}
+    return {200: {"content": forms | SIGNED}, **problems(406)}
 
 
 def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
@@ -130,7 +136,7 @@ def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, di
     """
     types = [{"$ref": SCHEMA_REFERENCE.format(model=each.response_type.__name__)} for each in offered]
     schema = {"anyOf": types, "title": "Response Result"}
-    return {200: {"content": {JSON: {"schema": schema}}}}
+    return {200: {"content": {JSON: {"schema": schema}} | SIGNED}}
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
@@ -171,7 +177,8 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
             for status, answer in problems(*statuses).items():
                 operation["responses"].setdefault(str(status), answer)
     _, requests = models_json_schema(
-        [(model, "validation") for model in (*request_models, JobRequest, Problem)], ref_template=SCHEMA_REFERENCE
+        [(model, "validation") for model in (*request_models, JobRequest, Problem, Envelope)],
+        ref_template=SCHEMA_REFERENCE,
     )
     add_requests(document, requests["$defs"])
     hoist_components(document)

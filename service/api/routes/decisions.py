@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from api_schemas.decisions import StoredDecision
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.dependencies import InjectedServices
-from service.api.openapi.document import NOT_MODIFIED, problems
+from service.api.openapi.document import NOT_MODIFIED, SIGNED, problems
 from service.api.responses import result_response
 from service.api.routes.results import PRIVATE
+from service.api.signed_responses import negotiate_with_statement, statement_response, vary_header
 from service.problems import DecisionNotFound
+from service.rendering.registry import JSON
+from service.resources.assessments.stored_decision import decision_in
 from service.telemetry.http import request_context
 
 DECIDING: Final = ("assessments",)
@@ -38,7 +42,7 @@ router = APIRouter(tags=["results"])
 @router.get(
     "/v1/decisions/{id}",
     response_model=StoredDecision,
-    responses=NOT_MODIFIED | problems(404, 422, 500),
+    responses={200: {"content": SIGNED}} | NOT_MODIFIED | problems(404, 406, 422, 500),
     name="decision",
 )
 async def decision(request: Request, name: DecisionId, services: InjectedServices) -> Response:
@@ -50,28 +54,16 @@ async def decision(request: Request, name: DecisionId, services: InjectedService
     context = request_context(request.scope)
     context.digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
+    media_type = negotiate_with_statement(request, services, (JSON,))
     body = await services.runner.read_stored(DECIDING, name, context.requester)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound
-    body, context.read_decision = stored
+    if services.audit is not None:
+        context.read_decision = {"decision": name, "verdict": from_json(stored)["decision"].get("verdict")}
     tag = f"{name};decision"
     headers = {"ETag": f'"{tag}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
-    return result_response(request, tag, body, headers)
-
-
-def decision_in(body: bytes, name: str) -> tuple[bytes, dict[str, Any]] | None:
-    """Return the body of a StoredDecision from an assessment, with its id and verdict for the audit stream.
-
-    Return None if the assessment has no decision with this id.
-
-    The members are copied without validation, since an earlier engine version may have stored the assessment.
-    """
-    assessment: dict[str, Any] = from_json(body)
-    decided, context = assessment["decision"], assessment["context"]
-    if decided is None or decided["id"] != name:
-        return None
-    found = {"decision": decided, "subject": context.get("subject"), "date": context.get("date")}
-    told = {key: value for key, value in found.items() if value is not None}
-    stored = to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})
-    return stored, {"decision": name, "verdict": decided.get("verdict")}
+    headers |= vary_header(services)
+    if media_type == ENVELOPE_MEDIA_TYPE:
+        return await statement_response(request, name, stored, headers, kind="decision")
+    return result_response(request, tag, stored, headers)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from api_schemas.catalogue import CatalogueResource, CatalogueResponse
 from api_schemas.catalogue import catalogue as catalogue_of
 from api_schemas.operations import MAY_EXCEED_TIME_LIMIT, REQUEST_LIMITS, LimitsResponse, VersionResponse
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from api_schemas.sources import SourceEntry, SourcesResponse
 from service.api.content_negotiation import requested_media_type
 from service.api.dependencies import InjectedServices
@@ -25,10 +26,11 @@ SERVICE_NAME = "privacy-bounds"
 BIBTEX: Final = "application/x-bibtex"
 
 
-def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
-    """Return the routes. The catalogue lists the resources `offered`."""
+def router(offered: tuple[Computation[Any, Any], ...], *, signs: bool = False) -> APIRouter:
+    """Return the routes. The catalogue lists the resources `offered`, with signed statements if the service `signs`."""
     made = APIRouter(tags=["discovery"])
-    listed = tuple(map(_listed, offered))
+    signed = (ENVELOPE_MEDIA_TYPE,) if signs else ()
+    listed = tuple(_listed(computation, signed) for computation in offered)
 
     @made.get("/v1/catalogue", responses=problems(422))
     async def catalogue() -> CatalogueResponse:
@@ -55,14 +57,14 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
     return made
 
 
-def _listed(computation: Computation[Any, Any]) -> CatalogueResource:
-    """Return a resource as an entry of the catalogue."""
+def _listed(computation: Computation[Any, Any], signed: tuple[str, ...]) -> CatalogueResource:
+    """Return a resource as an entry of the catalogue. `signed` has the media type of signed statements, or nothing."""
     return CatalogueResource(
         operation=computation.operation,
         path=computation.path,
         description=computation.description,
         takes=tuple(request_body(computation)["requestBody"]["content"]),
-        answers_in=media_types(computation.name),
+        answers_in=(*media_types(computation.name), *signed),
     )
 
 

@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.dependencies import InjectedServices
 from service.api.openapi.document import NOT_MODIFIED, any_result, problems
 from service.api.responses import result_response
+from service.api.signed_responses import negotiate_with_statement, statement_response, vary_header
 from service.problems import ResultNotFound
+from service.rendering.registry import JSON
 from service.resources.abstract import Computation
 from service.telemetry.http import request_context
 
@@ -38,7 +41,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
 
     @made.get(
         "/v1/results/{digest}",
-        responses=any_result(offered) | NOT_MODIFIED | problems(404, 422, 500),
+        responses=any_result(offered) | NOT_MODIFIED | problems(404, 406, 422, 500),
     )
     async def result(request: Request, digest: Digest, services: InjectedServices) -> Response:
         """Return a stored result. The result of a digest never changes, but the service may delete it.
@@ -47,10 +50,14 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         """
         context = request_context(request.scope)
         context.digest = digest
+        media_type = negotiate_with_statement(request, services, (JSON,))
         body = await services.runner.read_stored(names, digest, context.requester)
         if body is None:
             raise ResultNotFound
         headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}
+        headers |= vary_header(services)
+        if media_type == ENVELOPE_MEDIA_TYPE:
+            return await statement_response(request, digest, body, headers)
         return result_response(request, digest, body, headers)
 
     return made

@@ -39,6 +39,7 @@ local SMALLEST, OLDEST_EVERY, BLOCK = {LOWEST_CLASS_COST}, {OLDEST_EVERY}, {BLOC
 """
     + """
 local QUIET, PATIENCE = 5, 15
+local STEP = 20  -- more than twice a claim
 local call = redis.call
 local function now()
   local t = call('TIME')
@@ -57,11 +58,22 @@ local function touch(name)
   call('HINCRBY', key(name), 'revision', 1)
   call('HSET', key(name), 'updated', string.format('%.6f', now()))
 end
+-- A clock that was set back, or the clock of a replica that took over: what was dated by the earlier clock moves back.
+local function move_back(set, t, step)
+  local found = call('ZRANGEBYSCORE', set, t + step / 2, '+inf', 'WITHSCORES')
+  for at = 1, #found, 2 do call('ZADD', set, found[at + 1] - step, found[at]) end
+end
 -- While Redis was away nobody could renew a claim: when it is back, claims run out only after a while.
 local function clock()
   local t = now()
   local seen = tonumber(call('GET', P .. 'seen') or t) or t
-  if t - seen > QUIET then call('SET', P .. 'patience', t + PATIENCE) end
+  if t - seen > QUIET or seen - t > STEP then call('SET', P .. 'patience', t + PATIENCE) end
+  if seen - t > STEP then
+    move_back(P .. 'workers', t, seen - t)
+    for _, version in ipairs(call('SMEMBERS', P .. 'versions')) do
+      move_back(P .. 'v:' .. version .. ':leases', t, seen - t)
+    end
+  end
   call('SET', P .. 'seen', string.format('%.6f', t))
   return t, t >= (tonumber(call('GET', P .. 'patience') or 0) or 0)
 end
@@ -417,7 +429,7 @@ for _, version in ipairs(call('SMEMBERS', P .. 'versions')) do
   if not here[version] then
     for _, name in ipairs(call('ZRANGE', P .. 'v:' .. version .. ':active', 0, 99)) do
       local ok, changed = pcall(number, name, 'updated')
-      if not ok then give_up(name) elseif changed <= now() - tonumber(ARGV[2]) then
+      if not ok then give_up(name) elseif changed <= now() - tonumber(ARGV[2]) or changed > now() + STEP then
         table.insert(found, {name, head(name)})
       end
     end

@@ -39,6 +39,8 @@ from service.jobs.results_codec import failure_count
 
 FORGOTTEN_SECONDS: Final = 3_600.0
 """Workers that announced themselves before are forgotten."""
+CLOCK_STEP_SECONDS: Final = 20.0
+"""Times further ahead than this value show that the clock was set back. Claims last less than half of this value."""
 RENEWED_SHARE: Final = 0.5
 """A claim is written anew once so much of its time has passed: the disk need not know every heartbeat."""
 _READY: Final = f"""
@@ -262,9 +264,13 @@ class SqliteStore:
             return job
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle."""
+        """Record that a worker is alive. Write nothing without active jobs, so that the disk stays idle.
+
+        If the clock was set back, move claims and announcements back by the same time.
+        """
         now = self._clock()
         with self._file.write_transaction() as database:
+            _follow_clock(database, now)
             present = f"SELECT ?, ?, ? WHERE EXISTS (SELECT 1 FROM jobs WHERE {ACTIVE})"
             database.execute(f"INSERT OR REPLACE INTO workers {present}", (worker, engine_version, now))
             database.execute("DELETE FROM workers WHERE seen < ?", (now - FORGOTTEN_SECONDS,))
@@ -274,12 +280,14 @@ class SqliteStore:
 
         Such a job has not changed for `seconds`.
         """
-        since = self._clock() - seconds
+        now = self._clock()
+        since = now - seconds
         with self._file.read_connection() as database:
             rows = database.execute(
-                f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND engine_version != ? AND updated <= ? AND NOT EXISTS "
+                f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} AND engine_version != ? "
+                "AND (updated <= ? OR updated > ?) AND NOT EXISTS "
                 "(SELECT 1 FROM workers WHERE workers.engine_version = jobs.engine_version AND seen > ?)",
-                (engine_version, since, since),
+                (engine_version, since, now + CLOCK_STEP_SECONDS, since),
             ).fetchall()
         return [job_from_row(row) for row in rows]
 
@@ -380,6 +388,19 @@ class SqliteStore:
         others = f"(SELECT 1 FROM jobs WHERE jobs.requester = turns.requester AND {ACTIVE})"
         database.execute(f"DELETE FROM turns WHERE requester = ? AND NOT EXISTS {others}", (job.requester,))
         return ended
+
+
+def _follow_clock(database: sqlite3.Connection, now: float) -> None:
+    """Move claims and announcements back by the time by which the clock was set back.
+
+    Otherwise the chunk of a dead worker would wait for that time in addition. Claims that were made after the step
+    stay: they end less than half a step from now.
+    """
+    [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
+    step = latest - now
+    if step > CLOCK_STEP_SECONDS:
+        database.execute("UPDATE claims SET until = until - ? WHERE until > ?", (step, now + step / 2))
+        database.execute("UPDATE workers SET seen = seen - ? WHERE seen > ?", (step, now + step / 2))
 
 
 def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | None:

@@ -167,7 +167,7 @@ class ThresholdTests:
 
     @np.errstate(all="ignore")
     def rates(self, x: FloatArray) -> Rates:
-        """Return the error rates of the tests with these thresholds, in logarithms."""
+        """Return the error rates of the tests with the thresholds `x`, in logarithms."""
         h0, h1 = self.absent.tails(x), self.present.tails(x)
         return _rates(h0, h1) if self._above else _rates(_swapped(h0), _swapped(h1))
 
@@ -343,7 +343,7 @@ def _swapped(tails: LogTails) -> LogTails:
 
 
 def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the distance from each threshold at the indices `at` to its farther neighbour."""
+    """Return the distance of each threshold in `x` at the indices `at` to the farther of its two neighbours."""
     steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
     return np.maximum(steps[at], steps[at + 1])
 

@@ -216,7 +216,7 @@ class LaplaceSums:
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
 
-        The run's loss is e (2 V - N). The bounds have the shape (n,) of the thresholds.
+        The run's loss is e (2 V - N). `at` holds the thresholds v, and the bounds have its shape (n,).
         """
         rest = self._rest(at)
         shift = np.zeros_like(at.share)
@@ -230,7 +230,7 @@ class LaplaceSums:
     def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V > v) and of its derivative in v, for root finding, shape (n,) each.
 
-        The run's loss is e (2 V - N). `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N). `at` holds the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
         """
         rest = self._rest(at)
         tail = self._tail(at, rest, hypothesis)

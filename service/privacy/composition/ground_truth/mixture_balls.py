@@ -161,7 +161,7 @@ class MixtureBalls:
     def _outside(self, s: arb, nodes: ShiftedNodes) -> arb:
         """Return a bound of h sum phi b e^{sL} over all omitted nodes of spacing h on the real axis.
 
-        phi b is the density of H0 and L the loss.
+        s is a real exponent, phi b is the density of H0, and L is the loss.
         """
         with ctx.workprec(GUARD_BITS):
             h, other = ball(nodes.step), (1 - s if self._mixture.mirrored else arb(0))
@@ -201,8 +201,8 @@ class MixtureBalls:
     def _line_above(self, p: arb, r: arb, a: arb, b: arb) -> tuple[arb, arb, arb]:
         """Return value at a and slope of a straight line above p ln a(u) + r ln a(-u) for a <= u <= b.
 
-        The function a(u) is the density of H1 over the normal density. The third number is about the excess of the
-        line.
+        p and r are real coefficients, and a(u) is the density of H1 over the normal density. The third number is about
+        how far the line lies above the sum.
         """
         middle, value, slope, over = ((a + b) / 2).mid(), arb(0), arb(0), arb(0)
         for coefficient, side in ((p, 1), (r, -1)):

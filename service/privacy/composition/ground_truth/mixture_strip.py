@@ -245,7 +245,10 @@ def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatA
 def power_sums(
     terms: list[arb], d: list[arb], start: Number, step: arb, count: int, degrees: int = 1
 ) -> list[list[Number]]:
-    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees."""
+    """Return sum_i terms_i d_i^k e^{d_i x} at x = start + j step, j < count, as a list for each k < degrees.
+
+    The shifts `d` have the elements d_i.
+    """
     weights = [term * (distance * start).exp() for term, distance in zip(terms, d, strict=True)]
     listed = [weights]
     for _ in range(degrees - 1):

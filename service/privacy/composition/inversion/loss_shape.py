@@ -1,4 +1,4 @@
-"""Approximate shape of the privacy loss of a run. It steers the choice between engines, and estimates of their cost.
+"""Approximate shape of the privacy loss of a run. It decides the choice between engines, and estimates of their cost.
 
 A *jump* is the large loss of a step that samples the record, where few steps do.
 """

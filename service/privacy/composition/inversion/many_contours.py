@@ -89,7 +89,7 @@ class Task:
     def is_known(self) -> bool:
         """Whether the number of this task has been evaluated.
 
-        A task is one number to evaluate (`Task`).
+        A task is one number to evaluate.
         """
         return self.wanted in self.known
 
@@ -140,7 +140,7 @@ def grouped(contours: Sequence[PlannedContour], rates: FloatArray) -> Iterator[l
     """Yield batches of groups of contours.
 
     A group has contours of runs that repeat the same steps, which cross the real axis at one point. A batch has groups
-    of similar lengths. `rates` are the sampling rates of the repeated steps; they steer the order only.
+    of similar lengths. `rates` are the sampling rates of the repeated steps; only the order depends on them.
     """
     groups: list[list[PlannedContour]] = []
     for contour in sorted(contours, key=lambda contour: (contour.unit, contour.row, contour.number)):

@@ -90,7 +90,7 @@ class StraightContour:
         """Lay out contours at the tilts theta of `transforms` for thresholds `center` +- `half_width`.
 
         All arrays have the shape (R,). The contours are valid for farther thresholds too, but wider. K is the
-        log-moment function of the loss. `center` = K'(theta) and `deviation` = sqrt K''(theta) steer the layout; no
+        log-moment function of the loss. `center` = K'(theta) and `deviation` = sqrt K''(theta) decide the layout; no
         bound depends on them.
         """
         self.theta, self.center, self.deviation = transforms.theta, center, deviation
@@ -299,7 +299,7 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
     """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
     The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M on the contour Re z = theta. The
-    height is infinite where a few tries find none up to `highest`. Heights steer; no bound depends on them.
+    height is infinite where a few tries find none up to `highest`. No bound depends on the choice of heights.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)

@@ -3,8 +3,8 @@
 K(s) = ln E0 e^{sS} is the log-moment function of the privacy loss S of a run. A contour that crosses the real axis at
 theta (its *tilt*) evaluates a threshold c with the factor e^{K(theta) - theta c}. The factor is smallest at the saddle
 point K'(theta) = c. The logarithm by which another tilt exceeds the smallest factor is the number of nats that the
-evaluation loses to cancellation. The loss with its law weighted by e^{theta S} is the *tilted* loss. Tilts steer: no
-enclosure depends on the choice of a tilt.
+evaluation loses to cancellation. The loss with its law weighted by e^{theta S} is the *tilted* loss. No enclosure rests
+on the choice of a tilt; only its width depends on it.
 
 The grid depends on the run alone, never on earlier requests, so that equal requests have equal answers to the byte.
 """
@@ -192,7 +192,7 @@ class Tilt:
     def __init__(self, transform: Cumulants, columns: tuple[float, ...]) -> None:
         """Store the `columns` theta, K(theta), K'(theta), sqrt K''(theta), tail score and ln delta.
 
-        K is the log-moment function of the loss (`Tilt`), and K'(theta) is the threshold with this saddle point. The
+        K is the log-moment function of the loss of the run, and K'(theta) is the threshold with this saddle point. The
         last two columns are the approximations `tail_scores` and `log_profiles` there.
         """
         self._transform = transform

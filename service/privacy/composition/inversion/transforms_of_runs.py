@@ -62,7 +62,7 @@ class TransformsOfRuns(Protocol):
     def log_accuracy(self) -> float | FloatArray:
         """-ln of the part of an integral that contours may omit, relative to the scale of the contour.
 
-        It steers the layout only.
+        Only the layout depends on it.
         """
         ...
 

@@ -318,11 +318,11 @@ class ComposedLattice:
         return between.summed(sums, last - self.high, self._grid, rate)[::-1]
 
     def error(self, rate: float) -> float:
-        """Return the absolute error of the sums `above` and `below` with this rate.
+        """Return the absolute error of the sums `above` and `below` with the given rate of decay.
 
         It has parts from noise of the transform in every cell, wrapped mass, and omitted far cells.
 
-        The sums add e^{-rate distance} times the tilted masses on one side of a threshold.
+        The sums add the tilted masses on one side of a threshold, each times e^{-rate d} at the distance d from it.
         """
         cells = min(1 / -math.expm1(-rate * self.step), float(self.cells))
         squares = min(1 / -math.expm1(-2 * rate * self.step), float(self.cells))
@@ -332,7 +332,7 @@ class ComposedLattice:
     def sum_rounding(self, rate: float) -> float:
         """Return the relative error of the sums `above` and `below` with this rate, without noise of the transform.
 
-        The sums add e^{-rate distance} times the tilted masses on one side of a threshold.
+        The sums add the tilted masses on one side of a threshold, each times e^{-rate d} at the distance d from it.
         """
         exponent = min(rate * self.step * self.cells, 2 * _BLOCK_EXPONENT)
         return running_sum_error(self.cells) + 4 * FUNCTION_ERROR + UNIT_ROUNDOFF * (16 + 8 * exponent)

@@ -206,7 +206,7 @@ class Summand(ABC):
         Returns
         -------
         (levels, groups)
-            True where the weight is negligible. The result steers the choice of the level; no bound depends on it.
+            True where the weight is negligible. The choice of the level depends on the result, and no bound does.
         """
         return np.ones((len(digits), len(theta)), dtype=bool)
 

@@ -324,7 +324,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
         return step, first, last - first + 1
 
     def _largest_spread(self) -> FloatArray:
-        """Return about the largest variance of s mu at one x, shape (parts,), which steers the spacing of the nodes.
+        """Return about the largest variance of s mu at one x, shape (parts,).
+
+        The spacing of the nodes depends on it.
 
         s is the random shift of the mixture given x, and mu = 1/sigma is the inverse noise multiplier. A part is a
         number of equal steps of a run.
@@ -348,9 +350,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _highest_turn(self) -> FloatArray:
         """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
 
-        The shape is (parts,). The result of `highest_turn` steers the spacing of the nodes. For few steps the transform
-        |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest shift, w
-        its weight, and mu = 1/sigma. A part is a number of equal steps of a run.
+        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
+        transform |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest
+        shift, w its weight, and mu = 1/sigma. A part is a number of equal steps of a run.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share

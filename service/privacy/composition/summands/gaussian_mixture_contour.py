@@ -38,9 +38,8 @@ _TURN = 4.4934
 class GaussianMixtureOnContour(TrapezoidOnContour[TruncatedGaussianMixture]):
     """Gaussian mixtures of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
 
-    L is the loss of one step. The symbols are those of `gaussian_mixture_nodes.py` and `trapezoid_contour.py`. The
-    density at x is phi(x) a(x) with the record and phi(x) b(x) without it, with the normal density phi. mu is the
-    inverse noise multiplier, and m the mean of the shift s given x.
+    L is the loss of one step. The density at x is phi(x) a(x) with the record and phi(x) b(x) without it, with the
+    normal density phi. mu is the inverse noise multiplier, and m the mean of the shift s given x.
     """
 
     @override

@@ -87,8 +87,7 @@ class ChiSquareSteps(Summand):
     ) -> BoolArray:
         """Return where the last node of each group has negligible weight at the tilt `theta`, shape (levels, groups).
 
-        The result is that of a normal statistic of the same spread. It is a guess that steers, and no bound depends on
-        it.
+        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends.
         """
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)

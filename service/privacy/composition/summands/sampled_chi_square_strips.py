@@ -77,7 +77,7 @@ def strip_at(grid: ChiSquareGrid, a: float) -> ChiSquareStrip:
 def _on_path(grid: ChiSquareGrid, s: FloatArray, a: float) -> tuple[FloatArray, FloatArray]:
     """Return ln |w(s - ia)| - ln w(s) and arg w(s - ia) at the nodes, shape (nodes,) each.
 
-    w is the likelihood ratio.
+    s is a node, a the distance from the real axis, and w the likelihood ratio.
     """
     law = grid.law
     turned = 4 * _both(s) * math.sin(0.5 * a) ** 2

@@ -244,9 +244,9 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     def _highest_turn(self, total: FloatArray, deviation: float | FloatArray) -> FloatArray:
         """Return about how much (nats) e^{t arg w} grows on a strip at the greatest height t of a contour.
 
-        The shape is (parts,). The result of `highest_turn` steers the spacing of the nodes. For few steps the transform
-        |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of equal steps
-        of a run.
+        The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
+        transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of
+        equal steps of a run.
         """
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))

@@ -169,8 +169,7 @@ def last_nodes_are_negligible(
 
     `sigma`, `rate` and `count` are noise multiplier, sampling rate and number of steps, and about 10^-digits of the
     mass is truncated. The weight is judged at the tilt `theta` (density e^{theta L} for the loss L), or at the smallest
-    tilt at which far jumps dominate. All arrays have one shape, and the result has it too. It steers; no bound depends
-    on it.
+    tilt at which far jumps dominate. All arrays have one shape, and the result has it too. No bound depends on it.
     """
     steps_log = np.log(count)
     goal = digits * math.log(10) + math.log(2) + steps_log

@@ -426,7 +426,8 @@ class TruncatedTrapezoid(PartArrays):
 class NormalTrapezoid(TruncatedTrapezoid):
     """Truncated law of steps whose H0 has the normal density phi, so that the sides are the same for all strips.
 
-    The symbols are those of `TruncatedTrapezoid`.
+    phi a and phi b are the densities of one outcome x under H1 and H0, with the normal density phi. A side is a
+    vertical edge of the rectangle around a node that bounds the error of the trapezoid sum.
     """
 
     @abstractmethod
@@ -526,8 +527,8 @@ def highest_turn(
 ) -> FloatArray:
     """Return about how much (nats) e^{t arg a} grows on a strip at the greatest height t of a contour.
 
-    a is the density of H1 over that of H0, continued off the real axis. The result steers the spacing of nodes; no
-    bound depends on it.
+    a is the density of H1 over that of H0, continued off the real axis. The spacing of nodes depends on the result, and
+    no bound does.
 
     Parameters
     ----------

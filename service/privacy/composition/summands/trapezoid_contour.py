@@ -218,9 +218,10 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return a bound of the trapezoid and truncation errors of d_k = E_theta(e^{i t_k L} - 1).
 
         The shape is (parts, nodes + 1). `t` holds the heights t_k, and `top` the largest height of each part. The bound
-        grows with t. It is evaluated at the top if it is small there, else at a few heights. What the truncation or the
-        window of nodes leaves out changes e^{itL} - 1, at most 2, and the total that divides it: 3 of the omitted mass,
-        counted as 4. A part is a number of equal steps of a run.
+        grows with t. It is evaluated at the top if it is small there, else at a few heights. E_theta is the expectation
+        under the law tilted by e^{theta L}. The truncation omits some mass of this law. The omitted mass changes
+        e^{itL} - 1, which is at most 2, and the total that divides it. This is 3 times the omitted mass, counted as 4.
+        A part is a number of equal steps of a run.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]

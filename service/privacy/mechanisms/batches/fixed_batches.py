@@ -10,7 +10,7 @@ records and the order, the smaller data set gives N(s), and the larger one gives
 i. Learning the draw helps the attacker (joint convexity). A mixture over vectors is dominated by the mixture over their
 lengths, and rises in each length (Choquette-Choo et al. 2024, Corollary 4.7). So N(0) against sum_i h(i) N(2 i mu)
 dominates in both orders and in every composition. The pair is attained in every step if all other records have the
-gradient -u and the k records have u.
+gradient -u and the k added records have u.
 
 **With replacement.** Each of b draws is one of the k records with probability k/n, otherwise a uniform one of the
 others. The argument is the same with the binomial law of b draws at rate k/n, and the pair is attained in the same way.

@@ -40,7 +40,7 @@ class QueryPoints:
 
     @staticmethod
     def of(points: FloatArray, clip_radius: float | None, scale: float) -> QueryPoints:
-        """Return the points, shape (N, d), scaled to norm `clip_radius` if they are longer; None: no clipping."""
+        """Return the points, shape (N, d). If `clip_radius` is not None, longer points are scaled to this norm."""
         if clip_radius is None:
             return QueryPoints(points, 0.0, scale)
         norms = _norms(points)

@@ -181,10 +181,10 @@ class MajorantGrid:
     def __init__(self, step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> None:
         """Lay out the nodes tau for the majorants of a step.
 
-        `need` and `tilt` steer: the mass beyond the grid should be below e^-need of the whole for Re z up to about
-        `tilt`. The spacing is divided by `fineness`. A majorant bounds the moment-generating function of the step by
-        the integral of a modulus along a path with the parameter tau. The tilt is where the contour in z crosses the
-        real axis.
+        `need` and `tilt` decide where the grid ends, and no bound depends on them. The mass beyond the grid should be
+        below e^-need of the whole for Re z up to about `tilt`. The spacing is divided by `fineness`. A majorant bounds
+        the moment-generating function of the step by the integral of a modulus along a path with the parameter tau. The
+        tilt is where the contour in z crosses the real axis.
         """
         self.step = step
         self.spacing = _spacing(step, fineness)
@@ -241,8 +241,8 @@ class MajorantGrid:
 
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
         and the likelihood ratio w. On low paths, strips reach below the real line, where the modulus |w^z| grows with
-        Im z, or are too narrow for the grid. A path moved by -i alpha is about the path of the same ramp that is alpha
-        lower.
+        Im z, or are too narrow for the grid. A path moved by -i alpha is about the path alpha lower with the same
+        sloping piece (*ramp*).
         """
         plain = self.estimates(z)
         values = self._family_values.paths
@@ -367,8 +367,9 @@ class MajorantGrid:
         The majorant is the integral of |g w^z| along a path of outcomes v, with their density g under H0 and the
         likelihood ratio w. The steps are not mirrored. p is the sampling rate, tau the parameter of the path, and u the
         logarithm of the odds of w's two parts. `ends` has the values at the first and the last node. Left of the grid 1
-        - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a ramp. |arg w| is at
-        most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only the sign of t arg w matters.
+        - p - p e^tau <= |w| <= 1 - p + p e^tau, or |d ln|w|| <= p e^tau/(1 - p) on paths without a sloping piece
+        (*ramp*). |arg w| is at most e^u times the largest |Im v| <= pi/2, or (pi/2) e^u. With t = Im z only the sign of
+        t arg w matters.
         """
         step, end, slope = self.step, float(self.tau[0]), paths.slope
         real_bound = end + slope * np.abs(shift)  # |Re v - tau| <= k |shift|
@@ -500,7 +501,7 @@ class MajorantGrid:
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _left_variation(self, paths: Paths, z: ComplexArray, first: FloatArray, distance: FloatArray) -> FloatArray:
-        """Return ln of the part of the bound of `log_variation` left of the grid, shape (P, V).
+        """Return ln of the part of the bound of `log_variation` left of the grid, at the points `z`, shape (P, V).
 
         `first` is ln of the part of the first node, and `distance` is |v - m| there for the outcome v with the mean m.
         w is the likelihood ratio, with r = d ln w/dv. For mirrored steps 1/|r| <= 1.5 and |r| + |r'/r| <= 4 there,

@@ -109,9 +109,11 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths with the ramps of the `family` below the real line, which strips around low paths reach.
+    """Return paths like those of the `family`, but below the real line: strips around low paths reach there.
 
     A strip is the set of paths near a path, with bounds of the trapezoid error.
+
+    A *ramp* is the sloping piece of a path, and the result has the ramps of the family.
     """
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
@@ -171,7 +173,7 @@ class MixtureValues:
 
 @dataclass(frozen=True, slots=True)
 class PathValues:
-    """Values along P paths G + i alpha at J real parameters tau (`Paths`), shape (P, J).
+    """Values along P paths G + i alpha at J real parameters tau, shape (P, J).
 
     Attributes
     ----------

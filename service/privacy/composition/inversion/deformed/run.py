@@ -153,7 +153,7 @@ class DeformedRun:
     def points(self, alpha: float, log_power: float) -> Readings:
         """Return enclosures of ln power, ln type II error and ln slope at the false positive rate `alpha`, one column.
 
-        `log_power` is an approximate value, rather below ln power; it steers.
+        `log_power` is an approximate value, rather below ln power; no bound depends on it.
 
         A deformed contour is a curve in the complex plane along which an inversion integral decays fast.
         """
@@ -258,7 +258,7 @@ class DeformedRun:
         """Return a threshold (nats) after one step of Newton's method towards the target `wanted`.
 
         The function is a tail or the profile. At `threshold` it is `value` and falls by `fall` for each nat. The step
-        is in the logarithm of the distance from the extreme of the loss (`DeformedRun`). On this scale the normal score
+        is in the logarithm of the distance from the least or largest loss of the run. On this scale the normal score
         of the tail is nearly linear. The result is NaN where the function is not in (0, 1) or does not fall.
         """
         distance = self._edge(threshold)
@@ -312,7 +312,7 @@ class DeformedRun:
         return self._moved(contour.center, tail, density, alpha)
 
     def _edge(self, threshold: float) -> float:
-        """Return the distance (nats) of a threshold from the extreme of the loss (`DeformedRun`).
+        """Return the distance (nats) of a threshold from the least or largest loss of the run.
 
         With a Gaussian part or mirrored steps the loss has no extreme, and the result is only a scale.
         """
@@ -390,9 +390,9 @@ class DeformedRun:
     def _widths(self, center: float, theta: float) -> list[float]:
         """Return the widths at which contours may bend, for the threshold `center` (nats).
 
-        They follow the standard deviation of the core and the distance of the threshold from the extreme of the loss
-        (`DeformedRun`). Contours cross the real axis at `theta`. For mirrored steps, whose panels are short where Re z
-        is small, they bend earlier.
+        They follow the standard deviation of the core and the distance of the threshold from the least or largest loss
+        of the run. Contours cross the real axis at `theta`. For mirrored steps, whose panels are short where Re z is
+        small, they bend earlier.
         """
         core, edge = 2 / self.deviation, 3 / self._edge(center)
         if self._mirrored:

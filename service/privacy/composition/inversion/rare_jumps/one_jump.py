@@ -104,8 +104,7 @@ _UNKNOWN = (-math.inf, math.inf)
 def is_far(step: SampledStep, deviation: float, epsilon: float) -> bool:
     """Return whether delta(epsilon) of the run of the equal steps `step` is tiny. The run samples few records.
 
-    `deviation` is the standard deviation (nats) of the loss without rare large losses. The result steers; no bound
-    depends on it.
+    `deviation` is the standard deviation (nats) of the loss without rare large losses. No bound depends on the result.
     """
     if not 0 < epsilon < _LARGEST_EPSILON:
         return False

@@ -40,10 +40,10 @@ class Integrals:
 class InversionContour(Protocol):
     """Contour that crosses the real axis at `theta`, laid out for thresholds near `center` (nats).
 
-    The loss weighted by e^{theta S} (*tilted* loss), or its bulk, has about the standard deviation `deviation`, which
-    only steers. The object may also stand for as many contours as there are thresholds, all on the same side of the
-    poles 0 and 1. `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for each
-    contour.
+    The loss weighted by e^{theta S} (*tilted* loss), or its bulk, has about the standard deviation `deviation`, on
+    which no bound depends. The object may also stand for as many contours as there are thresholds, all on the same side
+    of the poles 0 and 1. `theta`, `center` and `deviation` are then arrays (C,), and each request has a threshold for
+    each contour.
     """
 
     @property

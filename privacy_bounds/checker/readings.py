@@ -1,0 +1,124 @@
+"""Readings of a run: the privacy profile, and the largest power at a false positive rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+from flint import acb, arb, ctx
+
+from privacy_bounds.checker.contour import Contour
+from privacy_bounds.checker.guide import Guide, threshold
+from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, ball, log_ratio, split, upper_tail
+
+
+def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
+    """Return weights and centres of the run as one step, or None: a single step, or plain steps only."""
+    sampled, mu_squared = split(steps)
+    if not sampled:
+        return [(arb(1), ball(mu_squared).sqrt())], False
+    if mu_squared or len(sampled) > 1 or sampled[0].count > 1:
+        return None
+    return sampled[0].terms(), sampled[0].mirrored
+
+
+def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
+    """Return delta as a function of eps, accurate near one eps. S is above the loss of a run that never samples."""
+    sampled, mu_squared = split(steps)
+    if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
+        least = sum((step.count * ball(step.moment(0)).log() for step in sampled), arb(0))
+        if direction == "add" and arb(near) <= least:
+            return lambda eps: 1 - eps.exp() if eps <= least else arb("nan")
+        if direction == "remove" and -arb(near) <= least:
+            return lambda eps: arb(0) if -eps <= least else arb("nan")
+    one = _as_one_step(steps)
+    if one is not None:
+        return lambda eps: _delta_of_one(*one, direction, eps)
+    return Contour(Guide((sampled, mu_squared), direction, near, nats)).delta
+
+
+def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
+    """Return an enclosure of the largest power at a false positive rate, from three values of delta."""
+    if alpha in (0, 1):
+        return ball(alpha)
+    one = _as_one_step(steps)
+    if one is not None:
+        return _power_of_one(*one, direction, ball(alpha))
+    point, spread = threshold(split(steps), direction, float(alpha))
+    gap, target = math.exp(-nats / 3) * min(1.0, spread), -NormalDist().inv_cdf(float(alpha))
+    read, centre = profile(steps, direction, point, nats), point
+
+    def score(c: float) -> float:
+        low, high = arb(c) - gap / 2, arb(c) + gap / 2
+        return -NormalDist().inv_cdf(float((read(low) - read(high)) / (high.exp() - low.exp())))
+
+    before, known = point, score(point)
+    point += (target - known) * spread
+    for _ in range(12):
+        if abs(point - before) <= gap / 100:
+            break
+        if abs(point - centre) > 2 * spread:
+            read, centre = profile(steps, direction, point, nats), point
+        found = score(point)
+        slope = (point - before) / (found - known) if found != known else 0.0
+        before, known, point = point, found, point + (target - found) * slope
+    if abs(point - centre) > spread / 2:
+        read = profile(steps, direction, point, nats)
+    logs = [arb(point) + k * arb(gap) for k in (-1, 0, 1)]
+    (e0, e1, e2), (f0, f1, f2) = [c.exp() for c in logs], [ball(alpha) * c.exp() + read(c) for c in logs]
+    if not (f1 <= f0 and f1 <= f2):
+        return arb(0).union(f1)
+    least = f1 - arb.max((f2 - f1) * (e1 - e0) / (e2 - e1), (f0 - f1) * (e2 - e1) / (e1 - e0))
+    return least.union(f1)
+
+
+def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
+    """Return delta(eps), with r(y*) = e^eps (add) or e^-eps (remove)."""
+    sign = 1 if direction == "add" or mirrored else -1
+
+    def loss(y: arb) -> arb:
+        left = log_ratio(terms, acb(-y)).real if mirrored else arb(0)
+        return log_ratio(terms, acb(y)).real - left
+
+    with ctx.workprec(2 * ctx.prec + 64):
+        p, q = _masses(terms, mirrored, sign, _root(loss, sign * eps))
+        return p - eps.exp() * q if sign > 0 else q - eps.exp() * p
+
+
+def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
+    """Return the largest power at a false positive rate."""
+    sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
+
+    def rate(y: arb) -> arb:
+        return -sign * _masses(terms, mirrored, sign, y)[null]
+
+    with ctx.workprec(2 * ctx.prec + 64):
+        return _masses(terms, mirrored, sign, _root(rate, -sign * alpha))[1 - null]
+
+
+def _masses(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
+    """Return the probabilities under P and Q beyond y, on the right for sign 1 and on the left for sign -1."""
+    p = sum((w * upper_tail(sign * (y - m)) for w, m in terms), arb(0))
+    q = sum((w * upper_tail(y + m) for w, m in terms), arb(0)) if mirrored else upper_tail(sign * y)
+    return p, q
+
+
+def _root(rising: Callable[[arb], arb], value: arb) -> arb:
+    """Return a ball that contains the root of `rising(y) = value`, by bisection with proved signs."""
+    low, high = arb(-1), arb(1)
+    while not (rising(low) < value < rising(high)):
+        low, high = 2 * low, 2 * high
+        if high > 2**120:
+            raise NotDecided("the threshold of the best test was not found")
+    for _ in range(ctx.prec):
+        middle = (low + (high - low) * 0.4876).mid()  # no dyadic number, on which an exact root could lie
+        found = rising(middle)
+        if found < value:
+            low = middle
+        elif found > value:
+            high = middle
+        else:
+            break
+    return low.union(high)

@@ -1,0 +1,86 @@
+"""Signed statements over HTTP: which client receives one, and its response."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from fastapi import Request, Response
+
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, SignedKind
+from service.api.content_negotiation import joined_header, negotiate_media_type
+from service.api.dependencies import AppServices, services_of
+from service.api.responses import result_response
+from service.execution.runner import ComputedResult
+from service.problems import NoStatement, NotAcceptable
+from service.rendering.registry import JSON
+from service.signing.errors import NotSignable
+
+MARK: Final = "dsse"
+"""Part of the media type by which most requests are recognised as ones without it."""
+NO_KEY: Final = "This service has no signing key, and signs nothing. Its operator sets PRIVACY_BOUNDS_SIGNING_KEYS."
+
+
+def negotiate_with_statement(request: Request, services: AppServices, offered: tuple[str, ...]) -> str:
+    """Return the media type for a response that can be JSON, another of `offered`, or a signed statement.
+
+    A resource with JSON alone has ignored `Accept`, and does so unless the client names signed statements. Raise
+    NotAcceptable.
+    """
+    accept = joined_header(request, b"accept")
+    names_statement = MARK in accept.lower()
+    if len(offered) == 1 and not names_statement:
+        return offered[0]
+    signed = (*offered, ENVELOPE_MEDIA_TYPE) if services.signer is not None else offered
+    try:
+        return negotiate_media_type(accept, signed)
+    except NotAcceptable:
+        if names_statement and services.signer is None:
+            raise NoStatement(offered, NO_KEY) from None
+        raise
+
+
+def vary_header(services: AppServices) -> dict[str, str]:
+    """Return the header `Vary` of a resource that has signed statements, and no other media type than JSON."""
+    return {} if services.signer is None else {"Vary": "Accept"}
+
+
+async def statement_response(
+    request: Request,
+    digest: str,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    kind: SignedKind = "answer",
+    named: bytes | None = None,
+) -> Response:
+    """Return the signed statement about an answer or decision. Raise NoStatement if there can be none.
+
+    `named` has the bytes of the request. Without them, they are looked up beside the result.
+    """
+    services = services_of(request)
+    signer = services.signer
+    if signer is None:
+        raise NoStatement((JSON,), NO_KEY)
+    found = named or await services.runner.find_request(digest)
+    try:
+        envelope = await asyncio.to_thread(signer.sign_answer, kind, found, body)
+    except NotSignable as error:
+        raise NoStatement((JSON,), error.sentence) from None
+    tag = f"{digest};{kind};{signer.keys.id}"
+    signed = headers | {"ETag": f'"{tag}"', "Vary": "Accept", "X-Content-Type-Options": "nosniff"}
+    return result_response(request, tag, envelope, signed, ENVELOPE_MEDIA_TYPE)
+
+
+async def sign_report(services: AppServices, answer: ComputedResult, report: bytes) -> bytes:
+    """Return an HTML report with its signature.
+
+    The report stays without a signature if no key is set, or if the answer is not stored.
+    """
+    if services.signer is None or answer.cache == "unstored":
+        return report
+    named = answer.request or await services.runner.find_request(answer.digest)
+    with suppress(NotSignable):
+        return await asyncio.to_thread(services.signer.sign_report, named, answer.body, report)
+    return report

@@ -1,0 +1,82 @@
+"""Repetition of a signed statement in this process: its request is read, and its answer computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from service.command.output import progress_indicator
+from service.engine_version import ENGINE_VERSION
+from service.execution.worker import compute_body
+from service.importers.catalogue import validate_with_imports
+from service.privacy.errors import PrivacyComputationError
+from service.problems import problem_of
+from service.resources.abstract import Computation
+from service.resources.assessments.stored_decision import decision_in
+from service.resources.catalogue import RESOURCES, resource
+from service.resources.digest import canonical_text, digest
+from service.signing.statement import Statement
+
+
+class CannotReplay(Exception):
+    """Raised with one sentence for a statement whose answer this version cannot compute."""
+
+
+def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
+    """Return the SHA-256 of the answer that this version computes, and the answer as a statement would contain it.
+
+    Raise CannotReplay.
+    """
+    if _numbers(statement.engine_version) > _numbers(ENGINE_VERSION):
+        raise CannotReplay(
+            f"the statement is of engine {statement.engine_version}, which is newer than this one, {ENGINE_VERSION}; "
+            "install that version to replay it."
+        )
+    if statement.resource not in RESOURCES:
+        raise CannotReplay("this version has no such resource; install the version that made the statement.")
+    computation = resource(statement.resource)
+    request = restore_request(computation, statement)
+    name = digest(computation.name, ENGINE_VERSION, request)
+    try:
+        with progress_indicator():
+            body = compute_body(computation, request, name, ENGINE_VERSION).body
+    except PrivacyComputationError as error:
+        detail = problem_of(error, instance="", request_id="").detail
+        raise CannotReplay(f"this version refuses the request: {detail}") from None
+    if statement.kind == "decision":
+        decided = decision_in(body, name)
+        if decided is None:
+            raise CannotReplay("the request has no policy, and therefore no decision.")
+        body = decided
+    return hashlib.sha256(body).hexdigest(), from_json(canonical_text(from_json(body)))
+
+
+def restore_request(computation: Computation[Any, Any], statement: Statement) -> BaseModel:
+    """Return the request of a statement. Raise CannotReplay if this version reads it as another one, or not at all.
+
+    The canonical form has integers above 2^53 - 1 as strings, which only the second, lenient attempt reads.
+    """
+    body = json.dumps(statement.request).encode()
+    for strict in (None, False):
+        try:
+            request = (
+                validate_with_imports(computation.request_type, body)
+                if strict is None
+                else computation.request_type.model_validate_json(body, strict=False)
+            )
+        except ValidationError:
+            continue
+        named = f"sha256:{statement.request_sha256}"
+        if statement.engine_version != ENGINE_VERSION or digest(computation.name, ENGINE_VERSION, request) == named:
+            return request
+    raise CannotReplay("this version cannot read the request; install the version that made the statement.")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, by which versions are ordered."""
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:8])

@@ -1,0 +1,81 @@
+"""Quarantine of results: digests whose answer two independent engines dispute.
+
+A quarantined result is never served again, also after a restart. Processes of one machine share a file, to which each
+appends one line for each digest. Instances that share Redis store a marker in the place of the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final, final
+
+from service.execution.errors import ResultQuarantined
+
+MARKER: Final = b'{"quarantined":true}'
+"""Body that Redis holds in the place of a quarantined result."""
+RELOAD_SECONDS: Final = 1.0
+"""Largest age of the digests that other processes quarantined."""
+
+
+@final
+class ResultQuarantine:
+    """Digests of quarantined results. Without a `path` they are forgotten when the process ends."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._digests: set[str] = set()
+        self._read_bytes = 0
+        self._next_reload = 0.0
+
+    def __len__(self) -> int:
+        self._reload()
+        return len(self._digests)
+
+    def __contains__(self, digest: str) -> bool:
+        if time.monotonic() >= self._next_reload:
+            self._reload()
+        return digest in self._digests
+
+    def add(self, digest: str, reason: str) -> None:
+        """Put a result under quarantine. Its digest is on the disk when this method returns."""
+        self._digests.add(digest)
+        if self._path is None:
+            return
+        line = json.dumps({"digest": digest, "reason": reason, "time": round(time.time())}).encode() + b"\n"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def check(self, digest: str, body: bytes | None = None) -> None:
+        """Raise ResultQuarantined for a quarantined digest, or a body that is the marker of another instance."""
+        if body == MARKER and digest not in self._digests:
+            self.add(digest, "another instance")
+        if digest in self:
+            raise ResultQuarantined(digest)
+
+    def _reload(self) -> None:
+        """Read the lines that other processes appended. A line that is not complete yet is read later."""
+        self._next_reload = time.monotonic() + RELOAD_SECONDS
+        if self._path is None:
+            return
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                added = file.read()
+        except FileNotFoundError:
+            return
+        for line in added.splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            self._read_bytes += len(line)
+            try:
+                self._digests.add(json.loads(line)["digest"])
+            except (ValueError, KeyError, TypeError):
+                continue  # a damaged line names no result

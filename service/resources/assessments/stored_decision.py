@@ -1,0 +1,21 @@
+"""Decisions of stored assessments, without their other members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+
+def decision_in(body: bytes, name: str) -> bytes | None:
+    """Return the body of a StoredDecision from an assessment, or None if the assessment has no decision with this id.
+
+    The members are copied without validation, since an earlier engine version may have stored the assessment.
+    """
+    assessment: dict[str, Any] = from_json(body)
+    decided, context = assessment["decision"], assessment["context"]
+    if decided is None or decided["id"] != name:
+        return None
+    found = {"decision": decided, "subject": context.get("subject"), "date": context.get("date")}
+    told = {key: value for key, value in found.items() if value is not None}
+    return to_json(told | {"result": assessment["digest"], "engine_version": assessment["engine_version"]})

@@ -1,0 +1,1 @@
+"""Certificates: numbers that the independent checker proves."""

@@ -1,0 +1,128 @@
+"""DSSE envelopes (version 1.0.2): signing, and strict reading.
+
+An envelope has exactly one signature, no unknown members, canonical base64, and is itself in canonical form (RFC 8785).
+Each statement and key therefore have exactly one envelope, and any changed byte is noticed.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from typing import Any, Final, cast, final
+
+from pydantic_core import from_json
+
+from api_schemas.signatures import PAYLOAD_TYPE
+from service.resources.digest import canonical_text
+from service.signing.errors import NotSignable, NotVerified, Unreadable
+from service.signing.keys import SigningKeys, VerificationKey
+
+LARGEST_ENVELOPE: Final = 2**25
+"""Bytes of an envelope. Reading one takes seconds at most."""
+TOO_LONG: Final = "The signed statement would be too long. Send a smaller request, or fewer points."
+SIGNATURE_BYTES: Final = 64
+KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+"""Thumbprint of a key in base64url."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SignedPayload:
+    """Payload with its signature and the identifier of the key, none of which is verified."""
+
+    payload: bytes
+    key_id: str
+    signature: bytes
+
+    def encode(self) -> bytes:
+        """Return the canonical form (RFC 8785). No value of it needs an escape."""
+        signature = f'{{"keyid":"{self.key_id}","sig":"{base64.b64encode(self.signature).decode()}"}}'
+        head = b'{"payload":"%b","payloadType":"%b",' % (base64.b64encode(self.payload), PAYLOAD_TYPE.encode())
+        return head + f'"signatures":[{signature}]}}'.encode()
+
+    def verify(self, keys: dict[str, VerificationKey]) -> None:
+        """Raise NotVerified unless the signature is by the key with the identifier of the envelope."""
+        key = keys.get(self.key_id)
+        if key is None:
+            raise NotVerified("the key of the signature is not among the given keys")
+        if not key.verifies(self.signature, encode_for_signature(self.payload)):
+            raise NotVerified("the signature is not that of this statement")
+
+
+def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
+    """Return the envelope of a payload, signed by the first key. Raise NotSignable for a payload that is too long."""
+    envelope = SignedPayload(payload, keys.id, keys.sign(encode_for_signature(payload))).encode()
+    if len(envelope) > LARGEST_ENVELOPE:
+        raise NotSignable(TOO_LONG)
+    return envelope
+
+
+def parse_envelope(text: bytes) -> SignedPayload:
+    """Return the envelope in bytes. Raise Unreadable unless they are its canonical form."""
+    members = parse_object(text)
+    if set(members) != {"payload", "payloadType", "signatures"}:
+        raise Unreadable("the file is no DSSE envelope: it must have payload, payloadType and signatures only")
+    if members["payloadType"] != PAYLOAD_TYPE:
+        raise Unreadable(f"the envelope has another payload than {PAYLOAD_TYPE}")
+    key_id, signature = _single_signature(members["signatures"])
+    envelope = SignedPayload(decode_base64(members["payload"]), key_id, signature)
+    if envelope.encode() != text:
+        raise Unreadable("the envelope is not in canonical form (RFC 8785)")
+    return envelope
+
+
+def _single_signature(signatures: Any) -> tuple[str, bytes]:
+    """Return key identifier and bytes of the only signature of an envelope. Raise Unreadable."""
+    match signatures:
+        case [{"keyid": str(key_id), "sig": str(signature), **others}] if not others:
+            found = decode_base64(signature)
+        case _:
+            raise Unreadable("the envelope must have exactly one signature, with keyid and sig only")
+    if not KEY_ID.fullmatch(key_id) or len(found) != SIGNATURE_BYTES:
+        raise Unreadable("the signature of the envelope is not one of Ed25519")
+    return key_id, found
+
+
+def encode_for_signature(payload: bytes) -> bytes:
+    """Return what is signed: the pre-authentication encoding of DSSE, which contains type and length."""
+    return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Return a JSON object of limited length and depth. Raise Unreadable. Of duplicate members, the last one counts."""
+    if len(text) > LARGEST_ENVELOPE:
+        raise Unreadable(f"the signed statement has more than {LARGEST_ENVELOPE} bytes")
+    try:
+        found: Any = from_json(text, allow_inf_nan=False, cache_strings="none")
+    except ValueError:
+        raise Unreadable("the file is no signed statement: it is not JSON, or nested too deep") from None
+    if not isinstance(found, dict):
+        raise Unreadable("the file is no signed statement: it is not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def parse_canonical(text: bytes) -> dict[str, Any]:
+    """Return the JSON object whose canonical form (RFC 8785) is `text`. Raise Unreadable for any other bytes.
+
+    Duplicate members, other orders, whitespace and other forms of numbers have other bytes.
+    """
+    found = parse_object(text)
+    try:
+        is_canonical = canonical_text(found).encode() == text
+    except ValueError:  # numbers and texts without a canonical form
+        is_canonical = False
+    if not is_canonical:
+        raise Unreadable("the statement is not in canonical form (RFC 8785)")
+    return found
+
+
+def decode_base64(text: Any) -> bytes:
+    """Return the bytes of a text in base64. Raise Unreadable for any other form of the same bytes."""
+    try:
+        found = base64.b64decode(text.encode("ascii") if isinstance(text, str) else b"?", validate=True)
+    except ValueError:
+        found = b""
+    if not found or base64.b64encode(found).decode() != text:
+        raise Unreadable("the envelope is not in canonical base64")
+    return found

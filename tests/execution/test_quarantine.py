@@ -1,0 +1,74 @@
+"""Quarantined results: refused at once, in other processes, after a restart, and by instances that share Redis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.execution import quarantine as module
+from service.execution.errors import ResultQuarantined
+from service.execution.memory_cache import InMemoryResultCache
+from service.execution.quarantine import MARKER, ResultQuarantine
+
+ONE, TWO = ("sha256:" + digit * 64 for digit in "12")
+
+
+def test_a_quarantined_digest_is_refused_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "quarantined"
+    quarantine = ResultQuarantine(path)
+    quarantine.check(ONE)
+    quarantine.add(ONE, "epsilon: two engines")
+    for each in (quarantine, ResultQuarantine(path)):
+        with pytest.raises(ResultQuarantined):
+            each.check(ONE)
+        each.check(TWO)
+        assert len(each) == 1
+    assert "two engines" in path.read_text()
+
+
+def test_another_process_sees_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
+    first, second = ResultQuarantine(tmp_path / "file"), ResultQuarantine(tmp_path / "file")
+    assert ONE not in second
+    first.add(ONE, "")
+    second.add(TWO, "")
+    assert ONE in second
+    assert TWO in first
+    assert len(first) == len(second) == 2
+
+
+@pytest.mark.parametrize("damage", [b"no json\n", b"{}\n", b"[1]\n", b'{"digest": [1]}\n', b"\xff\xfe\n"])
+def test_a_damaged_line_hides_no_other(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(damage)
+    ResultQuarantine(path).add(ONE, "")
+    assert ONE in ResultQuarantine(path)
+
+
+def test_an_unfinished_line_is_read_when_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
+    path = tmp_path / "file"
+    line = f'{{"digest": "{ONE}"}}\n'
+    path.write_text(line[:30])
+    quarantine = ResultQuarantine(path)
+    assert ONE not in quarantine
+    path.write_text(line)
+    assert ONE in quarantine
+
+
+def test_the_marker_of_another_instance_quarantines() -> None:
+    quarantine = ResultQuarantine()
+    quarantine.check(ONE, b'{"answers":[]}')
+    with pytest.raises(ResultQuarantined):
+        quarantine.check(ONE, MARKER)
+    assert ONE in quarantine
+
+
+def test_the_memory_cache_forgets_one_result() -> None:
+    cache = InMemoryResultCache(4, 1000)
+    cache.put("bounds", ONE, b"one")
+    cache.put("bounds", TWO, b"two")
+    cache.remove("bounds", ONE)
+    cache.remove("bounds", ONE)
+    assert (cache.lookup("bounds", ONE), cache.lookup("bounds", TWO), cache.size_bytes) == (None, b"two", 3)

@@ -1,0 +1,1 @@
+"""Mixed load over a long time: whether memory, processes, descriptors or files grow."""

@@ -1,0 +1,135 @@
+"""Run mixed load against a served process, and report what grows: `make soak MINUTES=30`.
+
+The first part of the time is warm-up: imports, bounded caches and arenas of the allocator fill. Before and after the
+measured part the load pauses until the service is quiet, and both pauses are compared: every process, descriptor and
+file that is more after the load has leaked. Exit code 1: something leaked, or an answer was not expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import httpx2
+import psutil
+
+from tests.system.jobs import wait_for
+from tests.system.running_server import running_server
+from tests.system.soak.footprint import MEGABYTE, Footprint, footprint, slope
+from tests.system.soak.load import mixed_load
+
+LARGEST_SLOPE_MB: Final = 1.0
+"""Tolerated growth of the service process after warm-up, in megabytes per hour."""
+SHORTEST_TEST_MINUTES: Final = 20.0
+"""A shorter run reports its slope, but does not judge the slope: noise of single megabytes exceeds the limit."""
+SAMPLE_SECONDS: Final = 2.0
+CACHE_ENTRIES: Final = "256"
+"""Few enough that the memory cache is full at the end of the warm-up."""
+COUNTED: Final = ("processes", "threads", "descriptors", "files")
+
+
+class Run:
+    """One service under load, and what it held over time."""
+
+    def __init__(self, client: httpx2.Client, folders: tuple[Path, ...], clients: int) -> None:
+        self._client = client
+        self._service = psutil.Process(client.process_id)  # type: ignore[attr-defined]
+        self._folders, self._clients = folders, clients
+        self._numbers = itertools.count()
+        self._began = time.monotonic()
+
+    def now(self) -> Footprint:
+        """Return the current footprint of the service."""
+        return footprint(self._service, self._folders, time.monotonic() - self._began)
+
+    def under_load(self, seconds: float) -> list[Footprint]:
+        """Run the load, and return a footprint every two seconds."""
+        found: list[Footprint] = []
+        until = time.monotonic() + seconds
+        with mixed_load(self._client, self._clients, self._numbers) as statuses:
+            while time.monotonic() < until:
+                time.sleep(SAMPLE_SECONDS)
+                found.append(self.now())
+                if len(found) % 15 == 0:
+                    show("load", found[-1])
+        write(f"  statuses {dict(sorted(statuses.items()))}")
+        return found
+
+    def quiet(self) -> Footprint:
+        """Wait until processes of jobs and idle connections have ended, and measure the service."""
+        counts: list[tuple[int, ...]] = []
+
+        def is_settled() -> bool:
+            time.sleep(1)
+            counts.append(tuple(getattr(self.now(), name) for name in COUNTED))
+            return len(counts) > 10 and len(set(counts[-10:])) == 1
+
+        wait_for(is_settled)
+        show("quiet", found := self.now())
+        return found
+
+
+def write(text: str) -> None:
+    """Write one line of the report."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def show(when: str, found: Footprint) -> None:
+    """Write one footprint as a line."""
+    write(
+        f"{found.seconds / 60:6.1f} min {when:>5}: service {found.service_bytes / MEGABYTE:7.1f} MB, "
+        f"workers {found.workers_bytes / MEGABYTE:7.1f} MB (largest {found.largest_worker_bytes / MEGABYTE:.1f}), "
+        f"{found.processes} processes, {found.threads} threads, {found.descriptors} descriptors, "
+        f"{found.files} files of {found.file_bytes / MEGABYTE:.2f} MB"
+    )
+
+
+def soak(minutes: float, clients: int, folder: Path) -> bool:
+    """Run the load, write the report, and return whether nothing leaked."""
+    folders = folder / "data", folder / "temporary"
+    for each in folders:
+        each.mkdir()
+    os.environ["TMPDIR"] = str(folders[1])
+    settings = {"memory_cache_entries": CACHE_ENTRIES, "worker_niceness": "0"}
+    settings |= {"log_level": "critical", "keep_alive_seconds": "5"}
+    with running_server(folder, **settings) as client:
+        run = Run(client, folders, clients)
+        run.under_load(20 * minutes)
+        first = run.quiet()
+        measured = run.under_load(40 * minutes)
+        last = run.quiet()
+        tree = psutil.Process(client.process_id).children(recursive=True)  # type: ignore[attr-defined]
+    _, alive = psutil.wait_procs(tree, timeout=10)
+    leaked = {name: getattr(last, name) - getattr(first, name) for name in COUNTED}
+    grown = slope(measured, "service_bytes") / MEGABYTE
+    write(f"service: {grown:+.2f} MB per hour under load after warm-up")
+    half = measured[len(measured) // 2 :]
+    write(f"service: {slope(half, 'service_bytes') / MEGABYTE:+.2f} MB per hour in the last half of it")
+    write(f"service: {(last.service_bytes - first.service_bytes) / MEGABYTE:+.2f} MB between the two quiet times")
+    write(f"largest worker: {slope(measured, 'largest_worker_bytes') / MEGABYTE:+.2f} MB per hour")
+    write(f"more in the second quiet time than in the first: {leaked}")
+    write(f"alive after the end: {len(alive)} processes")
+    write(f"left in the temporary folder: {sorted(path.name for path in folders[1].iterdir())}")
+    is_steady = minutes < SHORTEST_TEST_MINUTES or grown <= LARGEST_SLOPE_MB
+    return is_steady and not alive and not any(folders[1].iterdir()) and all(more <= 0 for more in leaked.values())
+
+
+def main() -> int:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--clients", type=int, default=4)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        return 0 if soak(chosen.minutes, chosen.clients, Path(folder)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
