@@ -47,7 +47,7 @@ class Place:
 
 
 def place_of(request: Request, pointer: str) -> Place:
-    """Return the position of the number at a pointer, for any accepted spelling. Raise NoSuchNumber."""
+    """Return the position of the number at a JSON pointer, whose names may be aliases. Raise NoSuchNumber."""
     if not pointer.startswith("/"):
         raise NoSuchNumber(NO_NUMBER.format(why="a JSON pointer starts with a slash"))
     value: Any = request

@@ -45,7 +45,10 @@ class Options(TypedDict, total=False):
 
 
 class Asking(ABC):
-    """Base of all clients: each method sends one request of the contract. Every method raises PrivacyBoundsError."""
+    """Base of all clients: each method sends one request of the contract, and raises PrivacyBoundsError on failure.
+
+    Subclasses say how a request is sent.
+    """
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:

@@ -26,8 +26,8 @@ import psutil
 from benchmarks.http.server import free_port
 
 CLIENTS: Final = 8
-JOBS: Final = 200
-POINTS: Final = 200_000
+JOBS: Final = 100
+POINTS: Final = 10_000
 SETTLE_SECONDS: Final = 2.0
 FACTORS: Final = (10, 100, 1_000)
 USED: Final = 0.7

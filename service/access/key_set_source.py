@@ -109,7 +109,7 @@ class KeySetSource:
 
     @property
     def keys(self) -> tuple[SigningKey, ...] | None:
-        """Current keys, or None if there are none, or only old ones."""
+        """Return the keys of the last reading, or None if none succeeded within `LONGEST_STALE_SECONDS`."""
         return self._keys if self._clock() - self._succeeded <= LONGEST_STALE_SECONDS else None
 
     async def refresh(self) -> None:

@@ -68,7 +68,7 @@ def media_type_of(sent: dict[bytes, bytes]) -> str:
 
 
 def check_length(declared: bytes, limit: int) -> None:
-    """Check the declared length of a body before any of it is read. Raise BodyTooLarge."""
+    """Raise BodyTooLarge if the value of Content-Length has too many digits or exceeds `limit` bytes."""
     if len(declared) > LONGEST_LENGTH_DIGITS or (declared.isdigit() and int(declared) > limit):
         raise BodyTooLarge
 

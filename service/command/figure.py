@@ -21,7 +21,10 @@ AGREEMENT: Final = {"yes": "agrees", "partly": "agrees in part", "no": "does not
 
 
 def add_figure_command(commands: Commands, *, complete: bool) -> None:
-    """Add the command to the parser. `complete` is whether the parser lists the names, for completion in shells."""
+    """Add the command `figure`, which draws a figure of a paper again.
+
+    `complete` is whether the parser lists the names of figures as choices, for completion in shells.
+    """
     drawing = commands.add_parser(
         "figure",
         help="write a figure or a table of one of the five papers",

@@ -190,7 +190,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft of a mechanism as plain values, without the locations of its numbers."""
+    """Return a draft of a mechanism as plain values, without the places of its numbers in the imported file."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):

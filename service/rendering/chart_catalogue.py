@@ -114,7 +114,10 @@ def comparison_dependencies(response: ComparisonsResponse) -> list[Dependency]:
 
 
 def comparison_charts(response: ComparisonsResponse, results: DependencyResults) -> list[Spec]:
-    """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures."""
+    """Return one chart with the trade-off curves of all runs, and a chart of the widths of their enclosures.
+
+    `results` has the answers of the further requests that the charts need, for example the curves.
+    """
     series = [
         first_curve_series(run.name, curves)._replace(worst=False)  # what one run excludes, another one allows
         for run, curves in zip(response.runs, results, strict=True)

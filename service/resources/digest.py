@@ -96,7 +96,7 @@ def _model_text(value: BaseModel) -> str:
 
 @cache
 def _keys_of(model: type[BaseModel]) -> tuple[tuple[str, str, object], ...]:
-    """Return the fields of a model in the order of RFC 8785: the written key, the name, and the omitted default."""
+    """Return (JSON key, attribute name, default value at which the key is omitted) of each field, in RFC 8785 order."""
     fields = model.model_fields
     excluded = {name: field.default for name, field in fields.items() if field.exclude_if is not None}
     written = {field.serialization_alias or name: name for name, field in fields.items()}

@@ -146,7 +146,7 @@ class RequestTracing:
 
 
 def _carrier(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers of a trace that are text of a bounded length."""
+    """Return `traceparent` and `tracestate` as text, without values of more than `LARGEST_STATE_BYTES` bytes."""
     return {
         HEADERS[name]: value.decode("latin-1")
         for name, value in headers

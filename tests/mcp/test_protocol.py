@@ -179,6 +179,7 @@ BAD: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
     "no runs": ("compare", {"questions": [EPSILON]}, "/runs"),
     "no mechanism": ("assess", {}, "/mechanism"),
     "no claims": ("check_claims", {"mechanism": DPSGD}, "/claims"),
+    "no question": ("certify", {"mechanism": DPSGD}, "/question"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Decisions of stored assessments, without their other members."""
+"""Extract the decision about a policy from a stored assessment, without the other members of the assessment."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class NumberCondition:
     directions: tuple[Literal["add", "remove"], ...]
 
     def prove(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
-        """Return the proof of each direction as fields of a response."""
+        """Return the verdict of the checker for a run of these steps in each direction, as fields of a response."""
         return [self._fields(direction, self._checked(steps, direction)) for direction in self.directions]
 
     def _checked(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> CheckerVerdict:

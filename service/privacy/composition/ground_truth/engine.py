@@ -48,8 +48,8 @@ def ground_truth_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
     OutOfDomain
         For other digits.
     UnsupportedCombination
-        With field `method` for steps of other kinds, and for runs whose contour would be too long (here or at
-        evaluation).
+        With field `method` for steps without a transform in ball arithmetic, and for runs whose contour would be too
+        long (here or at evaluation).
     """
     if not FEWEST_DIGITS <= options.digits <= MOST_DIGITS:
         raise OutOfDomain("digits", options.digits, f"in [{FEWEST_DIGITS}, {MOST_DIGITS}]")

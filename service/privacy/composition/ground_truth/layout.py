@@ -80,7 +80,7 @@ class ContourGuide:
         return value, variance
 
     def log_majorant(self, tilt: float, height: float) -> float:
-        """Return about ln of the bound of |e^{K(tilt + it) - K(tilt)}| over all heights t >= height.
+        """Return an estimate, which is not proved, of ln of the largest |e^{K(tilt + it) - K(tilt)}| with t >= height.
 
         K is the log-moment function of the run.
         """

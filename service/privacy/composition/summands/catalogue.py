@@ -46,7 +46,7 @@ class DescribedRun:
 
 
 def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
-    """Return the run of steps with the given descriptions, as pairs (part, number of such steps)."""
+    """Return the run that consists of these steps. `parts` has pairs (description of a step, number of such steps)."""
     squares = list[float]()
     summands, revealing = list[Summand](), list[tuple[float, int]]()
     for part, count in parts:
