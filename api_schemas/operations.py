@@ -112,7 +112,7 @@ class VersionResponse(Response):
     """Identification of the service and its versions."""
 
     service: Annotated[str, Field(description="Always `privacy-bounds`.", examples=["privacy-bounds"])]
-    version: Annotated[str, Field(description="Version of the software.", examples=["0.1.0"])]
+    version: Annotated[str, Field(description="Version of the software.", examples=["0.2.0"])]
     engine_version: Annotated[
         str,
         Field(

@@ -437,14 +437,8 @@ class Settings(BaseSettings):
     @field_validator("traces_endpoint")
     @classmethod
     def _receiver(cls, given: str | None) -> str | None:
-        if given is not None:
-            try:
-                parts = urlsplit(given)
-                is_address = parts.scheme in USUAL_PORTS and bool(parts.hostname) and (parts.port or 1) > 0
-            except ValueError:  # a port that is no number
-                is_address = False
-            if not is_address or parts.username or parts.query or parts.fragment:
-                raise ValueError("must be an `http://` or `https://` address without user, query and fragment")
+        if given is not None and not _is_plain_address(given):
+            raise ValueError("must be an `http://` or `https://` address without user, query and fragment")
         return given
 
     @field_validator("operator_bind")
@@ -472,6 +466,16 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError("must be addresses or networks, separated by commas") from None
         return ",".join(names)
+
+
+def _is_plain_address(text: str) -> bool:
+    """Return whether a text is an `http://` or `https://` address without user, query and fragment."""
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in USUAL_PORTS and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number
+        return False
+    return is_address and not (parts.username or parts.query or parts.fragment)
 
 
 def is_key_set_place(text: str) -> bool:

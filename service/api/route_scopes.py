@@ -60,13 +60,17 @@ def route_scopes() -> dict[str, NeededScope]:
 
 @final
 class ScopesOfPaths:
-    """Scopes of the paths of requests. A path without a route needs credentials, so that nobody can probe for paths."""
+    """Scopes of the paths of requests. A path without a route needs credentials, so that nobody can probe for paths.
+
+    Paths are compared by the patterns of the router, which ignore a line feed at the end. Texts compared as they are
+    would give `/metrics%0A` the route of `/metrics` without its scope.
+    """
 
     def __init__(self) -> None:
         table = route_scopes()
         self._exact: dict[str, NeededScope] = {path: needed for path, needed in table.items() if "{" not in path}
         self._patterns: list[tuple[re.Pattern[str], NeededScope]] = [
-            (compile_path(path)[0], needed) for path, needed in table.items() if "{" in path
+            (compile_path(path)[0], needed) for path, needed in table.items()
         ]
 
     def __call__(self, scope: Mapping[str, Any]) -> NeededScope:

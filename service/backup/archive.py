@@ -25,6 +25,7 @@ MEMBERS: Final = ("jobs.sqlite", "keys.json", "keys.secret")
 LARGEST_MANIFEST_BYTES: Final = 2**16
 PIECE_BYTES: Final = 2**20
 OWNER_ONLY: Final = 0o600
+COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DAMAGES: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 """What reading a damaged, encrypted or unknown ZIP file raises."""
 
@@ -83,6 +84,8 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     names = archive.namelist()
     if MANIFEST not in names:
         raise BackupError("the archive has no manifest: it is no backup of privacy-bounds")
+    if any(member.compress_type not in COMPRESSIONS for member in archive.infolist()):
+        raise BackupError("the archive is compressed in another way than a backup of privacy-bounds")
     with archive.open(MANIFEST) as file:
         text = file.read(LARGEST_MANIFEST_BYTES + 1)
     if len(text) > LARGEST_MANIFEST_BYTES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import sqlite3
@@ -10,21 +11,24 @@ import tempfile
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, Final
 
+from service.access.errors import KeyStoreError
+from service.access.key_store import FILE_NAME as KEYS_NAME
+from service.access.key_store import SECRET_NAME, KeyFile
 from service.backup.archive import MEMBERS, BackupError, extract_archive, write_archive
 from service.engine_version import ENGINE_VERSION
 from service.jobs.errors import JobsUnavailable
 from service.jobs.local.jobs_file import FILE_NAME, WAIT_SECONDS
 from service.jobs.local.scheduler import LOCK_NAME
-from service.jobs.local.schema import schema_version
+from service.jobs.local.schema import NAMES, schema_version
 
 BESIDE: Final = ("-wal", "-shm")
 """Ends of the names of files that SQLite keeps beside the file of jobs."""
 EARLIER: Final = ".before-restore"
-"""End of the names of files that a restore replaced."""
+"""End of the names of files that a restore replaced. Further restores append a number."""
 
 
 def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
@@ -41,11 +45,13 @@ def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
         for name in MEMBERS:
             if name == FILE_NAME and (folder / name).exists():
                 jobs = _copy_jobs(folder / name, copies / name)
-            elif (folder / name).exists():
+            elif (folder / name).exists() and (name != SECRET_NAME or (copies / KEYS_NAME).exists()):
                 shutil.copyfile(folder / name, copies / name)
+        if (copies / KEYS_NAME).exists():
+            _check_keys(copies)
         facts = {
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "package": version("privacy-bounds"),
+            "package": package_version("privacy-bounds"),
             "engine": ENGINE_VERSION,
             "jobs": jobs,
         }
@@ -55,7 +61,7 @@ def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
 def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[str, Any]]:
     """Write the members of an archive into a data folder. Return the number of jobs, and the manifest.
 
-    With `replaces`, files of the folder with the same names are kept under names that end in EARLIER. All members are
+    With `replaces`, files of the folder with the same names are kept under new names with EARLIER. All members are
     checked before the first change. Raise BackupError or OSError.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -68,11 +74,14 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
         names = list(manifest["files"])
         if FILE_NAME in names:
             jobs = _checked_jobs(copies / FILE_NAME)
-        present = [name for name in names if (folder / name).exists()]
+        if KEYS_NAME in names or SECRET_NAME in names:
+            _check_keys(copies)
+        present = [name for name in names if os.path.lexists(folder / name)]
         if present and not replaces:
             raise BackupError(f"{folder} has {', '.join(present)} already; use --replace to put them aside")
+        ending = _free_ending(folder)
         for name in names:
-            _put_aside(folder / name)
+            _put_aside(folder / name, ending)
             (copies / name).replace(folder / name)
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -104,9 +113,13 @@ def _checked_jobs(path: Path) -> int:
     """Return the number of jobs in a file. Raise BackupError if the file is damaged or of a newer version."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            schema_version(database)
+            version = schema_version(database)
+            if database.execute("SELECT 1 FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone():
+                raise BackupError(f"{path.name} has triggers or views, which no version of the service makes")
             [state] = database.execute("PRAGMA integrity_check(1)").fetchone()
             [jobs] = database.execute("SELECT count(*) FROM jobs").fetchone()
+            if version:
+                database.execute(f"SELECT {NAMES} FROM jobs LIMIT 1")  # noqa: S608 - names of columns in the source
     except sqlite3.Error as error:
         raise BackupError(f"{path.name} is damaged") from error
     except JobsUnavailable as error:
@@ -130,8 +143,25 @@ def _without_service(folder: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def _put_aside(path: Path) -> None:
-    """Rename a file and those that SQLite keeps beside it."""
+def _check_keys(folder: Path) -> None:
+    """Raise BackupError unless the API keys of an archive can be read. They are in two files, which belong together."""
+    if not (folder / KEYS_NAME).exists():
+        raise BackupError(f"the archive has {SECRET_NAME} without {KEYS_NAME}")
+    try:
+        KeyFile(folder).read()
+    except KeyStoreError as error:
+        raise BackupError(f"the API keys of the backup are damaged, or {SECRET_NAME} is missing") from error
+
+
+def _free_ending(folder: Path) -> str:
+    """Return an ending with which no file of the folder would replace one that an earlier restore has put aside."""
+    names = [name + end for name in MEMBERS for end in ("", *BESIDE)]
+    endings = itertools.chain([EARLIER], (f"{EARLIER}-{number}" for number in itertools.count(2)))
+    return next(each for each in endings if not any(os.path.lexists(folder / f"{name}{each}") for name in names))
+
+
+def _put_aside(path: Path, ending: str) -> None:
+    """Append an ending to the names of a file and of those that SQLite keeps beside it."""
     for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
-        if each.exists():
-            each.replace(each.with_name(each.name + EARLIER))
+        if os.path.lexists(each):
+            each.replace(each.with_name(each.name + ending))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,8 @@ from service.server.serve import PROBLEM_EXIT_CODE, default_state_folder, load_s
 if TYPE_CHECKING:
     from service.settings import Settings
 
+TIME: Final = re.compile(r"[0-9T:+-]{1,40}")
+"""Times as backups have them. Other texts of an archive do not reach the terminal."""
 IN_REDIS: Final = (
     "jobs, results, decisions and keys of this deployment are in Redis: back up its append-only file and the seal key "
     "(see the guide, Operating, Backup)."
@@ -50,7 +53,9 @@ def run_restore(archive: str, *, replaces: bool) -> int:
         jobs, manifest = restore(Path(archive), folder, replaces=replaces)
     except (BackupError, OSError) as error:
         return _report(error)
-    sys.stdout.write(f"{folder}: {jobs} jobs of the backup of {manifest.get('created', 'an unknown time')}\n")
+    created = manifest.get("created")
+    is_time = isinstance(created, str) and TIME.fullmatch(created)
+    sys.stdout.write(f"{folder}: {jobs} jobs of the backup of {created if is_time else 'an unknown time'}\n")
     return 0
 
 

@@ -152,6 +152,18 @@ def test_matrix_of_routes_methods_and_tokens(
     assert check(client, paths, methods, tokens, wrong) == len(paths) * len(methods) * (1 + len(wrong) + len(tokens))
 
 
+@pytest.mark.parametrize("ending", ["%0A", "%0D%0A", "%00", "%3F"])
+def test_no_ending_of_a_path_gives_a_route_without_its_scope(
+    app: FastAPI, client: TestClient, keys: dict[str, str], ending: str
+) -> None:
+    """A line feed at the end is ignored by the patterns of the router. The key has a scope that no route needs."""
+    scopes = route_scopes()
+    for path in sorted(served_paths(app)):
+        if scopes[path] not in ("open", "authenticated"):
+            found = client.get(f"{address(path)}{ending}", headers=bearer(keys["ledgers:read"]))
+            assert found.status_code in (307, 403, 404, 405), f"{path}{ending} gave {found.status_code}"
+
+
 def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[str, str]) -> None:
     """The operator port has its own application. Its layer is that of the public port."""
     services = client.app_state["services"]

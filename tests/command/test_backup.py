@@ -133,6 +133,27 @@ def test_restore_replaces_nothing_unasked(folder: Path, tmp_path: Path, capsys: 
     assert (folder / "jobs.sqlite.before-restore").exists()
 
 
+def test_second_restore_keeps_what_the_first_one_replaced(folder: Path, tmp_path: Path) -> None:
+    """Somebody who restores the wrong archive, and then another one, still has the files of before."""
+    archive = tmp_path / "other.zip"
+    before = (folder / "keys.secret").read_bytes()
+    for number in range(3):
+        archive.unlink(missing_ok=True)
+        make_archive(archive, {"keys.json": KEYS, "keys.secret": bytes([number]) * 32})
+        assert run_restore(str(archive), replaces=True) == 0
+    endings = ("", ".before-restore", ".before-restore-2", ".before-restore-3")
+    found = [(folder / f"keys.secret{ending}").read_bytes() for ending in endings]
+    assert found == [bytes([2]) * 32, before, bytes([0]) * 32, bytes([1]) * 32]
+
+
+def test_texts_of_an_archive_do_not_reach_the_terminal(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_archive(tmp_path / "backup.zip", {"keys.json": KEYS}, created="\x1b[2J\ud800")
+    assert run_restore(str(tmp_path / "backup.zip"), replaces=True) == 0
+    assert capsys.readouterr().out == f"{folder}: 0 jobs of the backup of an unknown time\n"
+
+
 def test_restore_needs_a_stopped_service(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import fcntl
 
@@ -162,16 +183,33 @@ def test_backup_overwrites_nothing_and_needs_something(
     assert sentence(capsys) == f"there is nothing to back up in {tmp_path / 'empty'}."
 
 
-def make_archive(path: Path, members: dict[str, bytes], **changes: Any) -> None:
+def make_archive(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED, **changes: Any) -> None:
     files = {name: {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()} for name, body in members.items()}
     manifest = {"format": FORMAT, "version": VERSION, "files": files, **changes}
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr(MANIFEST, json.dumps(manifest))
         for name, body in members.items():
             archive.writestr(name, body)
 
 
 KEYS = b'{"version":1,"keys":[]}'
+ONE_KEY = b"""{"version":1,"keys":[{"id":"0123456789abcdef","name":"a","group":"a","scopes":["compute"],
+"digest":"%b","created":1,"expires":null}]}""" % (b"00" * 32)
+DAMAGED_KEYS = "the API keys of the backup are damaged, or keys.secret is missing."
+
+
+ENDLESS = "CREATE VIEW jobs AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
+def database_bytes(path: Path, script: str) -> bytes:
+    """Return the bytes of a new SQLite file after a script."""
+    with closing(sqlite3.connect(path.with_suffix(".sqlite"))) as database:
+        database.executescript(script)
+    return path.with_suffix(".sqlite").read_bytes()
+
+
+def with_database(path: Path, script: str) -> None:
+    make_archive(path, {"jobs.sqlite": database_bytes(path, script)})
 
 
 @pytest.mark.parametrize(
@@ -206,8 +244,27 @@ KEYS = b'{"version":1,"keys":[]}'
             "the archive is damaged: keys.json does not have the length and the checksum of the manifest.",
         ),
         (lambda path: make_archive(path, {"jobs.sqlite": b"no database" * 99}), "jobs.sqlite is damaged."),
+        (
+            lambda path: with_database(path, "CREATE TABLE jobs (id); PRAGMA user_version = 1"),
+            "jobs.sqlite is damaged.",
+        ),
+        (
+            lambda path: with_database(path, ENDLESS),
+            "jobs.sqlite has triggers or views, which no version of the service makes.",
+        ),
+        (lambda path: make_archive(path, {"keys.json": b"damaged", "keys.secret": bytes(32)}), DAMAGED_KEYS),
+        (lambda path: make_archive(path, {"keys.json": ONE_KEY}), DAMAGED_KEYS),
+        (lambda path: make_archive(path, {"keys.json": ONE_KEY, "keys.secret": b"short"}), DAMAGED_KEYS),
+        (
+            lambda path: make_archive(path, {"keys.secret": bytes(32)}),
+            "the archive has keys.secret without keys.json.",
+        ),
+        (
+            lambda path: make_archive(path, {"keys.json": KEYS}, zipfile.ZIP_LZMA),
+            "the archive is compressed in another way than a backup of privacy-bounds.",
+        ),
     ],
-    ids=range(11),
+    ids=range(18),
 )
 def test_bad_archives_are_refused_in_one_sentence(
     folder: Path, tmp_path: Path, make: Callable[[Path], Any], expected: str, capsys: pytest.CaptureFixture[str]

@@ -92,7 +92,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "privacy_bounds.runs", "service"},
     "service.server": {"api_schemas", "service"},
-    "service.backup": {"service.engine_version", "service.jobs.errors", "service.jobs.local"},
+    "service.backup": {
+        "service.access.errors",
+        "service.access.key_store",
+        "service.engine_version",
+        "service.jobs.errors",
+        "service.jobs.local",
+    },
     "service.doctor": {
         "api_schemas",
         "service.access",

@@ -21,10 +21,13 @@ from cryptography.hazmat.primitives.serialization import (
 from service.command.main import main
 from service.signing.errors import UnusableKeys
 from service.signing.keys import (
+    FIELD_PRIME,
     LARGEST_KEY_SET,
     MOST_KEYS,
+    SMALL_ORDER,
     create_private_key,
     decode_base64url,
+    encode_base64url,
     parse_key_set,
     read_signing_keys,
 )
@@ -54,6 +57,29 @@ def test_thumbprint_is_that_of_the_standard() -> None:
     [key] = parse_key_set(json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": PUBLISHED}]}).encode()).values()
     assert key.id == THUMBPRINT
     assert key.json_web_key["kid"] == THUMBPRINT
+
+
+def doubled(y: int) -> int:
+    """Return the y coordinate of twice a point of -x^2 + y^2 = 1 + d x^2 y^2."""
+    p = FIELD_PRIME
+    d = -121_665 * pow(121_666, -1, p) % p
+    x_squared = (y * y - 1) * pow(d * y * y + 1, -1, p) % p
+    return (y * y + x_squared) * pow(1 - d * x_squared * y * y, -1, p) % p
+
+
+def test_points_of_small_order_are_those_that_three_doublings_end() -> None:
+    """One is the y coordinate of the neutral element. Each y coordinate but those of order 1 and 2 has two points."""
+    assert {doubled(doubled(doubled(y))) for y in SMALL_ORDER} == {1}
+    assert 2 * len(SMALL_ORDER) - 2 == 8
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+@pytest.mark.parametrize("y", [*sorted(SMALL_ORDER), FIELD_PRIME, FIELD_PRIME + 1, 2**255 - 1])
+def test_key_of_small_order_is_refused(y: int, sign: int) -> None:
+    """OpenSSL accepts such a key, and S = 0 is then a signature of about every eighth message."""
+    x = encode_base64url((y + sign * 2**255).to_bytes(32, "little"))
+    with pytest.raises(UnusableKeys, match=r"small order|`x` of 32 bytes"):
+        parse_key_set(json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": x}]}).encode())
 
 
 def test_created_key_signs(tmp_path: Path) -> None:

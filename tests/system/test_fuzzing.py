@@ -9,16 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from service.access.caller import SCOPES
+from tests.access.keys import make_key
 from tests.slow_marker import thorough
 from tests.system.running_server import running_server
 from tests.timeouts import TEST_TIMEOUT
 
 
-@pytest.mark.parametrize("examples", [3, thorough(12)])
-def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int) -> None:
+@pytest.mark.parametrize(
+    ("examples", "sent"), [(3, "nothing"), thorough(12, "nothing"), thorough(4, "key"), thorough(4, "no key")]
+)
+def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int, sent: str) -> None:
+    """`sent`: nothing to a service that is open, or requests with a key or without one to a service that is closed."""
+    closed = {} if sent == "nothing" else {"require_authentication": "true"}
+    key = make_key(tmp_path / "data", *SCOPES) if closed else ""
     # Expensive requests are rejected, so that the time goes to many requests instead of a few computations.
     with running_server(
-        tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(TEST_TIMEOUT)
+        tmp_path, log_level="error", max_cost="3000000", time_limit_seconds=str(TEST_TIMEOUT), **closed
     ) as client:
         command = [
             str(Path(sys.executable).parent / "schemathesis"),
@@ -37,6 +44,7 @@ def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int) ->
             "--seed=1",
             "--workers=1",
             "--no-color",
+            *(["--header", f"Authorization: Bearer {key}"] if sent == "key" else []),
         ]
         run = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=10 * TEST_TIMEOUT
