@@ -43,30 +43,9 @@ NAMES = st.sampled_from(
 )
 WORDS = st.sampled_from(
     [
-        b"application/json",
-        b"text/html",
-        b"*/*",
-        b";q=",
-        b"0.5",
-        b",",
-        b'"',
-        b"W/",
-        b"wait=",
-        b"respond-async",
-        b"bytes=",
-        b"sha256:",
-        b"gzip",
-        b"Bearer ",
-        b"pbk_",
-        b"1e999",
-        b"-1",
-        b"=",
-        b" ",
-        b"\t",
-        b"*",
-        b"%00",
-        b"9" * 40,
-        b"\xff",
+        *(b"application/json", b"text/html", b"*/*", b";q=", b"0.5", b",", b'"', b"W/", b"wait=", b"respond-async"),
+        *(b"bytes=", b"sha256:", b"gzip", b"Bearer ", b"pbk_", b"1e999", b"-1", b"=", b" ", b"\t", b"*", b"%00"),
+        *(b"9" * 40, b"\xff"),
     ]
 )
 VALUES = st.lists(WORDS, max_size=8).map(b"".join) | st.binary(max_size=60).map(
