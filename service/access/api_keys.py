@@ -79,7 +79,7 @@ def key_from_record(record: Mapping[str, Any]) -> ApiKey:
             and math.isfinite(key.created)
             and (key.expires is None or math.isfinite(key.expires))
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError("not a record of a key") from error
     if not is_valid:
         raise ValueError("not a record of a key")

@@ -36,19 +36,20 @@ class CallerContext:
             return
         context: RequestContext | None = scope.get(REQUEST_CONTEXT_KEY)
         caller = caller_of(scope)
+        requester = None
         if context is not None and caller.kind != "anonymous":
-            context.requester = requester_of(scope, caller)
+            context.requester = requester = requester_from_group(caller.group)
             context.caller = logged_caller(caller)
         services: AppServices | None = scope["state"].get("services")
         limits = None if services is None else services.work_limits
         if limits is None or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        account = scope["state"][ACCOUNT_KEY] = limits.account(requester_of(scope, caller))
+        account = scope["state"][ACCOUNT_KEY] = limits.account(requester or requester_of(scope, caller))
 
         async def send_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *account.headers()]
+                message["headers"] += account.headers()
             await send(message)
 
         await self._app(scope, receive, send_limits)

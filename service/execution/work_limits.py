@@ -195,9 +195,10 @@ class WorkAccount:
 
     def headers(self) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
         """Return the headers `RateLimit-Policy` and `RateLimit`: remaining units, and seconds until they return."""
-        left = max(0, self._limits.units - self.used)
-        state = f'"work";r={left};t={self.seconds_left()}'.encode()
-        return (b"ratelimit-policy", self._limits.policy_header), (b"ratelimit", state)
+        limits = self._limits
+        left = max(0, limits.units - self.used)
+        state = b'"work";r=%d;t=%d' % (left, self.seconds_left())
+        return (b"ratelimit-policy", limits.policy_header), (b"ratelimit", state)
 
     def seconds_left(self) -> int:
         """Return the seconds until the current window ends, rounded up."""

@@ -13,6 +13,7 @@ import queue
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, final
@@ -26,6 +27,8 @@ STANDARD_OUTPUT: Final = "-"
 MOST_RECORDS: Final = 20_000
 """Number of records that may wait for the disk. Each takes about one kilobyte of memory."""
 BATCH: Final = 256
+COLLECTING_SECONDS: Final = 0.05
+"""Time for which records are collected, so that the thread does not compete with the event loop for each of them."""
 RETRY_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 5.0
 
@@ -54,7 +57,7 @@ class AuditStream:
     def write(self, record: Record) -> None:
         """Write a record, now or later. The values are those that JSON can represent."""
         try:
-            self._records.put_nowait({"timestamp": datetime.now(UTC).isoformat(), **record})
+            self._records.put_nowait({"timestamp": datetime.now(UTC), **record})
         except queue.Full:
             self._count_lost(1)
 
@@ -78,6 +81,7 @@ class AuditStream:
         is_last = False
         while not is_last:
             records = [self._records.get()]
+            self._closing.wait(COLLECTING_SECONDS)
             while len(records) < BATCH and not self._records.empty():
                 records.append(self._records.get_nowait())
             is_last = None in records
@@ -131,7 +135,12 @@ def _line(record: Record) -> bytes:
     try:
         return to_json(record, fallback=repr) + b"\n"
     except PydanticSerializationError:  # a lone surrogate, which UTF-8 cannot encode
-        return json.dumps(record, default=repr).encode() + b"\n"
+        return json.dumps(record, default=_plain).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON has no form for as an object or as text."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def _unwritten(lines: bytes, written: int) -> bytes:

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, final
 
 from structlog.typing import FilteringBoundLogger
@@ -74,7 +74,7 @@ def audit_record(scope: Scope, record: RequestContext, method: str, route: str, 
     return {
         "event": "request",
         "request_id": record.request_id,
-        "caller": None if record.caller is None else asdict(record.caller),
+        "caller": record.caller,
         "address": client[0] if client else None,
         "method": method,
         "route": route,

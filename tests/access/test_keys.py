@@ -199,6 +199,20 @@ def test_damaged_file_is_one_phrase(tmp_path: Path, content: bytes) -> None:
         KeyFile(tmp_path).read()
 
 
+@pytest.mark.parametrize("changes", [{"created": 10**400}, {"expires": 10**400}, {"scopes": [[]]}, {"digest": "00"}])
+async def test_damaged_record_does_not_end_the_looks_at_the_store(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """An error that the key ring does not expect would end its looks, so that revoked keys stay valid."""
+    text = make_key(tmp_path, "compute")
+    stored = json.loads((tmp_path / FILE_NAME).read_bytes())
+    stored["keys"][0] |= changes
+    (tmp_path / FILE_NAME).write_text(json.dumps(stored))
+    ring = KeyRing(KeyFile(tmp_path), lambda _: None)
+    await ring.look()
+    assert ring.failure.endswith("keys.json is damaged")
+    with pytest.raises(AuthenticationUnavailable):
+        await ring.caller(text.encode())
+
+
 def test_file_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
     make_key(tmp_path, "compute")
     newer = b'{"version": 2, "keys": []}'

@@ -227,6 +227,15 @@ def test_right_answers_are_not_disputed_and_wrong_ones_are(mechanism: Spec, ques
         assert outcome(mechanism, question, -1e-3) == outcome(mechanism, question, 1e-3) == "disagreed"
 
 
+def test_question_without_a_prior_is_checked_beside_one_with_a_sampled_data_set() -> None:
+    """A request for bounds refuses `dataset_subsampling` without a prior, so the second one leaves it out."""
+    questions = ({"type": "attack_accuracy", "prior": 0.1}, {"type": "advantage"})
+    body = {"mechanism": LAPLACE, "questions": questions, "dataset_subsampling": {"rate": 0.01}}
+    request = BoundsRequest.model_validate_json(json.dumps(body))
+    answered = BOUNDS.body(request, NAMED, "2026.01.01")
+    assert json.loads(BoundsCrossCheck(answered).body(request, NAMED, "2026.01.01"))["outcome"] == "agreed"
+
+
 def test_the_checker_and_another_engine_both_take_part() -> None:
     assert outcome(RUN, EPSILON) == outcome({"type": "repeated", "mechanism": LAPLACE, "steps": 3}, EPSILON) == "agreed"
 

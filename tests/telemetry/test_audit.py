@@ -83,7 +83,7 @@ def test_decision_of_a_job_is_recorded(tmp_path: Path) -> None:
     with closed_application(audit_log=str(path)) as client:
         sent = {"resource": "assessments", "request": run(date="2026-11-25")}
         job = client.post("/v1/jobs", json=sent, headers=credentials("alpha")).json()
-        wait_until(lambda: any(each["event"] == "decision" for each in records(path)))
+        wait_until(lambda: path.exists() and any(each["event"] == "decision" for each in records(path)))
     [found] = [each for each in records(path) if each["event"] == "decision"]
     assert (found["requester"], found["resource"]) == ("group:alpha", {"job_id": job["id"]})
     assert (found["decision"], found["digest"]) == (job["digest"], job["digest"])

@@ -112,7 +112,7 @@ def _by_another_engine(
         "threat_model": request.threat_model,
         "questions": (question,),
     }
-    if request.dataset_subsampling is not None:
+    if request.dataset_subsampling is not None and hasattr(question, "prior"):
         given["dataset_subsampling"] = request.dataset_subsampling
     again = BoundsRequest(**given, method=other)
     try:
