@@ -92,7 +92,7 @@ class Client(Asking):
         return Job(self, name)
 
     def jobs(self) -> Iterator[JobResponse]:
-        """Yield the jobs that were submitted from this address, newest first. Pages are requested as needed."""
+        """Yield the jobs of your group, or without credentials of your address, newest first, page by page."""
         from api_schemas.jobs import JobsPage
 
         path: str | None = jobs_path(None)

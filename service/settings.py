@@ -192,8 +192,8 @@ class Settings(BaseSettings):
     )
     data_folder: Path | None = Field(
         default=None,
-        description="Folder of embedded jobs. Absent: `privacy-bounds serve` uses `privacy-bounds` below "
-        "`$XDG_STATE_HOME` or `~/.local/state`.",
+        description="Folder of embedded jobs, of API keys in files and of quarantined results. Absent: "
+        "`privacy-bounds serve` uses `privacy-bounds` below `$XDG_STATE_HOME` or `~/.local/state`.",
     )
     job_workers: Count = Field(
         default_factory=default_worker_count,

@@ -116,5 +116,7 @@ class CrossChecker:
         if report["outcome"] == "disagreed":
             reason = "; ".join(report["reasons"])
             self._logger.error("cross_check_disagreed", digest=answer.digest, reason=reason)
-            self._quarantine.add(answer.digest, reason)
-            self._forget(answer.computation, answer.digest)
+            try:
+                self._quarantine.add(answer.digest, reason)
+            finally:  # also without room on the disk
+                self._forget(answer.computation, answer.digest)

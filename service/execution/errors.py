@@ -83,4 +83,9 @@ class ResultQuarantined(ExecutionError):
 
 
 class ClientGone(ExecutionError):
-    """Client that disconnected while its result was computed, so that the result has no recipient."""
+    """Client that disconnected while its result was computed, so that the result has no recipient.
+
+    `worker_seconds` is the time for which a worker computed, if the client was the last one.
+    """
+
+    worker_seconds: float = 0.0

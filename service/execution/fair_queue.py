@@ -30,12 +30,14 @@ class QueuedComputation:
     that reaches the front starts the computation.
     """
 
-    __slots__ = ("entries", "granted", "is_short", "requesters", "seconds")
+    __slots__ = ("entries", "granted", "is_short", "requesters", "seconds", "started_at")
 
     def __init__(self, requester: str) -> None:
         self.requesters = Counter((requester,))
         self.seconds = 0.0
         self.is_short = False
+        self.started_at: float | None = None
+        """Monotonic time at which a worker received the computation. None before that."""
         self.entries: dict[str, QueueEntry] = {}
         self.granted: asyncio.Future[Lane] | None = None
         """Future with the lane that runs the computation. The future fails with QueueFull when the last entry is

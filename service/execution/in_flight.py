@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -65,11 +66,12 @@ class InFlightComputations(Generic[Result]):
             entry.task.add_done_callback(partial(self._forget, digest, entry))
         else:
             self._admission.join(entry.work, client.requester)
+        gone = ClientGone()
         disconnected = asyncio.ensure_future(client.wait_disconnected())
         try:
             await asyncio.wait((entry.task, disconnected), return_when=asyncio.FIRST_COMPLETED)
             if not entry.task.done():
-                raise ClientGone
+                raise gone
             error = entry.task.exception()
             if error is not None:
                 raise error.with_traceback(entry.traceback or error.__traceback__)
@@ -78,6 +80,8 @@ class InFlightComputations(Generic[Result]):
             disconnected.cancel()
             self._admission.leave(entry.work, client.requester)
             if not entry.work.requesters and not entry.task.done():
+                started = entry.work.started_at
+                gone.worker_seconds = 0.0 if started is None else time.monotonic() - started
                 self._cancel_unwatched(digest, entry)
 
     def _cancel_unwatched(self, digest: str, entry: _InFlight[Result]) -> None:

@@ -6,6 +6,7 @@ appends one line for each digest. Instances that share Redis store a marker in t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -40,15 +41,20 @@ class ResultQuarantine:
         return digest in self._digests
 
     def add(self, digest: str, reason: str) -> None:
-        """Put a result under quarantine. Its digest is on the disk when this method returns."""
+        """Put a result under quarantine. Its digest is on the disk when this method returns.
+
+        Raise OSError if the disk does not take the digest. The process knows the digest nevertheless.
+        """
         self._digests.add(digest)
         if self._path is None:
             return
-        line = json.dumps({"digest": digest, "reason": reason, "time": round(time.time())}).encode() + b"\n"
+        # The first line feed ends a line that a full disk has cut. Empty lines are skipped.
+        line = b"\n" + json.dumps({"digest": digest, "reason": reason, "time": round(time.time())}).encode() + b"\n"
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, line)
+            if os.write(descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

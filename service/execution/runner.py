@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.execution.cost_calibration import CostCalibration
-from service.execution.errors import ComputeBudgetExceeded, OutOfTime, QueueFull
+from service.execution.errors import ClientGone, ComputeBudgetExceeded, OutOfTime, QueueFull
 from service.execution.fair_queue import QueuedComputation
 from service.execution.ground_truth_index import encode_pointer, index_namespace, question_digest, resolve_pointer
 from service.execution.in_flight import InFlightComputations
@@ -214,7 +214,8 @@ class ComputationRunner:
     ) -> ComputedResult:
         """Return the result of a computation, and charge its work to the account of the client.
 
-        The estimate is charged before, and corrected afterwards. Raise WorkLimitExceeded.
+        The estimate is charged before, and corrected afterwards. A computation without an answer is charged by the time
+        for which it held a worker. Raise WorkLimitExceeded.
         """
         account = client.account
         if account is None:
@@ -228,6 +229,10 @@ class ComputationRunner:
             answer = await computing
         except (QueueFull, ComputeBudgetExceeded):  # nothing was computed
             account.settle(charge, 0)
+            raise
+        except (ClientGone, OutOfTime) as error:  # otherwise cancelled and endless computations would be almost free
+            seconds = error.worker_seconds if isinstance(error, ClientGone) else error.limit_seconds
+            account.settle(charge, max(charge.units, round(seconds * COST_UNITS_PER_SECOND)))
             raise
         if not quote.inline:
             account.settle(charge, max(HIT_UNITS, round(answer.cpu_seconds * COST_UNITS_PER_SECOND)))

@@ -1,9 +1,10 @@
 """Limits on the work that one requester (a group of callers, or a client address) may have done in a window of time.
 
 Work is counted in the units of costs, about 1 us of CPU time each. A computation is charged its estimate before it
-starts, and the difference to its CPU time afterwards. Results from a cache are charged HIT_UNITS. A charge never
-exceeds the limit of a window, so that an expensive request can run in a fresh window. Windows are aligned with the
-clock: all processes agree on the time at which a window ends, without asking.
+starts, and the difference to its CPU time afterwards. A computation that exceeds its time limit, or whose last client
+disconnects, is charged the time for which it held a worker. Results from a cache are charged HIT_UNITS. The charge of
+an estimate never exceeds the limit of a window, so that an expensive request can run in a fresh window. Windows are
+aligned with the clock: all processes agree on the time at which a window ends, without asking.
 
 The counters are in a storage of the library `limits`: in memory, or in Redis for all instances together. Small charges
 are counted in this process at once and sent to the storage in the background. Charges of LARGE_UNITS or more wait for

@@ -84,7 +84,8 @@ class Workers:
         queued = time.monotonic()
         try:
             async with self.admission.slot(work, cost) as lane:
-                self._on_wait(time.monotonic() - queued)
+                work.started_at = time.monotonic()
+                self._on_wait(work.started_at - queued)
                 self._on_change()
                 if lane == "ordinary" or self._reserve is None:
                     return await self._pool.compute(*call, ends_early=early)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from starlette.testclient import TestClient
@@ -51,6 +53,12 @@ def averaged_epsilon(direction: str) -> float:
 def figure_5(method: str) -> float:
     noise = {"type": "repeated", "steps": 1000, "mechanism": gaussian(10.0)}
     return Glrt(dimension=300).curves(built(noise), method).add.power_at(0.01).upper
+
+
+def limit_of_figure_5(shift: float, *, spread: float) -> float:
+    """Return the power of the normal limit at the rate 0.01, for a shift and a standard deviation with the record."""
+    normal = NormalDist()
+    return normal.cdf((normal.inv_cdf(0.01) + shift) / spread)
 
 
 def half_of_each() -> float:
@@ -112,7 +120,12 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
         (lambda: glrt_epsilon(1.0, 1, 1e-4), "3.111439"),
         (lambda: glrt_epsilon(1.0, 30, 1e-4), "0.461223"),
     ],
-    "glrt-equation-35": [(lambda: figure_5("auto"), "0.0285377"), (lambda: figure_5("clt"), "0.0316419")],
+    "glrt-equation-35": [
+        (lambda: figure_5("auto"), "0.0285377"),
+        (lambda: figure_5("clt"), "0.0316419"),
+        (lambda: limit_of_figure_5(10 / math.sqrt(600), spread=1.0), "0.0275492"),
+        (lambda: limit_of_figure_5(math.sqrt(2) * 10 / 600, spread=math.sqrt(1 + 20 / 300)), "0.0128852"),
+    ],
     "glrt-composition": [
         (lambda: averaged_epsilon("common_to_all_steps"), "2.9437"),
         (lambda: averaged_epsilon("fresh_each_step"), "0.2135"),

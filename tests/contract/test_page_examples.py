@@ -37,7 +37,10 @@ from tests.system.running_server import running_server
 DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON = {"type": "epsilon", "delta": 1e-5}
 CORES = {"sh", "json", "text", "python", "csv", "markdown", "yaml"}
-NOT_RUN = re.compile(r"(?m)^(make|docker|git|eval|source|pip|(\.venv/bin/)?privacy-bounds (serve|mcp))\b")
+NOT_RUN = re.compile(
+    r"(?m)^(make|docker|production|kubectl|install|chown|cp|alias|cd|"
+    r"git|eval|source|pip|(\.venv/bin/)?privacy-bounds (serve|mcp))\b"
+)
 ADDRESS = "http://127.0.0.1:8000"
 ASKS_A_SERVICE = re.compile(rf'(?m)^[^#\n]*Client\("{ADDRESS}"\)')
 """Characters that do not occur in comments."""
@@ -147,6 +150,9 @@ def run_shell(client: TestClient, block: Block, folder: Path) -> Call | None:
         if words[0] == "operate":
             run_operator_command(words, folder)
             continue
+        if words[0] in ("keys", "backup", "restore"):
+            run_data_folder_command(words, folder)
+            continue
         if words[0] in ("verify", "replay", "signing-key"):
             write_signed(folder)
             assert main(words) == 0, words
@@ -173,6 +179,16 @@ def run_operator_command(words: list[str], folder: Path) -> None:
         job = store.add(replace(new_job(), digest="sha256:" + "0" * 64), b"{}", None, b"", Quota(9, 2**20), 1)
         patch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(folder))
         assert main([job.id if word == "ID" else word for word in words]) == 0, words
+
+
+def run_data_folder_command(words: list[str], folder: Path) -> None:
+    """Run a command on API keys or a backup. ID of the page is the first key, and /backups/... a file of the folder."""
+    text = re.sub(r"/backups/[^\s$]*(\$\([^)]*\)\S*)?", str(folder / "backup.zip"), " ".join(words))
+    if "ID" in text.split():
+        text = text.replace("ID", json.loads((folder / "keys.json").read_text())["keys"][0]["id"], 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVACY_BOUNDS_DATA_FOLDER", str(folder / "restored" if words[0] == "restore" else folder))
+        assert main(text.split()) == 0, words
 
 
 def prepare(words: list[str], folder: Path) -> None:

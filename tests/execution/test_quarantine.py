@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,23 @@ def test_an_unfinished_line_is_read_when_it_is_complete(tmp_path: Path, monkeypa
     assert ONE not in quarantine
     path.write_text(line)
     assert ONE in quarantine
+
+
+def test_a_line_that_a_full_disk_has_cut_hides_no_later_one(tmp_path: Path) -> None:
+    """The digest that did not fit is known to its process, and the next one to all processes."""
+    path = tmp_path / "file"
+    quarantine = ResultQuarantine(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, limits[1]))
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            quarantine.add(ONE, "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.stat().st_size == 40
+    quarantine.add(TWO, "")
+    assert ONE in quarantine
+    assert TWO in ResultQuarantine(path)
 
 
 def test_the_marker_of_another_instance_quarantines() -> None:

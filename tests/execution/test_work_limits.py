@@ -8,13 +8,15 @@ import json
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from service.execution import work_limits
-from service.execution.errors import WorkLimitExceeded
+from service.execution.client import WaitingClient
+from service.execution.errors import ClientGone, OutOfTime, WorkLimitExceeded
 from service.execution.work_limits import HIT_UNITS, LARGE_UNITS, WorkLimits
 from service.main import create_app
 from service.settings import Settings
@@ -22,7 +24,8 @@ from service.telemetry.logs import make_logger
 from tests.api.requests import ADVANTAGE, GAUSSIAN, bounds
 from tests.api.test_decisions import run
 from tests.conftest import RedisServer
-from tests.execution.fakes import make_metrics
+from tests.execution.fakes import DEAR, FAKE, FakeRequest, logged, make_metrics, make_pool, make_runner
+from tests.timeouts import TEST_TIMEOUT
 
 UNITS = 1_000_000
 
@@ -212,6 +215,41 @@ def test_answers_are_charged_by_their_work() -> None:
         assert before - left(assessed) != estimate, "the CPU time has replaced the estimate"
         before = left(assessed)
         assert before - left(client.post("/v1/assessments", json=run())) == HIT_UNITS
+
+
+async def test_work_without_an_answer_is_charged_by_the_time_in_a_worker(tmp_path: Path) -> None:
+    """Otherwise a caller could use a worker until the time limit, or leave shortly before, for the estimate alone."""
+    metrics, made = make_metrics(), limits()
+    pool = make_pool(metrics, time_limit_seconds=0.5)
+    runner, account = make_runner(metrics, pool), made.account("one")
+    await pool.start()
+    with pytest.raises(OutOfTime):
+        await runner.run(
+            FAKE, FakeRequest(action="sleep", amount=600.0, cost=DEAR), WaitingClient("one", account=account)
+        )
+    assert account.used == 500_000
+
+    log, account = tmp_path / "log", made.account("two")
+    pool._time_limit_seconds = TEST_TIMEOUT
+
+    async def leave() -> None:
+        await logged(log)
+        await asyncio.sleep(0.2)
+
+    asked = FakeRequest(action="sleep", amount=600.0, cost=DEAR, log=str(log))
+    with pytest.raises(ClientGone):
+        await runner.run(FAKE, asked, WaitingClient("two", leave, account))
+    assert account.used >= 200_000
+
+    async def leave_at_once() -> None:
+        await asyncio.sleep(0)
+
+    account = made.account("three")
+    with pytest.raises(ClientGone):
+        await runner.run(FAKE, asked, WaitingClient("three", leave_at_once, account))
+    assert account.used == DEAR, "no worker had begun"
+    await made.close()
+    await pool.close()
 
 
 def test_jobs_are_charged_once_and_refused_above_the_limit() -> None:
