@@ -19,6 +19,7 @@ from typing import Final
 import httpx2
 import psutil
 
+from service.jobs.local.scheduler import IDLE_SECONDS
 from tests.system.jobs import wait_for
 from tests.system.running_server import running_server
 from tests.system.soak.footprint import MEGABYTE, Footprint, footprint, slope
@@ -31,6 +32,8 @@ SHORTEST_TEST_MINUTES: Final = 20.0
 SAMPLE_SECONDS: Final = 2.0
 CACHE_ENTRIES: Final = "256"
 """Few enough that the memory cache is full at the end of the warm-up."""
+QUIET_SECONDS: Final = int(IDLE_SECONDS) + 5
+"""Time without any change after which a service is quiet. Processes of jobs end after `IDLE_SECONDS`."""
 COUNTED: Final = ("processes", "threads", "descriptors", "files")
 
 
@@ -68,7 +71,7 @@ class Run:
         def is_settled() -> bool:
             time.sleep(1)
             counts.append(tuple(getattr(self.now(), name) for name in COUNTED))
-            return len(counts) > 10 and len(set(counts[-10:])) == 1
+            return len(counts) > QUIET_SECONDS and len(set(counts[-QUIET_SECONDS:])) == 1
 
         wait_for(is_settled)
         show("quiet", found := self.now())

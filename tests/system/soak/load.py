@@ -128,6 +128,15 @@ STEPS: Final[tuple[Step, ...]] = (
     _overview,
 )
 
+INEXPENSIVE: Final[dict[str, Step]] = {
+    "closed forms": _closed_form,
+    "invalid requests": _invalid,
+    "imports": _import,
+    "lost clients": _lost_client,
+    "repeated contours": _repeated_contour,
+}
+"""Steps of which thousands take seconds."""
+
 
 @contextmanager
 def mixed_load(client: httpx2.Client, clients: int, numbers: Iterator[int]) -> Generator[Counter[int]]:
