@@ -94,6 +94,7 @@ class AsyncClient:
     assess = _awaited(Asking.assess)
     report = _awaited(Asking.report)
     check = _awaited(Asking.check)
+    certify = _awaited(Asking.certify)
     read = _awaited(Asking.read)
     post = _awaited(Asking.post)
     ask = deprecated("Use `post`: `ask` is its former name.")(post)

@@ -75,7 +75,7 @@ class ResultQuarantine:
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
                 added = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # nothing was ever quarantined here
             return
         for line in added.splitlines(keepends=True):
             if not line.endswith(b"\n"):

@@ -114,12 +114,12 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     offered = resources()
     app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
-    stored = (results.router(offered), decisions.router, public_keys.router)
+    stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
     discovering = discovery.router(offered, signs=settings.signing_keys is not None)
     for router in (job_routes.router, *stored, discovering):
         app.include_router(router, dependencies=KNOWN_PARAMETERS_ONLY)
-    for router in (operations.router, ready, *people):
+    for router in (operations.router, ready, public_keys.router, *people):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
     problem_responses.install(app)

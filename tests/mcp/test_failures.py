@@ -20,7 +20,8 @@ def context(error: Exception) -> Any:
     async def answer(*_: object) -> None:
         raise error
 
-    services = SimpleNamespace(settings=Settings(redis_url=None), runner=SimpleNamespace(answer=answer))
+    runner = SimpleNamespace(answer=answer)
+    services = SimpleNamespace(settings=Settings(redis_url=None), runner=runner, audit=None)
     return SimpleNamespace(lifespan_context=services, request=None, request_id=1)
 
 
