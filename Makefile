@@ -46,7 +46,7 @@ system: $(VENV)/development ## attacks and ends by the clock as well: /livez wit
 	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 LEAST_SHARED_HITS=0.95 $(RUN) -m pytest -rPs \
 		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py faulty_redis.py exhausted.py several_processes.py streams.py supervisor.py operator_port.py operate_jobs.py)
 
-soak: $(VENV)/development ## mixed load for MINUTES=30: growth of memory, and leaked processes, descriptors and files
+soak: $(VENV)/development ## mixed load for MINUTES=30: leaked processes, descriptors and files; from 20 minutes on growth of memory
 	$(RUN) -m tests.system.soak --minutes $(MINUTES)
 
 browser: $(VENV)/browser $(GUIDE) ## drive the page with Chromium, which has to be installed; keeps pictures in build/browser

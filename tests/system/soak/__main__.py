@@ -2,7 +2,8 @@
 
 The first part of the time is warm-up: imports, bounded caches and arenas of the allocator fill. Before and after the
 measured part the load pauses until the service is quiet, and both pauses are compared: every process, descriptor and
-file that is more after the load has leaked. Exit code 1: something leaked, or an answer was not expected.
+file that is more after the load has leaked. The last lines say what failed and what was not judged. Exit code 1:
+something failed, or an answer was not expected.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +32,10 @@ LARGEST_SLOPE_MB: Final = 1.0
 """Tolerated growth of the service process after warm-up, in megabytes per hour."""
 SHORTEST_TEST_MINUTES: Final = 20.0
 """A shorter run reports its slope, but does not judge the slope: noise of single megabytes exceeds the limit."""
+NOT_JUDGED: Final = (
+    f"NOT JUDGED: growth of memory. Runs below {SHORTEST_TEST_MINUTES:g} minutes are too short for that: "
+    f"make soak MINUTES={SHORTEST_TEST_MINUTES:g}"
+)
 SAMPLE_SECONDS: Final = 2.0
 CACHE_ENTRIES: Final = "256"
 """Few enough that the memory cache is full at the end of the warm-up."""
@@ -94,8 +101,45 @@ def show(when: str, found: Footprint) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of `minutes` found: growth under load in megabytes per hour, and what the service left behind."""
+
+    minutes: float
+    growth: float
+    leaked: Mapping[str, int]
+    alive: int
+    files: Sequence[str]
+
+    @property
+    def is_growth_judged(self) -> bool:
+        """Whether the run was long enough to compare `growth` with its limit."""
+        return self.minutes >= SHORTEST_TEST_MINUTES
+
+    def failures(self) -> list[str]:
+        """Return a sentence for each failure."""
+        found = [f"{more} more {name} in the second quiet time" for name, more in self.leaked.items() if more > 0]
+        if self.is_growth_judged and self.growth > LARGEST_SLOPE_MB:
+            found.append(f"memory grows by {self.growth:.2f} MB per hour, at most {LARGEST_SLOPE_MB:g} is tolerated")
+        if self.alive:
+            found.append(f"{self.alive} processes are alive after the end")
+        if self.files:
+            found.append(f"left in the temporary folder: {', '.join(self.files)}")
+        return [f"FAILED: {each}." for each in found]
+
+    def verdict(self) -> list[str]:
+        """Return the last lines of the report: failures, what was not judged, and what passed."""
+        lines = self.failures()
+        if not self.is_growth_judged:
+            lines.append(NOT_JUDGED)
+        if not self.failures():
+            memory = "growth of memory, " if self.is_growth_judged else ""
+            lines.append(f"Passed: {memory}{', '.join(COUNTED)}, the end of all processes, the temporary folder.")
+        return lines
+
+
 def soak(minutes: float, clients: int, folder: Path) -> bool:
-    """Run the load, write the report, and return whether nothing leaked."""
+    """Run the load, write the report, and return whether nothing failed."""
     folders = folder / "data", folder / "temporary"
     for each in folders:
         each.mkdir()
@@ -110,18 +154,20 @@ def soak(minutes: float, clients: int, folder: Path) -> bool:
         last = run.quiet()
         tree = psutil.Process(client.process_id).children(recursive=True)  # type: ignore[attr-defined]
     _, alive = psutil.wait_procs(tree, timeout=10)
-    leaked = {name: getattr(last, name) - getattr(first, name) for name in COUNTED}
-    grown = slope(measured, "service_bytes") / MEGABYTE
-    write(f"service: {grown:+.2f} MB per hour under load after warm-up")
+    outcome = Outcome(
+        minutes,
+        slope(measured, "service_bytes") / MEGABYTE,
+        {name: getattr(last, name) - getattr(first, name) for name in COUNTED},
+        len(alive),
+        sorted(path.name for path in folders[1].iterdir()),
+    )
+    write(f"service: {outcome.growth:+.2f} MB per hour under load after warm-up")
     half = measured[len(measured) // 2 :]
     write(f"service: {slope(half, 'service_bytes') / MEGABYTE:+.2f} MB per hour in the last half of it")
     write(f"service: {(last.service_bytes - first.service_bytes) / MEGABYTE:+.2f} MB between the two quiet times")
     write(f"largest worker: {slope(measured, 'largest_worker_bytes') / MEGABYTE:+.2f} MB per hour")
-    write(f"more in the second quiet time than in the first: {leaked}")
-    write(f"alive after the end: {len(alive)} processes")
-    write(f"left in the temporary folder: {sorted(path.name for path in folders[1].iterdir())}")
-    is_steady = minutes < SHORTEST_TEST_MINUTES or grown <= LARGEST_SLOPE_MB
-    return is_steady and not alive and not any(folders[1].iterdir()) and all(more <= 0 for more in leaked.values())
+    write("\n".join(outcome.verdict()))
+    return not outcome.failures()
 
 
 def main() -> int:
