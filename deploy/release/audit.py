@@ -1,9 +1,10 @@
 """Audit of locked packages against a database of known vulnerabilities, by pip-audit.
 
 `python -m deploy.release.audit PIP_AUDIT [LOCK ...]` exits with 0 if the database has nothing against any package, with
-1 for a finding, and with 3 if it could not be asked about every package. An index without a database answers nothing,
-and pip-audit then reports no vulnerabilities. A version with known vulnerabilities is therefore asked about as well:
-without an answer for it no package counts as audited.
+1 for a finding, and with 3 if it could not be asked about every package. Markers are ignored, so that packages of other
+platforms are audited too. An index without a database answers nothing, and pip-audit then reports no vulnerabilities. A
+version with known vulnerabilities is therefore asked about as well. Without an answer for it no package counts as
+audited.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from packaging.utils import canonicalize_name
 
 from deploy.release.locked import ROOT, RUNTIME, read_lock
 
@@ -43,9 +47,10 @@ class Audit:
     def sentences(self) -> list[str]:
         """Return the outcome in sentences."""
         if not self.reached:
-            return [
-                "NOT AUDITED: the database of vulnerabilities could not be reached. Nothing is known about any package."
-            ]
+            unknown = (
+                "Nothing else is known about any package." if self.findings else "Nothing is known about any package."
+            )
+            return [*self.findings, f"NOT AUDITED: the database of vulnerabilities could not be reached. {unknown}"]
         texts = [*self.findings, *(f"NOT AUDITED: {each}" for each in self.skipped)]
         return [
             *texts,
@@ -53,12 +58,14 @@ class Audit:
         ]
 
 
-def read_report(report: dict[str, Any] | None) -> Audit:
-    """Return what a report of pip-audit says. None stands for no report."""
+def read_report(report: dict[str, Any] | None, asked: Iterable[str]) -> Audit:
+    """Return what a report of pip-audit says about the packages `asked`. None stands for no report."""
     outcome = Audit()
+    missing = set(asked)
     known, _, _ = KNOWN.partition("==")
     for each in (report or {}).get("dependencies", []):
         vulnerabilities = each.get("vulns", [])
+        missing.discard(canonicalize_name(each["name"]))
         if each["name"] == known:
             outcome.reached = bool(vulnerabilities)
         elif "skip_reason" in each:
@@ -68,11 +75,12 @@ def read_report(report: dict[str, Any] | None) -> Audit:
             for found in vulnerabilities:
                 fixed = ", ".join(found["fix_versions"]) or "no version"
                 outcome.findings.append(f"{each['name']} {each['version']}: {found['id']}, fixed in {fixed}")
+    outcome.skipped += [f"{name}: the report does not name it" for name in sorted(missing)]
     return outcome
 
 
 def ask(program: str, requirements: list[str]) -> dict[str, Any] | None:
-    """Return the report of pip-audit for the requirements, or None if it wrote none."""
+    """Return the report of pip-audit for the requirements, or None if it wrote none that can be read."""
     with tempfile.TemporaryDirectory() as folder:
         listed, report = Path(folder, "requirements.txt"), Path(folder, "report.json")
         listed.write_text("\n".join([*requirements, KNOWN]), "utf-8")
@@ -80,16 +88,17 @@ def ask(program: str, requirements: list[str]) -> dict[str, Any] | None:
         command += ["--progress-spinner", "off", "--output", str(report)]
         try:
             subprocess.run(command, capture_output=True, check=False, timeout=ATTEMPT_SECONDS)
-        except subprocess.TimeoutExpired:
+            return json.loads(report.read_text("utf-8"))
+        except (OSError, ValueError, subprocess.TimeoutExpired):
             return None
-        return json.loads(report.read_text("utf-8")) if report.exists() else None
 
 
 def main(arguments: list[str]) -> int:
     """Print the outcome for the lock files, and return the exit code."""
     program, *files = arguments
-    requirements = {each.requirement for file in files or [str(RUNTIME)] for each in read_lock(ROOT / file)}
-    outcome = read_report(ask(program, sorted(requirements)))
+    packages = [each for file in files or [str(RUNTIME)] for each in read_lock(ROOT / file)]
+    report = ask(program, sorted({each.requirement for each in packages}))
+    outcome = read_report(report, [each.name for each in packages])
     for sentence in outcome.sentences():
         print(sentence, file=sys.stderr if outcome.code else sys.stdout)
     return outcome.code

@@ -40,8 +40,8 @@ class Locked:
 
     @property
     def requirement(self) -> str:
-        """The requirement with its marker and without hashes."""
-        return f"{self.name}=={self.version}{f' ; {self.marker}' if self.marker else ''}"
+        """The requirement without hashes, and without its marker: it holds on every platform."""
+        return f"{self.name}=={self.version}"
 
 
 def read_lock(path: Path = RUNTIME) -> list[Locked]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import platform
 import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import files as files_of
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +26,7 @@ from deploy.release.licences import FILE, LISTED, defects, document, is_permissi
 from deploy.release.locked import BUILD_TOOLS, read_lock
 from deploy.release.packages import version_of
 from deploy.release.provenance import INPUTS, sha256_of, statement
+from tests.contract.pages import section
 from tests.contract.test_packaging import LOCK_FILES, ROOT
 from tests.rendering.test_standards import validator_of_cyclonedx
 
@@ -73,18 +81,26 @@ def test_needless_reason_is_a_defect() -> None:
         ([UNKNOWN | {"name": NOTHING["name"]}, UNKNOWN], NOT_AUDITED, "could not be reached"),
         ([CONTROL], NOT_AUDITED, "0 packages audited"),
         ([SOUND], NOT_AUDITED, "could not be reached"),
+        ([NOTHING, BROKEN], FOUND, "c 1: CVE-1"),
+        ([CONTROL, SOUND, None], NOT_AUDITED, "NOT AUDITED: left-out: the report does not name it"),
     ],
 )
 def test_audit_says_whether_its_database_answered(dependencies: list[Any], code: int, sentence: str) -> None:
-    outcome = read_report({"dependencies": dependencies, "fixes": []})
+    asked = ["left-out" if each is None else each["name"] for each in dependencies if each is not CONTROL]
+    outcome = read_report({"dependencies": [each for each in dependencies if each], "fixes": []}, asked)
     assert outcome.code == code
     assert any(sentence in each for each in outcome.sentences())
 
 
-def test_audit_without_a_report_is_no_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    program = tmp_path / "fails"
-    program.write_text("#!/bin/sh\nexit 1\n")
-    program.chmod(0o755)
+@pytest.mark.parametrize("script", ["exit 1", 'for last; do :; done; echo "{" > "$last"', None])
+def test_audit_without_a_report_is_no_finding(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str | None
+) -> None:
+    """The program fails, writes half a report, or is absent. Exit code 1 would look like a finding."""
+    program = tmp_path / "program"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
     assert main([str(program)]) == NOT_AUDITED
     assert capsys.readouterr().err.startswith("NOT AUDITED: the database of vulnerabilities could not be reached.")
 
@@ -175,6 +191,28 @@ def test_images_have_exact_tags() -> None:
     assert [each for each in foreign if not re.search(r":v?\d+\.\d+\.\d+", each)] == []
 
 
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="sizes are those of Linux x86-64")
+def test_guide_states_sizes_of_the_locked_packages() -> None:
+    """A part that grew by more than 2 MB and a twentieth needs a new number in docs/guide/releases.md."""
+    rows = re.findall(r"(?m)^\| (.*) \| (\d+) \|$", section("Base image", "releases"))
+    stated = {name: int(size) for text, size in rows for name in [*re.findall(r"`([\w-]+)`", text), text][:1]}
+    shared = {"scipy": "numpy", "uvloop": "cryptography"}
+    others = next(text for text in stated if text.startswith("all other packages"))
+    measured = dict.fromkeys((*(name for name in stated if " " not in name), others), 0.0)
+    for name in {each.name for each in read_lock()} - BUILD_TOOLS:
+        row = shared.get(name, name)
+        with contextlib.suppress(PackageNotFoundError):
+            measured[row if row in measured else others] += installed_megabytes(name)
+    for row, size in measured.items():
+        assert abs(size - stated[row]) <= 2 + size / 20, f"{row}: {size:.0f} MB"
+
+
+def installed_megabytes(name: str) -> float:
+    """Return the size of an installed package without byte code and tests, which the image leaves out."""
+    files = [path for path in files_of(name) or () if path.suffix != ".pyc" and "tests" not in path.parts]
+    return sum(Path(str(each.locate())).stat().st_size for each in files) / 1e6
+
+
 def test_every_file_names_the_same_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     document = json.loads((ROOT / "api_schemas/openapi.json").read_text("utf-8"))
@@ -186,3 +224,39 @@ def test_every_file_names_the_same_version() -> None:
     assert len(tags) > 1
     assert {citation["version"], document["info"]["version"], *page, *example, *tags} == {version}
     assert len(page) == len(example) == 1
+
+
+def commit(checkout: Path) -> None:
+    named = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "--quiet"], ["add", "."], [*named, "commit", "--quiet", "--message", "One"]):
+        subprocess.run(["git", *command], cwd=checkout, check=True)
+
+
+@pytest.mark.thorough
+def test_release_stops_if_enclosures_of_two_versions_do_not_meet(tmp_path: Path) -> None:
+    """In a copy of the sources the next engine version moves one stored answer out of its enclosure."""
+    checkout = tmp_path / "checkout"
+    for name in ("deploy/release", "benchmarks", "tests/frozen"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    commit(checkout)
+    corpus = checkout / "tests/frozen/answers.json"
+    text = json.loads(corpus.read_text("utf-8"))
+    moved = next(each for each in text["answers"] if each[-1] and each[-1][0][1] < 1e6)
+    moved[-1] = [[high + 1, high + 2] for _, high in moved[-1]]
+    moved[4] = "moved"
+    corpus.write_text(json.dumps(text | {"engine_version": "later"}))
+    commit(checkout)
+    ended = subprocess.run(
+        [sys.executable, "-m", "deploy.release", "drift", "checksums"],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": f"{checkout}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stdout
+    assert ended.stderr.startswith(
+        "The release stops at its drift report. Enclosures of two engine versions do not meet"
+    )
+    assert [path.suffix for path in (checkout / "dist").iterdir()] == [".md"], "no later step wrote a file"

@@ -46,6 +46,14 @@ def test_changes_are_counted(changes: dict[str, Any], counted: dict[str, Any]) -
     assert section(OLD, now(**changes)).reaches[0].met is not bool(row.apart)
 
 
+def test_report_without_any_comparison_is_not_met() -> None:
+    other = replace(OLD, engine_version="2", answers=tuple(replace(each, asked="other") for each in OLD.answers))
+    for compared in (other, replace(OLD, answers=())):
+        found = section(OLD, compared)
+        assert not found.reaches[0].met
+        assert "No enclosure was compared" in found.markdown()
+
+
 def test_command_fails_if_enclosures_do_not_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = tmp_path / "before.json", tmp_path / "now.json"
     text = json.loads(FILE.read_text("utf-8"))
