@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from benchmarks.capacity.load import (
     AT_ONCE,
@@ -34,22 +35,42 @@ def main() -> None:
         print("| " + " | ".join(row(factor)) + " |")
 
 
-def row(factor: int) -> list[str]:
+@dataclass(frozen=True)
+class Needs:
+    """What a multiple of the load needs, multiplied out from `load.py`. `gigabytes` are results kept for a week."""
+
+    cores: int
+    machines: int
+    instances: int
+    commands: float
+    gigabytes: float
+
+
+def needs(factor: int) -> Needs:
+    """Return what a multiple of the load needs."""
     load = factor * sum(kind.an_hour * kind.work for kind in TODAY) / 3600
     cores = max(2, math.ceil(load / USED))
     waiting = factor * REQUESTS_A_SECOND
     front = max(1, math.ceil(waiting / EVENT_LOOP_REQUESTS_A_SECOND / USED))
     behind = math.ceil(waiting * REQUEST_SECONDS["worker"] / USED)
-    machines = math.ceil((cores + front + behind) / CORES_OF_A_MACHINE)
-    commands = PIECE_REDIS_COMMANDS * load / PIECE_SECONDS + BEATS_A_SECOND * cores + 4 * waiting
     kept = factor * sum(kind.an_hour * kind.points * kind.bytes_a_point for kind in TODAY)
-    gigabytes = kept * BUSY_HOURS_A_DAY * KEPT_SECONDS / 86_400 / 1e9
+    return Needs(
+        cores=cores,
+        machines=math.ceil((cores + front + behind) / CORES_OF_A_MACHINE),
+        instances=front,
+        commands=PIECE_REDIS_COMMANDS * load / PIECE_SECONDS + BEATS_A_SECOND * cores + 4 * waiting,
+        gigabytes=kept * BUSY_HOURS_A_DAY * KEPT_SECONDS / 86_400 / 1e9,
+    )
+
+
+def row(factor: int) -> list[str]:
+    found = needs(factor)
     hours = max(2.0, min(24.0, 240.0 / factor))
-    seen = simulate(TODAY, factor, cores, hours, SEED)
+    seen = simulate(TODAY, factor, found.cores, hours, SEED)
     times = [f"{percentile(each):.3g}" for each in seen.times]
-    share = f"{commands:.0f} ({100 * commands / REDIS_COMMANDS_A_SECOND:.0f} %)"
-    first = [str(factor), str(cores), str(machines), str(front), share, f"{gigabytes:.1f} GB"]
-    return [*first, f"{seen.longest} (at most {AT_ONCE} a job)", *times]
+    share = f"{found.commands:.0f} ({100 * found.commands / REDIS_COMMANDS_A_SECOND:.0f} %)"
+    first = [str(factor), str(found.cores), str(found.machines), str(found.instances), share]
+    return [*first, f"{found.gigabytes:.1f} GB", f"{seen.longest} (at most {AT_ONCE} a job)", *times]
 
 
 def percentile(times: list[float]) -> float:
