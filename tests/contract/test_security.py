@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64decode
 from pathlib import Path
 
 import pytest
 
+from service.access.api_keys import SECRET_BYTES
 from service.command import main as cli
+from service.jobs.job import new_id
 from service.rendering.chart_images import MEMORY_LIMIT_BYTES
 from service.settings import Settings
 
@@ -38,6 +41,14 @@ def test_service_listens_on_loopback_by_default(monkeypatch: pytest.MonkeyPatch)
 
 def test_no_proxy_is_trusted_by_default() -> None:
     assert Settings.model_fields["trusted_proxies"].default == ""
+
+
+def test_random_bits_of_job_ids_and_api_keys() -> None:
+    """`urlsafe_b64decode` gives the random bytes back."""
+    ids = {new_id() for _ in range(100)}
+    assert len(ids) == 100
+    assert {8 * len(urlsafe_b64decode(each)) for each in ids} == {192}
+    assert 8 * SECRET_BYTES == 256
 
 
 def test_container_has_own_user_without_rights() -> None:
