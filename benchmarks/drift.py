@@ -1,9 +1,9 @@
 """Drift of the answers between two engine versions, over the stored corpus of `tests/frozen/answers.json`.
 
 `python -m benchmarks.drift [BEFORE [NOW]] [--output FILE]` prints a table by resource, or writes it. BEFORE and NOW are
-files of answers, or revisions of Git. By default NOW is the file of this checkout, and BEFORE the last committed one of
-another engine version. The exit status is 1 if two enclosures of one number do not meet, since the truth lies in both,
-or if no enclosure was compared, and 2 without answers of an earlier version.
+files of answers, revisions of Git, or engine versions of the history. By default NOW is the file of this checkout, and
+BEFORE the last committed one of another engine version. The exit status is 1 if two enclosures of one number do not
+meet, since the truth lies in both, or if no enclosure was compared, and 2 without answers to compare.
 
 The corpus has digests of all answers, and bounds of the first 200. Nothing is computed.
 """
@@ -140,28 +140,32 @@ def parse(text: str) -> FrozenAnswers:
 
 
 def read(source: str) -> FrozenAnswers:
-    """Return the answers in a file, or in the file of a revision of Git. Raise NoCorpus."""
+    """Return the answers in a file, of a revision of Git, or of an engine version of the history. Raise NoCorpus."""
     path = Path(source)
     if path.is_file():
         return parse(path.read_text("utf-8"))
     text = git("show", f"{source}:{NAME}")
-    if text is None:
-        raise NoCorpus(f"{source} is neither a file of answers nor a revision of Git that has one.")
-    return parse(text)
+    if text is not None:
+        return parse(text)
+    for found in committed():
+        if found.engine_version == source:
+            return found
+    raise NoCorpus(f"{source} is neither a file of answers, nor a revision of Git or an engine version that has one.")
 
 
 def earlier_version(now: str) -> FrozenAnswers:
     """Return the answers of the last committed engine version but `now`. Raise NoCorpus."""
-    for revision in revisions():
-        found = read(revision)
+    for found in committed():
         if found.engine_version != now:
             return found
     raise NoCorpus("The history has no answers of an earlier engine version. Name a file, or fetch the whole history.")
 
 
-def revisions() -> Iterator[str]:
-    """Yield the revisions of Git that changed the file of answers, the newest first."""
-    yield from (git("log", "--format=%H", "--", NAME) or "").split()
+def committed() -> Iterator[FrozenAnswers]:
+    """Yield the committed answers, the newest first."""
+    for revision in (git("log", "--format=%H", "--", NAME) or "").split():
+        if text := git("show", f"{revision}:{NAME}"):
+            yield parse(text)
 
 
 def git(*arguments: str) -> str | None:
@@ -182,8 +186,8 @@ def measure() -> Section:
 def main(arguments: Iterable[str] | None = None) -> int:
     """Print or write the report, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("before", nargs="?", help="file of answers, or revision of Git")
-    parser.add_argument("now", nargs="?", default=str(FILE), help="file of answers, or revision of Git")
+    parser.add_argument("before", nargs="?", help="file of answers, revision of Git, or engine version")
+    parser.add_argument("now", nargs="?", default=str(FILE), help="file of answers, revision of Git, or engine version")
     parser.add_argument("--output", type=Path, help="file for the report, in Markdown")
     chosen = parser.parse_args(None if arguments is None else list(arguments))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,13 @@ def export(commit: Commit, folder: Path) -> None:
 def version_of(source: Path) -> str:
     """Return the version in `pyproject.toml`."""
     return str(tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def earlier_engine(changelog: str) -> list[str]:
+    """Return the engine version of the release before, from the text of `CHANGELOG.md`; nothing for a first release."""
+    sections = re.split(r"(?m)^## ", changelog)[1:]
+    engines = [found[1] for each in sections if (found := re.search(r"[Ee]ngine version (\d[\w.]*\w)", each))]
+    return engines[1:2]
 
 
 def build(source: Path, commit: Commit, target: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from deploy.release.bill_of_materials import ROOT_REFERENCE, image_bill, runtime
 from deploy.release.image import base_image
 from deploy.release.licences import FILE, LISTED, defects, document, is_permissive, package_licences
 from deploy.release.locked import BUILD_TOOLS, read_lock
-from deploy.release.packages import version_of
+from deploy.release.packages import earlier_engine, version_of
 from deploy.release.provenance import INPUTS, sha256_of, statement
 from tests.contract.pages import section
 from tests.contract.test_packaging import LOCK_FILES, ROOT
@@ -226,6 +226,15 @@ def test_every_file_names_the_same_version() -> None:
     assert len(page) == len(example) == 1
 
 
+def test_drift_begins_at_the_release_before() -> None:
+    first = "## [1.0]\nThe first version, with engine version 2026.1.\n"
+    assert earlier_engine(first) == []
+    assert earlier_engine(f"# Changelog\n## [Unreleased]\n## [2.0]\nEngine version 2026.2. Text.\n{first}") == [
+        "2026.1"
+    ]
+    assert earlier_engine((ROOT / "CHANGELOG.md").read_text("utf-8")) != []
+
+
 def commit(checkout: Path) -> None:
     named = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "--quiet"], ["add", "."], [*named, "commit", "--quiet", "--message", "One"]):
@@ -236,16 +245,18 @@ def commit(checkout: Path) -> None:
 def test_release_stops_if_enclosures_of_two_versions_do_not_meet(tmp_path: Path) -> None:
     """In a copy of the sources the next engine version moves one stored answer out of its enclosure."""
     checkout = tmp_path / "checkout"
+    version = json.loads((ROOT / "tests/frozen/answers.json").read_text("utf-8"))["engine_version"]
     for name in ("deploy/release", "benchmarks", "tests/frozen"):
         shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", checkout)
+    (checkout / "CHANGELOG.md").write_text(f"## [2]\n\nEngine version 9.9.\n\n## [1]\n\nEngine version {version}.\n")
     commit(checkout)
     corpus = checkout / "tests/frozen/answers.json"
     text = json.loads(corpus.read_text("utf-8"))
     moved = next(each for each in text["answers"] if each[-1] and each[-1][0][1] < 1e6)
     moved[-1] = [[high + 1, high + 2] for _, high in moved[-1]]
     moved[4] = "moved"
-    corpus.write_text(json.dumps(text | {"engine_version": "later"}))
+    corpus.write_text(json.dumps(text | {"engine_version": "9.9"}))
     commit(checkout)
     ended = subprocess.run(
         [sys.executable, "-m", "deploy.release", "drift", "checksums"],

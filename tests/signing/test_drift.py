@@ -70,4 +70,4 @@ def test_command_fails_if_enclosures_do_not_meet(tmp_path: Path, capsys: pytest.
     assert "is [" in report.read_text()
     capsys.readouterr()
     assert main([str(tmp_path / "missing"), str(after)]) == 2
-    assert "neither a file of answers nor a revision" in capsys.readouterr().err
+    assert "neither a file of answers, nor a revision" in capsys.readouterr().err
