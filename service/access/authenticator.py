@@ -52,7 +52,7 @@ class Authenticator:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Read the keys, and keep them current during the block. A slow issuer does not delay the block."""
-        await self._keys.look()
+        await self._keys.refresh()
         tasks = [asyncio.create_task(self._keys.keep_current())]
         if self._source is not None:
             tasks.append(asyncio.create_task(self._source.keep_current()))

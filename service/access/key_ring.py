@@ -14,9 +14,9 @@ from service.access.errors import AuthenticationUnavailable, KeyStoreError, Unau
 from service.access.key_store import KeyStore, StoredKey
 
 REFRESH_SECONDS: Final = 1.0
-"""Time between two looks at the store, and so the longest time for which a revoked key is accepted."""
+"""Time between two readings of the store, and so the longest time for which a revoked key is accepted."""
 UNKNOWN_SECONDS: Final = 0.2
-"""Least time between two looks at the store for an unknown key. A request with an unknown key waits for that time."""
+"""Least time between two readings of the store for unknown keys. A request with an unknown key waits for that time."""
 LONGEST_STALE_SECONDS: Final = 300.0
 """Time for which the keys stay valid while the store does not answer."""
 _UNREAD: Final = object()
@@ -39,7 +39,7 @@ class KeyRing:
         self._keys: dict[bytes, StoredKey] = {}
         self._revision: object = _UNREAD
         self._began = self._succeeded = float("-inf")
-        self._looking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self.failure = ""
         """Phrase that says why the store cannot be read, or ""."""
 
@@ -50,7 +50,7 @@ class KeyRing:
             raise Unauthenticated(is_wrong=True)
         identifier, secret = found.groups()
         if identifier not in self._keys:
-            await self._look_for(identifier)
+            await self._refresh_for(identifier)
         stored = self._keys.get(identifier)
         digest_key = _NO_DIGEST if stored is None else stored.digest_key
         expected = _NO_DIGEST if stored is None else stored.key.digest_bytes
@@ -61,26 +61,26 @@ class KeyRing:
             raise Unauthenticated(is_wrong=True)
         return stored.key.caller
 
-    async def look(self) -> None:
-        """Read the store if it has changed. Requests that wait at the same time share one look."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
-        await asyncio.shield(self._looking)
+    async def refresh(self) -> None:
+        """Read the store if it has changed. Requests that wait at the same time share one reading."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_store())
+        await asyncio.shield(self._reading)
 
-    async def _look_for(self, identifier: bytes) -> None:
-        """Look at the store once after now, unless the key appears before. The key may have been created just now."""
+    async def _refresh_for(self, identifier: bytes) -> None:
+        """Read the store once after now, unless the key appears before. The key may have been created just now."""
         now = time.monotonic()
         while identifier not in self._keys and self._began < now:
             await asyncio.sleep(max(0.0, self._began + UNKNOWN_SECONDS - time.monotonic()))
-            await self.look()
+            await self.refresh()
 
     async def keep_current(self) -> None:
-        """Look at the store from time to time, without end."""
+        """Read the store every REFRESH_SECONDS, without end."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            await self.look()
+            await self.refresh()
 
-    async def _look(self) -> None:
+    async def _read_store(self) -> None:
         began = time.monotonic()
         try:
             found = await asyncio.to_thread(self._changed)

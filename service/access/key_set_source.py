@@ -1,4 +1,4 @@
-"""Source of a JWK set: a file, or an address that is asked from time to time."""
+"""Source of a JWK set: a file, or an address that is fetched periodically."""
 
 from __future__ import annotations
 

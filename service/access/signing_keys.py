@@ -11,6 +11,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from jwt import PyJWTError, get_algorithm_by_name
 
 from service.access.algorithms import ALGORITHMS
+from service.ed25519_points import is_weak_public_key
 
 LARGEST_SET_BYTES: Final = 2**18
 MOST_SIGNING_KEYS: Final = 64
@@ -48,7 +49,7 @@ class SigningKey:
 def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
     """Return the keys of a JWK set that can verify a token. Raise InvalidKeySet if there is none.
 
-    Symmetric keys, private keys, keys for encryption and short keys are left out.
+    Symmetric keys, private keys, keys for encryption, short keys and points of small order are left out.
     """
     if len(content) > LARGEST_SET_BYTES:
         raise InvalidKeySet(f"the JWK set is longer than {LARGEST_SET_BYTES} bytes")
@@ -70,7 +71,7 @@ def _signing_key(jwk: Any) -> SigningKey | None:
     jwk = cast("dict[str, Any]", jwk)
     kind, kid, named = jwk.get("kty"), jwk.get("kid"), jwk.get("alg")
     curve = None if kind == "RSA" else jwk.get("crv")
-    algorithm = next((name for name, told in KEY_TYPES.items() if told == (kind, curve)), None)
+    algorithm = next((name for name, key_type in KEY_TYPES.items() if key_type == (kind, curve)), None)
     is_usable = (
         algorithm is not None
         and "d" not in jwk
@@ -85,5 +86,7 @@ def _signing_key(jwk: Any) -> SigningKey | None:
     except (PyJWTError, ValueError, TypeError, KeyError, AttributeError, UnsupportedAlgorithm, OverflowError):
         return None
     if kind == "RSA" and not LEAST_RSA_BITS <= public_key.key_size <= MOST_RSA_BITS:
+        return None
+    if kind == "OKP" and is_weak_public_key(public_key.public_bytes_raw()):
         return None
     return SigningKey(kid, str(kind), curve, named, public_key)

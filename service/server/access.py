@@ -61,8 +61,8 @@ def ensure_authentication(settings: Settings, host: str | None) -> None:
     """
     operators = settings.operator_address
     hosts = [each for each in (host, operators[0] if isinstance(operators, tuple) else None) if each is not None]
-    asking = [each for each in hosts if requires_credentials(settings, each)]
-    if not asking:
+    closed = [each for each in hosts if requires_credentials(settings, each)]
+    if not closed:
         return
     needs_keys = settings.require_authentication is None and settings.token_issuer is None
     try:
@@ -74,8 +74,7 @@ def ensure_authentication(settings: Settings, host: str | None) -> None:
     if settings.token_jwks is not None and settings.token_jwks.startswith("/"):
         _ensure_key_set(Path(settings.token_jwks))
     if needs_keys and not keys:
-        place = next(each for each in asking if not is_loopback(each)) or "every address"
-        raise CannotAuthenticate(f"other machines can reach {place}, {CHOICES}")
+        raise CannotAuthenticate(f"other machines can reach {closed[0] or 'every address'}, {CHOICES}")
 
 
 def _ensure_key_set(path: Path) -> None:
@@ -132,7 +131,7 @@ def metrics_guard(settings: Settings) -> Callable[[list[str]], int] | None:
     taking_turns = Lock()
 
     async def check(values: list[str]) -> int:
-        await keys.look()
+        await keys.refresh()
         try:
             caller = await Authenticator(keys).caller((HEADER, value.encode("latin-1")) for value in values)
         except AuthenticationUnavailable:

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from api_schemas.signatures import KEY_SET_PATH
+from service.ed25519_points import is_weak_public_key
 from service.signing.errors import UnusableKeys
 
 LARGEST_PEM_FILE: Final = 2**16
@@ -38,17 +39,6 @@ PEM_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1---
 PRIVATE, PUBLIC = b"PRIVATE KEY", b"PUBLIC KEY"
 CREATE_A_KEY: Final = "make one with: privacy-bounds signing-key create"
 ROOT_USER: Final = 0
-FIELD_PRIME: Final = 2**255 - 19
-SMALL_ORDER: Final = frozenset(
-    {
-        0,
-        1,
-        FIELD_PRIME - 1,
-        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
-        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
-    }
-)
-"""The y coordinates of the eight points whose order divides the cofactor of the curve."""
 
 
 @final
@@ -213,20 +203,11 @@ def _read_json_web_key(entry: Any) -> VerificationKey:
         key = VerificationKey.of(Ed25519PublicKey.from_public_bytes(raw))
     except ValueError:
         raise UnusableKeys("a public key has no `x` of 32 bytes in base64url") from None
-    if _is_weak(raw):
+    if is_weak_public_key(raw):
         raise UnusableKeys("a public key is a point of small order, for which anybody can sign; remove it")
     if members.get("kid", key.id) != key.id:
         raise UnusableKeys("the `kid` of a public key is not its thumbprint (RFC 7638)")
     return key
-
-
-def _is_weak(raw: bytes) -> bool:
-    """Return whether a key verifies signatures that anybody can make, or has a second form of its bytes.
-
-    Such a key is a point of small order, or has a y coordinate that is not reduced (RFC 8032, section 5.1.3).
-    """
-    y = int.from_bytes(raw, "little") % 2**255
-    return y in SMALL_ORDER or y >= FIELD_PRIME
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def accepts(ring: KeyRing, text: str | bytes) -> bool:
     """Return whether a ring accepts a key, after a look at its store."""
 
     async def tried() -> bool:
-        await ring.look()
+        await ring.refresh()
         try:
             await ring.caller(text if isinstance(text, bytes) else text.encode())
         except Unauthenticated:
@@ -207,7 +207,7 @@ async def test_damaged_record_does_not_end_the_looks_at_the_store(tmp_path: Path
     stored["keys"][0] |= changes
     (tmp_path / FILE_NAME).write_text(json.dumps(stored))
     ring = KeyRing(KeyFile(tmp_path), lambda _: None)
-    await ring.look()
+    await ring.refresh()
     assert ring.failure.endswith("keys.json is damaged")
     with pytest.raises(AuthenticationUnavailable):
         await ring.caller(text.encode())

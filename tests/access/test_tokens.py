@@ -30,7 +30,9 @@ from service.access.errors import AccessError, AuthenticationUnavailable, Unauth
 from service.access.key_set_source import RETRY_SECONDS, AddressReader, FileReader, KeySetSource
 from service.access.signing_keys import LARGEST_SET_BYTES, InvalidKeySet, read_key_set
 from service.access.tokens import VERIFIED_SECONDS, TokenRules, TokenVerifier
+from service.ed25519_points import SMALL_ORDER
 from service.settings import ConfigurationError, Settings, read_settings
+from service.signing.keys import encode_base64url
 from tests.timeouts import TEST_TIMEOUT
 
 ISSUER, AUDIENCE = "https://issuer.example.com", "privacy-bounds"
@@ -418,6 +420,7 @@ BAD_SETS: dict[str, Any] = {
     "point off the curve": {"keys": [jwk_of("ES256", x="AAAA")]},
     "exponent of one": {"keys": [jwk_of("RS256", e="AQ")]},
     "numbers": {"keys": [jwk_of("RS256", n=7)]},
+    "small order": {"keys": [jwk_of("EdDSA", x=encode_base64url(y.to_bytes(32, "little"))) for y in SMALL_ORDER]},
     "ten megabytes": b'{"keys":[' + b" " * 10 * 2**20 + b"]}",
 }
 

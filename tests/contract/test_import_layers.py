@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.rendering": {"api_schemas", "service.resources"},
     "service.parsing": set(),
     "service.telemetry": set(),
-    "service.access": set(),
+    "service.access": {"service.ed25519_points"},
     "service.execution": {
         "api_schemas",
         "service.telemetry",
@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service.parsing",
     },
     "service.bibliography": {"service.engine_version"},
-    "service.signing": {"api_schemas.signatures", "service.resources.digest"},
+    "service.signing": {"api_schemas.signatures", "service.ed25519_points", "service.resources.digest"},
     "service.api": {
         "api_schemas",
         "service.bibliography",
@@ -88,6 +88,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "service.self_test": {"api_schemas", "service.resources.catalogue", "service.engine_version"},
     "service.settings": {"service.access.addresses", "service.access.algorithms", "service.secret_files"},
     "service.secret_files": set(),
+    "service.ed25519_points": set(),
     "service.main": {"api_schemas", "service"},
     "service.cli": {"service.command"},
     "service.command": {"api_schemas", "privacy_bounds.command", "privacy_bounds.runs", "service"},

@@ -19,12 +19,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from service.command.main import main
+from service.ed25519_points import FIELD_PRIME, SMALL_ORDER
 from service.signing.errors import UnusableKeys
 from service.signing.keys import (
-    FIELD_PRIME,
     LARGEST_KEY_SET,
     MOST_KEYS,
-    SMALL_ORDER,
     create_private_key,
     decode_base64url,
     encode_base64url,
