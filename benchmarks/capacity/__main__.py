@@ -37,7 +37,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a multiple of the load needs, multiplied out from `load.py`. `gigabytes` are results kept for a week."""
+    """Needs of a multiple of the load, multiplied out from `load.py`. `gigabytes` are results kept for a week."""
 
     cores: int
     machines: int

@@ -103,7 +103,7 @@ def show(when: str, found: Footprint) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of `minutes` found: growth under load in megabytes per hour, and what the service left behind."""
+    """Result of a run of `minutes`: growth under load in megabytes per hour, and what the service left behind."""
 
     minutes: float
     growth: float
