@@ -43,7 +43,7 @@ def _core() -> ModuleType:
         from service.command import in_process
     except ImportError as error:
         raise NotInstalled(
-            f"Local needs the numeric core ({error}). Install it: pip install 'privacy-bounds[local]'. "
-            "Client needs a service only."
+            f"Local needs the numeric core ({error}). Install the extra 'local': pip install "
+            "'/path/to/privacy-bounds[local]', the folder of the source or a wheel file. Client needs a service only."
         ) from error
     return in_process

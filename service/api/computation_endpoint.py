@@ -151,7 +151,7 @@ async def _answer_archive(
 
     An archive may be much longer than JSON, and is not cached by its bytes.
 
-    The memory of an archive is reserved for the requester (client address) until the answer is sent. When memory is
+    The memory of an archive is reserved for the requester (group or address) until the answer is sent. When memory is
     short, archives that are still arriving are dropped first, then archives whose computation runs. Such a computation
     ends as if the client had disconnected.
     """

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 LINGER_SECONDS: Final = 1.0
 """Time that a rejected client may continue to send, unread, before the connection is closed."""
+LARGEST_DROPPED_BYTES: Final = 2**26
+"""Bytes of one request body that are read and dropped after its response, for example after a refusal (401 or 413).
+
+A client that sends a body of usual length then receives the response. Above this length the connection is closed.
+"""
 LARGEST_PIPELINE: Final = 16
 VERSIONS: Final = frozenset({"1.0", "1.1"})
 VERSION_ERRORS: Final = frozenset({"Invalid HTTP version", "Pause on PRI/Upgrade"})
@@ -56,6 +61,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._head_read = self._header_bytes = 0
         """Bytes of the request head so far: raw bytes, and bytes of parsed headers."""
+        self._dropped_bytes = 0
+        """Bytes of the current request body that arrived after its response."""
         self._is_rejected = False
         self._progress: WriteProgress | None = None
         self._rejection: ServerRejection = "malformed-http"
@@ -103,6 +110,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._head_read += len(data)
             if self._head_read > self._limits.max_url_bytes + self._limits.max_header_bytes:
                 self.reject("headers-too-large")
+        if self._dropped_bytes > LARGEST_DROPPED_BYTES and not self.transport.is_closing():
+            self._connections.metrics.count_refused_connection("body-after-response")
+            self.transport.close()
 
     @override
     def on_message_begin(self) -> None:
@@ -110,7 +120,7 @@ class LimitedProtocol(HttpToolsProtocol):
         cast("Any", self.scope)["extensions"] = {CONNECTION: self}
         if len(self.pipeline) >= LARGEST_PIPELINE:
             self._reject_in_parser("malformed-http")
-        self._head_read = self._header_bytes = 0
+        self._head_read = self._header_bytes = self._dropped_bytes = 0
         self._in_head = self._begun = True
         if self._running is None:
             self.waiting_since = self.loop.time()
@@ -135,6 +145,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._connections.assign_requester(self)
         super().on_headers_complete()
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        if self.cycle.response_complete:
+            self._dropped_bytes += len(body)
+        super().on_body(body)
 
     @override
     def on_message_complete(self) -> None:

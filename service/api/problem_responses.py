@@ -41,21 +41,20 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
     problem = problem_of(error, scope["path"], record.request_id)
     if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR and record.error is None:
         record.error = error
-    seconds = error.retry_after_seconds if isinstance(error, QueueFull | WorkLimitExceeded) else 1
-    is_temporary = problem.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
-    headers = {"Retry-After": str(seconds)} if is_temporary else None
-    return problem_response(problem, record, challenge(error) or headers)
+    return problem_response(problem, record, error_headers(error, problem.status))
 
 
-def challenge(error: Exception) -> dict[str, str]:
-    """Return the header with which a response asks for credentials (RFC 6750, section 3), or no header."""
+def error_headers(error: Exception, status: int) -> dict[str, str]:
+    """Return the headers that tell a client when to try again, or which credentials to send (RFC 6750, section 3)."""
     match error:
+        case QueueFull() | WorkLimitExceeded():
+            return {"Retry-After": str(error.retry_after_seconds)}
         case Unauthenticated():
             return {"WWW-Authenticate": CHALLENGE + (', error="invalid_token"' if error.is_wrong else "")}
         case MissingScope():
             return {"WWW-Authenticate": f'{CHALLENGE}, error="insufficient_scope", scope="{error.scope}"'}
         case _:
-            return {}
+            return {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def unknown_error(scope: MutableMapping[str, Any]) -> Response:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from typing import Final, Literal, final
 
 from api_schemas.operations import Check, ReadyResponse
+from service.execution.quarantine import ResultQuarantine
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.worker_pool import WorkerPool
 from service.jobs.diagnosis import remedy_for
@@ -35,7 +36,7 @@ class Readiness:
         redis: RedisCircuitBreaker | None,
         *,
         are_results_shared: bool,
-        quarantine: Sized = (),
+        quarantine: ResultQuarantine | None = None,
     ) -> None:
         self._reference_cases = reference_cases
         self._pool = pool
@@ -110,15 +111,24 @@ class Readiness:
         )
 
     def _check_quarantine(self) -> tuple[Check, ...]:
-        """Return a check only if two engines dispute results, since an upgrade of the engine is due then."""
-        count = len(self._quarantine)
-        if not count:
+        """Return a check for disputed results, and one for an unreadable quarantine. Without trouble there is none."""
+        if self._quarantine is None:
             return ()
-        detail = (
-            f"two engines disagree about {count} results, which are not served. The log names them under "
-            "cross_check_disagreed: report them, and upgrade the engine"
-        )
-        return (Check(name="cross_check", status="degraded", detail=detail),)
+        count = len(self._quarantine)  # reads the file
+        checks: list[Check] = []
+        if count:
+            detail = (
+                f"results about which two engines disagree, and which are not served: {count}. The log names them "
+                "under cross_check_disagreed: report them, and upgrade the engine"
+            )
+            checks.append(Check(name="cross_check", status="degraded", detail=detail))
+        if failure := self._quarantine.failure:
+            detail = (
+                f"the quarantined results cannot be read ({failure}), so disputed results may be served. Let the "
+                "service read and write this file, or restore the file from a backup"
+            )
+            checks.append(Check(name="quarantine", status="degraded", detail=detail))
+        return tuple(checks)
 
     def _check_authentication(self) -> tuple[Check, ...]:
         if self.authentication_failure is None:

@@ -37,7 +37,7 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
     """Read a body of any type with the headers `sent`. Raise BodyTooLarge.
 
-    While the body arrives, its memory is reserved for the requester (client address).
+    While the body arrives, its memory is reserved for the requester (group or address).
     """
     limit = services.settings.max_body_bytes
     check_length(sent.get(b"content-length", b"0"), limit)

@@ -90,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = EXTRAS.get(sent[0] if sent else "", "local")
         if error.name is None or error.name.partition(".")[0] == __name__.partition(".")[0]:
             raise
-        print_error(f"{error.name} is not installed; install it with: pip install 'privacy-bounds[{extra}]'.")
+        remedy = f"pip install '/path/to/privacy-bounds[{extra}]', the folder of the source or a wheel file"
+        print_error(f"{error.name} is not installed; install the extra {extra!r}: {remedy}.")
         return PROBLEM_EXIT_CODE
     except OSError as error:
         if error.errno not in OUTPUT_ERRORS:

@@ -53,7 +53,7 @@ class QueuedComputation:
 @final
 @dataclass(eq=False, frozen=True, slots=True)
 class QueueEntry:
-    """Entry of the queue: one requester (client address) that waits for one computation."""
+    """Entry of the queue: one requester (group or address) that waits for one computation."""
 
     requester: str
     work: QueuedComputation
@@ -75,7 +75,7 @@ class _Account:
 
 @final
 class FairQueue:
-    """Queue for one kind of workers, with an account of used worker seconds for each requester (client address)."""
+    """Queue for one kind of workers, with an account of used worker seconds for each requester (group or address)."""
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
@@ -87,7 +87,7 @@ class FairQueue:
             yield from (entry for _, entry in account.queue)
 
     def append(self, entry: QueueEntry) -> None:
-        """Insert an entry after the entries of the same requester (client address) with an equal rank.
+        """Insert an entry after the entries of the same requester (group or address) with an equal rank.
 
         The rank is the requester's account of worker seconds plus the estimated seconds of the computation.
         """
@@ -103,7 +103,7 @@ class FairQueue:
             account.queue[:] = (ranked for ranked in account.queue if ranked[1] is not entry)
 
     def start(self, requester: str, work: QueuedComputation) -> None:
-        """Record that a computation of this requester (client address) starts, and charge its estimated seconds.
+        """Record that a computation of this requester (group or address) starts, and charge its estimated seconds.
 
         The seconds are added to the account of the requester.
         """
@@ -116,7 +116,7 @@ class FairQueue:
     def finish(self, requester: str, work: QueuedComputation, seconds: float) -> None:
         """Replace the estimate of a finished computation by its measured seconds.
 
-        Both belong to the account of the requester (client address).
+        Both belong to the account of the requester (group or address).
         """
         account = self._accounts[requester]
         account.running_count -= 1
@@ -156,8 +156,8 @@ class FairQueue:
     def eviction_candidate(self, newcomer: str, *, is_short: bool) -> QueueEntry | None:
         """Return the entry to remove from a full queue: the last one of the requester with the most entries.
 
-        A requester is a client address. `is_short` selects entries of short or of long computations. Return None when
-        the requester `newcomer` holds at least as many entries.
+        A requester is a group or an address. `is_short` selects entries of short or of long computations. Return None
+        when the requester `newcomer` holds at least as many entries.
         """
         counts = Counter(entry.requester for entry in self if entry.work.is_short is is_short)
         largest, count = max(counts.items(), key=lambda item: item[1], default=(newcomer, 0))

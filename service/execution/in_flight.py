@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False, slots=True)
 class _InFlight(Generic[Result]):
-    """Computation in progress, with the requesters (client addresses) that wait for its result."""
+    """Computation in progress, with the requesters (groups or addresses) that wait for its result."""
 
     task: asyncio.Task[Result]
     work: QueuedComputation

@@ -17,7 +17,7 @@ Key = tuple[str, str]
 
 
 class _RequesterEntries:
-    """Cached results of one requester (client address), least recently used first."""
+    """Cached results of one requester (group or address), least recently used first."""
 
     __slots__ = ("bodies", "name", "size")
 
@@ -28,7 +28,7 @@ class _RequesterEntries:
 
 
 class _HeapEntry(NamedTuple):
-    """Entry of the eviction heap: the cache weight of a requester (client address) when the entry was pushed.
+    """Entry of the eviction heap: the cache weight of a requester (group or address) when the entry was pushed.
 
     Entries with an outdated weight are skipped.
     """
@@ -78,7 +78,7 @@ class InMemoryResultCache:
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
-        """Store a response body, accounted to a requester (client address).
+        """Store a response body, accounted to a requester (group or address).
 
         A body larger than the cache is not stored.
         """
@@ -110,7 +110,7 @@ class InMemoryResultCache:
         """Return immediately, because `put` stores bodies synchronously."""
 
     def _evict_one(self) -> None:
-        """Evict one result of the requester (client address) with the largest weight, or drop one heap entry.
+        """Evict one result of the requester (group or address) with the largest weight, or drop one heap entry.
 
         A heap entry is dropped if its weight is outdated.
         """

@@ -2,6 +2,9 @@
 
 A quarantined result is never served again, also after a restart. Processes of one machine share a file, to which each
 appends one line for each digest. Instances that share Redis store a marker in the place of the result.
+
+While the file cannot be read, the digests that the process knows stay refused, and all other results are served. Caches
+stay in use meanwhile: a digest determines its result, so that a new computation would return the same disputed bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import errno
 import json
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
@@ -21,12 +26,22 @@ RELOAD_SECONDS: Final = 1.0
 """Largest age of the digests that other processes quarantined."""
 
 
+def _report_nothing(_failure: str) -> None:
+    """Do nothing. This is the default receiver of failures."""
+
+
 @final
 class ResultQuarantine:
-    """Digests of quarantined results. Without a `path` they are forgotten when the process ends."""
+    """Digests of quarantined results. Without a `path` they are forgotten when the process ends.
 
-    def __init__(self, path: Path | None = None) -> None:
+    `report` receives a phrase when the file becomes unreadable, and "" when the file can be read again.
+    """
+
+    def __init__(self, path: Path | None = None, report: Callable[[str], None] = _report_nothing) -> None:
         self._path = path
+        self._report = report
+        self.failure = ""
+        """Phrase that says why the file cannot be read, or ""."""
         self._digests: set[str] = set()
         self._read_bytes = 0
         self._next_reload = 0.0
@@ -62,21 +77,33 @@ class ResultQuarantine:
     def check(self, digest: str, body: bytes | None = None) -> None:
         """Raise ResultQuarantined for a quarantined digest, or a body that is the marker of another instance."""
         if body == MARKER and digest not in self._digests:
-            self.add(digest, "another instance")
+            with suppress(OSError):  # the process knows the digest nevertheless
+                self.add(digest, "another instance")
         if digest in self:
             raise ResultQuarantined(digest)
 
     def _reload(self) -> None:
-        """Read the lines that other processes appended. A line that is not complete yet is read later."""
+        """Read the lines that other processes appended, if the file can be read.
+
+        A line that is not complete yet is read later.
+        """
         self._next_reload = time.monotonic() + RELOAD_SECONDS
         if self._path is None:
             return
+        added, failure = b"", ""
         try:
             with self._path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._read_bytes:  # another file is in the place of the earlier one
+                    self._read_bytes = 0
                 file.seek(self._read_bytes)
                 added = file.read()
         except (FileNotFoundError, NotADirectoryError):  # nothing was ever quarantined here
-            return
+            self._read_bytes = 0
+        except OSError as error:
+            failure = f"{self._path}: {error.strerror}"
+        if failure != self.failure:
+            self.failure = failure
+            self._report(failure)
         for line in added.splitlines(keepends=True):
             if not line.endswith(b"\n"):
                 break

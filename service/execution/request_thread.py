@@ -1,7 +1,7 @@
 """Thread that validates long requests and estimates their cost outside the event loop.
 
-The thread makes one call at a time, round robin over requesters (client addresses). Each call is short, but many long
-bodies at once would block the event loop and every other client.
+The thread makes one call at a time, round robin over requesters (groups or addresses). Each call is short, but many
+long bodies at once would block the event loop and every other client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Grant = asyncio.Future[None]
 
 @final
 class RequestThread:
-    """Single thread of one event loop, with one queue of calls for each requester (client address)."""
+    """Single thread of one event loop, with one queue of calls for each requester (group or address)."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "aside")
@@ -78,7 +78,7 @@ class RequestThread:
             del self._queues[requester]
 
     def _grant_next(self) -> None:
-        """Grant the thread to the next requester (client address), and move that requester to the end of the round."""
+        """Grant the thread to the next requester (group or address), and move it to the end of the round."""
         self._is_busy = False
         while self._queues and not self._is_busy:
             requester, queue = self._queues.popitem(last=False)

@@ -114,7 +114,7 @@ class ResourceBudget:
             del self._totals[share.requester]
 
     def evict_for(self, newcomer: Reservation, size: int) -> None:
-        """Revoke reservations of other requesters (client addresses) until `size` units are free.
+        """Revoke reservations of other requesters (groups or addresses) until `size` units are free.
 
         Raise QueueFull without revoking any reservation if the newcomer would then hold the most units.
         """

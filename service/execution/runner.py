@@ -144,10 +144,10 @@ class ComputationRunner:
             request = self._memory.lookup(REQUESTS, digest) if self.keeps_requests else None
             if body is not None and (request is not None or not self.keeps_requests):
                 self.quarantine.check(digest)
-                self._metrics.count_result(computation.name, "memory")
-                self._record_owner(digest, client.requester)
                 if client.account is not None:
                     await client.account.charge(HIT_UNITS)
+                self._metrics.count_result(computation.name, "memory")
+                self._record_owner(digest, client.requester)
                 return ComputedResult(digest, body, "memory", request=request)
         if len(raw) <= INLINE_BODY_BYTES:
             answer = await self.run(computation, parse_request(computation.request_type, raw, self._validate), client)

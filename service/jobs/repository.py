@@ -26,7 +26,7 @@ OLDEST_EVERY: Final = 4
 class Quota:
     """Limits of all jobs together: number of active jobs, and bytes of requests and results.
 
-    A requester (client address) may hold at most as much as then remains free. A single requester may use half of the
+    A requester (group or address) may hold at most as much as then remains free. A single requester may use half of the
     quota, two requesters a third each, and a new requester always finds room.
     """
 

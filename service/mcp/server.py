@@ -43,7 +43,7 @@ from service.api.access_layer import AccessLayer
 from service.api.caller_context import logged_caller, requester_of
 from service.api.connections import Connections
 from service.api.dependencies import AppServices
-from service.api.problem_responses import MEDIA_TYPE, challenge
+from service.api.problem_responses import MEDIA_TYPE, error_headers
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import LOCAL_CLIENT, WaitingClient
 from service.mcp.answers import QUOTING, answer_result, problem_result
@@ -245,7 +245,7 @@ def cancel_at_signals() -> Callable[[], bool]:
 def refuse_call(error: Exception, scope: Scope) -> ASGIApp:
     """Return the response to a request without valid credentials."""
     problem = problem_of(error, str(scope["path"]), secrets.token_hex(16))
-    headers = {"Cache-Control": "no-store", **challenge(error)}
+    headers = {"Cache-Control": "no-store", **error_headers(error, problem.status)}
     return Response(problem.json_bytes(), problem.status, headers, MEDIA_TYPE)
 
 

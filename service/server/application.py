@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Scope
+from structlog.typing import FilteringBoundLogger
 
 from service.access.authenticator import Authenticator
 from service.api import problem_responses
@@ -76,19 +77,9 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     logger = make_logger(settings.log_level)
     draining = Event()
     traced = RequestTracing(facts_of_request)
-    telemetry = partial(
-        HttpTelemetry,
-        metrics=metrics,
-        logger=logger,
-        unknown_error=problem_responses.unknown_error,
-        cancelled=problem_responses.shutting_down,
-        audit_of=audit_of,
-    )
-
-    is_closed, are_operators_closed = (
-        requires_credentials(settings, host),
-        operators_require_credentials(settings, host),
-    )
+    telemetry = telemetry_layer(metrics, logger)
+    is_closed = requires_credentials(settings, host)
+    are_operators_closed = operators_require_credentials(settings, host)
     authenticator = build_authenticator(settings, logger) if is_closed or are_operators_closed else None
 
     @asynccontextmanager
@@ -103,7 +94,7 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
                 services.readiness.is_draining = draining.is_set
                 if authenticator is not None:
                     services.readiness.authentication_failure = authenticator.failure
-                by_operator = partial(telemetry, requester_of=lambda _: "operator")
+                by_operator = partial(telemetry, requester_of=operator_of)
                 protection = access_layer(authenticator if are_operators_closed else None)
                 async with serve_on_socket(operator_application(services, by_operator, protection), operators):
                     logger.info("started", version=version, engine_version=ENGINE_VERSION)
@@ -111,8 +102,21 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
         logger.info("stopped")
 
     app = build_framework(version, lifespan)
+    add_routes(app, settings)
+    problem_responses.install(app)
+    protection = access_layer(authenticator if is_closed else None)
+    add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
+    if settings.traces_endpoint is not None:
+        app.wrap(traced.around)
+    app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
+    app.state.draining = draining
+    return app
+
+
+def add_routes(app: FastAPI, settings: Settings) -> None:
+    """Add all routes to an application, and its published document. Pages and probes ignore unknown parameters."""
     offered = resources()
-    app.router.routes[:0] = map(computations.route_of, offered)  # asked most, matched first
+    app.router.routes[:0] = map(computations.route_of, offered)  # requested most, matched first
     people = (explorer_page.router, documentation_pages.router(*documentation_pages.GUIDE), problem_pages.router)
     stored = (results.router(offered), decisions.router)
     ready = operations.details_router if settings.operator_bind is None else operations.verdict_router
@@ -122,14 +126,23 @@ def create_app(settings: Settings, operators: socket.socket | None = None, host:
     for router in (operations.router, ready, public_keys.router, *people):
         app.include_router(router)
     document.install(app, tuple(computation.request_type for computation in offered))
-    problem_responses.install(app)
-    protection = access_layer(authenticator if is_closed else None)
-    add_layers(app, partial(telemetry, requester_of=requester_from_scope), protection, settings.cors_origins)
-    if settings.traces_endpoint is not None:
-        app.wrap(traced.around)
-    app.state.metrics = metrics  # for the server, which counts what never comes as far as the application
-    app.state.draining = draining
-    return app
+
+
+def telemetry_layer(metrics: Metrics, logger: FilteringBoundLogger) -> partial[HttpTelemetry]:
+    """Return the middleware that counts and logs requests, without the function `requester_of` of its port."""
+    return partial(
+        HttpTelemetry,
+        metrics=metrics,
+        logger=logger,
+        unknown_error=problem_responses.unknown_error,
+        cancelled=problem_responses.shutting_down,
+        audit_of=audit_of,
+    )
+
+
+def operator_of(_: Scope) -> str:
+    """Return the requester of every request to the operator port."""
+    return "operator"
 
 
 def audit_of(scope: Scope) -> AuditStream | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -18,11 +18,9 @@ from service.api.readiness import Readiness
 from service.api.renderings import ChartRenderer, RenderingService
 from service.api.request_reading import LARGEST_BODIES_AT_ONCE, LARGEST_UPLOADS_AT_ONCE
 from service.engine_version import ENGINE_VERSION
-from service.execution.cross_check import CrossChecker
 from service.execution.entry_mac import EntryAuthenticator
 from service.execution.leases import RedisLeases
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.quarantine import ResultQuarantine
 from service.execution.redis_client import RedisCircuitBreaker
 from service.execution.resource_budget import ResourceBudget
 from service.execution.result_cache import RedisResultCache
@@ -36,8 +34,8 @@ from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Wor
 from service.importers.catalogue import validate_with_imports
 from service.preloaded import LOADED_FOR_PRICES
 from service.rendering import chart_images
-from service.resources.abstract import BodyProducer
 from service.self_test import REFERENCE_CASES
+from service.server.cross_checks import LOWEST_PRIORITY, build_cross_checker, build_quarantine
 from service.server.jobs import job_niceness, open_audit, run_jobs
 from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
     from service.signing.verification import Signer
 
 SECONDS_PER_DAY = 86_400
-LOWEST_PRIORITY = 19
-"""Niceness of the process that checks answers."""
-QUARANTINE_FILE = "quarantined_results"
 Entered = TypeVar("Entered")
 LEASE_BEYOND_TIME_LIMIT_SECONDS = 5.0
 
@@ -71,71 +66,95 @@ async def run_services(
     `are_results_private`: callers have credentials, and read only results that their group has received.
     """
     make_pool = pool_factory(settings, metrics)
-    refused = partial(metrics.count_rejection, "share")
     pool = make_pool(worker_count=settings.worker_count, niceness=settings.worker_niceness)
-    reserve = make_pool(
-        worker_count=1,
-        niceness=settings.worker_niceness // 2,  # ahead of long work
-        time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
-        memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
-    )
+    refused = partial(metrics.count_rejection, "share")
     async with (
         ended_aside(open_audit(settings, metrics, logger)) as audit,
         run_work_limits(settings, metrics, logger) as work_limits,
         connect_redis(settings, metrics, logger) as (link, shared),
     ):
         memory = InMemoryResultCache(settings.memory_cache_entries, settings.memory_cache_bytes)
-        admission = build_admission(settings, settings.worker_count, reserve_count=1)
         owners = ResultOwners(settings.memory_cache_entries, shared) if are_results_private else None
         siblings = build_sibling_processes(memory, owners)
-        workers = Workers(
-            pool,
-            admission,
-            reserve,
-            on_change=lambda: metrics.queue_depth.set(admission.admitted),
-            on_wait=metrics.observe_queue_wait,
-        )
+        workers = build_workers(settings, metrics, pool, make_pool)
         signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
         runner = build_runner(
-            settings, memory, shared, siblings, workers, metrics, owners, tracing, keeps_requests=signer is not None
+            settings,
+            logger,
+            memory,
+            shared,
+            siblings,
+            workers,
+            metrics,
+            owners,
+            tracing,
+            keeps_requests=signer is not None,
         )
-        checker = build_cross_checker(
-            settings, runner, make_pool(worker_count=1, niceness=LOWEST_PRIORITY), metrics, logger
-        )
+        checking = make_pool(worker_count=1, niceness=LOWEST_PRIORITY)
+        checker = build_cross_checker(settings, runner, checking, metrics, logger)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(
             REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=runner.quarantine
         )
-        watching = asyncio.create_task(measure_loop_lag(metrics))
-        try:
-            await preload(workers, readiness)
-            for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
-            async with (
-                nullcontext() if siblings is None else siblings.serve(),
-                checker.run(),
-                run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
-            ):
-                readiness.jobs = running_jobs.condition
-                readiness.audit_trouble = None if audit is None else audit.trouble
-                yield AppServices(
-                    settings=settings,
-                    runner=runner,
-                    renderings=RenderingService(runner, board, memory, settings.worker_count),
-                    upload_memory=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
-                    json_memory=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
-                    readiness=readiness,
-                    jobs=running_jobs,
-                    validate=validate_with_imports,
-                    metrics=metrics,
-                    version=version,
-                    work_limits=work_limits,
-                    audit=audit,
-                    signer=signer,
-                )
-        finally:
-            watching.cancel()
-            await workers.close()
-            await board.close()
+        readiness.audit_trouble = None if audit is None else audit.trouble
+        for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
+        async with (
+            run_processes(workers, board, readiness, metrics),
+            nullcontext() if siblings is None else siblings.serve(),
+            checker.run(),
+            run_jobs(settings, for_jobs, runner, metrics, logger, audit, tracing) as running_jobs,
+        ):
+            readiness.jobs = running_jobs.condition
+            yield AppServices(
+                settings=settings,
+                runner=runner,
+                renderings=RenderingService(runner, board, memory, settings.worker_count),
+                upload_memory=ResourceBudget(LARGEST_UPLOADS_AT_ONCE * settings.max_upload_bytes, refused),
+                json_memory=ResourceBudget(LARGEST_BODIES_AT_ONCE * settings.max_body_bytes, refused),
+                readiness=readiness,
+                jobs=running_jobs,
+                validate=validate_with_imports,
+                metrics=metrics,
+                version=version,
+                work_limits=work_limits,
+                audit=audit,
+                signer=signer,
+            )
+
+
+def build_workers(
+    settings: Settings, metrics: Metrics, pool: WorkerPool, make_pool: Callable[..., WorkerPool]
+) -> Workers:
+    """Return the queue in front of a pool, with one process in reserve for short computations."""
+    reserve = make_pool(
+        worker_count=1,
+        niceness=settings.worker_niceness // 2,  # ahead of long work
+        time_limit_seconds=min(settings.time_limit_seconds, RESERVE_SECONDS),
+        memory_limit_bytes=min(settings.worker_memory_limit_bytes, RESERVE_MEMORY_BYTES),
+    )
+    admission = build_admission(settings, settings.worker_count, reserve_count=1)
+    return Workers(
+        pool,
+        admission,
+        reserve,
+        on_change=lambda: metrics.queue_depth.set(admission.admitted),
+        on_wait=metrics.observe_queue_wait,
+    )
+
+
+@asynccontextmanager
+async def run_processes(
+    workers: Workers, board: ChartRenderer, readiness: Readiness, metrics: Metrics
+) -> AsyncGenerator[None]:
+    """Start the workers and measure the lag of the event loop, and close all processes after the block."""
+    watching = asyncio.create_task(measure_loop_lag(metrics))
+    try:
+        await preload(workers, readiness)
+        yield
+    finally:
+        watching.cancel()
+        await workers.close()
+        await board.close()
 
 
 @asynccontextmanager
@@ -184,18 +203,18 @@ async def connect_redis(
 
 def build_runner(
     settings: Settings,
+    logger: FilteringBoundLogger,
     memory: InMemoryResultCache,
     shared: SharedCache | None,
     siblings: SiblingProcesses | None,
     workers: Workers,
     metrics: Metrics,
     owners: ResultOwners | None,
-    tracing: Tracing | None = None,
+    tracing: Tracing | None,
     *,
     keeps_requests: bool,
 ) -> ComputationRunner:
     """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
-    folder = settings.data_folder
     return ComputationRunner(
         engine_version=ENGINE_VERSION,
         memory=memory,
@@ -206,38 +225,10 @@ def build_runner(
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
         owners=owners,
-        quarantine=ResultQuarantine(folder and folder / QUARANTINE_FILE),
+        quarantine=build_quarantine(settings, logger),
         keeps_requests=keeps_requests,
         tracing=tracing,
     )
-
-
-def build_cross_checker(
-    settings: Settings, runner: ComputationRunner, pool: WorkerPool, metrics: Metrics, logger: FilteringBoundLogger
-) -> CrossChecker:
-    """Return the checks of answers by independent engines. Their process starts with the first check."""
-    checker = CrossChecker(
-        share=settings.cross_check_share,
-        resources=frozenset({"bounds"}),
-        check_of=cross_check_of,
-        pool=pool,
-        is_idle=runner.is_idle,
-        forget=runner.forget,
-        quarantine=runner.quarantine,
-        metrics=metrics,
-        logger=logger,
-        engine_version=ENGINE_VERSION,
-    )
-    if settings.cross_check_share > 0:
-        runner.offer_cross_check = checker.offer
-    return checker
-
-
-def cross_check_of(body: bytes) -> BodyProducer:
-    """Return the second computation of an answer of `/v1/bounds`. Its module is loaded with the first check."""
-    from service.resources.certificates.cross_check import BoundsCrossCheck
-
-    return BoundsCrossCheck(body)
 
 
 def read_signer(path: Path) -> Signer:

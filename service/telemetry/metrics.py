@@ -57,7 +57,27 @@ class Metrics:
         defects = "Violated invariants of computations. The response contains no number."
         self._violations = counter("invariant_violations_total", defects)
 
-        self._cross_checks, self._cross_check_failures = _cross_check_counters(counter)
+        self._define_workers(counter, gauge, histogram)
+
+        before = "Connections that the server rejected or closed, by reason."
+        self._refusals = counter("server_refusals_total", before, ("reason",))
+        waited = "Delay of the event loop, which delays every request."
+        self._loop_lag = histogram("event_loop_lag_seconds", waited, buckets=LAG_BUCKETS)
+
+        self._define_jobs(counter, gauge)
+        self._define_redis(counter, gauge)
+        self._define_audits(counter)
+
+        self._writer = ExpositionWriter(registry)
+        self.shared_exposition = SharedExposition(self.exposition)
+        """Text of `exposition` for the event loop."""
+        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._result_counters: dict[tuple[str, str], Counter] = {}
+        self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
+
+    def _define_workers(
+        self, counter: Callable[..., Counter], gauge: Callable[..., Gauge], histogram: Callable[..., Histogram]
+    ) -> None:
         self._rejections = counter("rejected_total", "Requests rejected before the computation.", ("reason",))
         unread = "Computations cancelled because no client waits for them."
         self._abandoned = counter("abandoned_total", unread)
@@ -72,21 +92,12 @@ class Metrics:
         queued = "Time for which a computation waited for a worker process."
         self._queue_wait = histogram("queue_wait_seconds", queued, buckets=WAIT_BUCKETS)
 
-        before = "Connections that the server rejected or closed, by reason."
-        self._refusals = counter("server_refusals_total", before, ("reason",))
-        waited = "Delay of the event loop, which delays every request."
-        self._loop_lag = histogram("event_loop_lag_seconds", waited, buckets=LAG_BUCKETS)
-
-        self._define_jobs(counter, gauge)
-        self._define_redis(counter, gauge)
-
+    def _define_audits(self, counter: Callable[..., Counter]) -> None:
+        by_check = "Answers offered to a check by an independent engine, by outcome."
+        self._cross_checks = counter("cross_checks_total", by_check, ("outcome",))
+        disputed = "Answers whose enclosures did not meet those of an independent engine. Each is quarantined."
+        self._cross_check_failures = counter("cross_check_failures_total", disputed)
         self._audit = counter("audit_failures_total", "Lost records, failed writes of the audit stream.", ("reason",))
-        self._writer = ExpositionWriter(registry)
-        self.shared_exposition = SharedExposition(self.exposition)
-        """Text of `exposition` for the event loop."""
-        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._result_counters: dict[tuple[str, str], Counter] = {}
-        self._computation_histograms: dict[tuple[str, str, str], Histogram] = {}
 
     def _define_jobs(self, counter: Callable[..., Counter], gauge: Callable[..., Gauge]) -> None:
         self._jobs = counter("jobs_total", "Jobs by resource and final state.", ("resource", "state"))
@@ -226,9 +237,3 @@ class Metrics:
         """
         folder = os.environ.get(MULTIPROCESS_FOLDER_VARIABLE)
         return aggregated_exposition(Path(folder)) if folder else self._writer.write()
-
-
-def _cross_check_counters(counter: Callable[..., Counter]) -> tuple[Counter, Counter]:
-    by_check = "Answers offered to a check by an independent engine, by outcome."
-    disputed = "Answers whose enclosures did not meet those of an independent engine. Each is quarantined."
-    return counter("cross_checks_total", by_check, ("outcome",)), counter("cross_check_failures_total", disputed)

@@ -12,10 +12,12 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
+from service.api import limited_protocol as module
 from service.api.connections import Connections
 from service.api.limited_protocol import LimitedProtocol
 from service.settings import Settings
 from service.telemetry.metrics import Metrics
+from tests.execution.fakes import counted
 
 SEED = 20260
 CASES = 100
@@ -141,6 +143,36 @@ async def test_client_that_keeps_connection_waiting_is_disconnected() -> None:
         protocol.enforce_timeouts(asyncio.get_running_loop().time() + LATER)
         assert not wire.is_open or b"408 Request Timeout" in wire.written, "closed, or as soon as that is taken"
         protocol.connection_lost(None)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_body_after_its_response_is_dropped_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch, is_chunked: bool
+) -> None:
+    """The client of a refused body can send a usual body to its end, but no endless one."""
+    monkeypatch.setattr(module, "LARGEST_DROPPED_BYTES", 1_000)
+    metrics = Metrics(CollectorRegistry(), "1")
+    application = Application()
+    protocol, wire = opened(application, Connections(Settings(), metrics))
+    for _ in range(2):  # the limit is for each body
+        protocol.data_received(request("/early", 900)[:-900])
+        application.allowed.set()
+        await settle()
+        protocol.data_received(b"x" * 900)
+        await settle()
+        assert wire.is_open
+    assert application.answered == 2
+    head = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 10000000000"
+    protocol.data_received(b"POST /early HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n" % head)
+    application.allowed.set()
+    await settle()
+    sent = 0
+    while wire.is_open and sent < 10_000:
+        protocol.data_received(b"64\r\n" + b"x" * 100 + b"\r\n" if is_chunked else b"x" * 100)
+        sent += 100
+    assert sent == 1_100
+    assert counted(metrics, 'privacy_bounds_server_refusals_total{reason="body-after-response"}') == 1
+    protocol.connection_lost(None)
 
 
 async def test_answered_request_gets_disconnect_event() -> None:

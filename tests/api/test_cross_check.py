@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from starlette.testclient import TestClient
 
 from api_schemas.bounds import BoundsRequest
 from service.engine_version import ENGINE_VERSION
+from service.execution import quarantine as module
 from service.main import create_app
 from service.resources.bounds import BOUNDS
 from service.resources.digest import digest as request_digest
+from service.server.cross_checks import QUARANTINE_FILE
 from service.settings import Settings
 from tests.execution.fakes import counted
 from tests.timeouts import TEST_TIMEOUT
@@ -66,7 +69,7 @@ def test_a_wrong_number_is_never_served_again(tmp_path: Path) -> None:
         assert ready["status"] == "degraded"
         assert {"cross_check": "degraded"}.items() <= {each["name"]: each["status"] for each in ready["checks"]}.items()
         assert_quarantined(client)
-    assert DIGEST in (tmp_path / "quarantined_results").read_text()
+    assert DIGEST in (tmp_path / QUARANTINE_FILE).read_text()
     with running(tmp_path, share=0.0) as client:
         assert_quarantined(client)
         assert client.get("/readyz").json()["status"] == "degraded"
@@ -83,6 +86,23 @@ def assert_quarantined(client: TestClient) -> None:
         assert refused.json()["type"] == "/problems/result-quarantined"
         assert "lower" not in refused.text
     assert client.post("/v1/bounds", json=OTHER).status_code == 200
+
+
+def test_service_with_an_unreadable_quarantine_answers_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
+    (tmp_path / QUARANTINE_FILE).mkdir()
+    with running(tmp_path, share=0.0) as client:
+        assert client.post("/v1/bounds", json=BODY).status_code == 200
+        assert client.get(f"/v1/results/{DIGEST}").status_code == 200
+        ready = client.get("/readyz?verbose")
+        assert ready.status_code == 200
+        assert ready.json()["status"] == "degraded"
+        [detail] = [each["detail"] for each in ready.json()["checks"] if each["name"] == "quarantine"]
+        assert f"{tmp_path / QUARANTINE_FILE}: Is a directory" in detail
+        (tmp_path / QUARANTINE_FILE).rmdir()
+        assert client.get("/readyz").json()["status"] == "ready"
 
 
 def test_right_numbers_are_confirmed_and_stay(tmp_path: Path) -> None:

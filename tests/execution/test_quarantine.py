@@ -90,3 +90,36 @@ def test_the_memory_cache_forgets_one_result() -> None:
     cache.remove("bounds", ONE)
     cache.remove("bounds", ONE)
     assert (cache.lookup("bounds", ONE), cache.lookup("bounds", TWO), cache.size_bytes) == (None, b"two", 3)
+
+
+def test_an_unreadable_file_is_reported_once_and_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory stands in the place of the file. Known digests stay refused, and all others are served."""
+    monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
+    path, reported = tmp_path / "file", list[str]()
+    path.mkdir()
+    quarantine = ResultQuarantine(path, reported.append)
+    for _ in range(3):
+        quarantine.check(ONE)
+    for _ in range(2):
+        with pytest.raises(ResultQuarantined):
+            quarantine.check(TWO, MARKER)
+    assert reported == [quarantine.failure] == [f"{path}: Is a directory"]
+    path.rmdir()
+    ResultQuarantine(path).add(ONE, "")
+    assert ONE in quarantine
+    assert TWO in quarantine
+    assert reported[1:] == [quarantine.failure] == [""]
+
+
+def test_a_shorter_file_in_the_place_of_the_earlier_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RELOAD_SECONDS", 0.0)
+    path = tmp_path / "file"
+    ResultQuarantine(path).add(ONE, "a reason that makes the first file longer")
+    quarantine = ResultQuarantine(path)
+    assert ONE in quarantine
+    path.unlink()
+    ResultQuarantine(path).add(TWO, "")
+    assert TWO in quarantine
+    assert ONE in quarantine

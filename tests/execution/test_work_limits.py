@@ -290,6 +290,8 @@ def test_refusal_names_cost_limit_wait_and_remedy() -> None:
         assert "PRIVACY_BOUNDS_WORK_LIMIT" in page.text
         metrics = client.get("/metrics").text
         assert 'privacy_bounds_rejected_total{reason="work"} 1.0' in metrics
+        assert client.post("/v1/bounds", json=bounds()).status_code == 429
+        assert 'cache="memory"' not in client.get("/metrics").text, "a refused hit is no result"
         assert client.get("/livez").status_code == client.get("/readyz").status_code == 200
 
 

@@ -15,6 +15,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from service.access.errors import AuthenticationUnavailable
+from service.mcp.server import refuse_call
 from tests.access.keys import bearer, make_key
 from tests.mcp.test_protocol import BOUNDS, COMMAND
 from tests.timeouts import TEST_TIMEOUT
@@ -61,6 +63,11 @@ def test_assistant_with_a_key_calls_a_tool(address: str, folder: Path) -> None:
             return await client.call_tool("bounds", BOUNDS)
 
     assert asyncio.run(call()).structured_content["answers"]
+
+
+def test_refused_call_says_when_to_try_again() -> None:
+    refused: Any = refuse_call(AuthenticationUnavailable(), {"path": "/mcp"})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
 def test_pages_cannot_call_a_server_that_others_reach(address: str, folder: Path) -> None:

@@ -31,7 +31,7 @@ STEADY_SECONDS: Final = 30
 class JobStreamResponse(StreamingResponse):
     """Streaming response that reserves one of the streaming connections (`JobService.reserve_stream`).
 
-    The stream ends when its job ends, when its connection is needed for another client address, or when the server
+    The stream ends when its job ends, when its connection is needed for another requester, or when the server
     shuts down.
     """
 

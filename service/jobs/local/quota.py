@@ -38,7 +38,7 @@ def make_room(database: sqlite3.Connection, requester: str, quota: Quota, counte
 
 
 def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool:
-    """Remove the oldest ended job of the requester (client address) that stores the most bytes.
+    """Remove the oldest ended job of the requester (group or address) that stores the most bytes.
 
     Only requesters that store `at_least` bytes and have an ended job count. Return whether a job was removed.
     """
