@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal, final
@@ -25,6 +26,7 @@ LARGEST_STATE_BYTES: Final = 512
 QUIET: Final = frozenset({"/livez", "/readyz", "/metrics"})
 """Paths of probes, which are not traced."""
 LEAST_SERVER_ERROR: Final = 500
+CLOSING_SECONDS: Final = 2.0
 
 
 @final
@@ -57,8 +59,13 @@ class Tracing:
         self._trace = trace
 
     def close(self) -> None:
-        """Send the spans that have ended, and stop the export."""
-        self._provider.shutdown()
+        """Send the spans that have ended, for at most CLOSING_SECONDS, and stop the export.
+
+        The exporter itself waits up to 20 seconds for a receiver that is away, longer than a container has to stop.
+        """
+        stopping = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        stopping.start()
+        stopping.join(CLOSING_SECONDS)
 
     @contextmanager
     def span(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +19,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from service.settings import ConfigurationError, read_settings
-from service.telemetry.tracing import carrier_of
+from service.telemetry.tracing import CLOSING_SECONDS, Tracing, carrier_of
 from tests.conftest import reserved_port
 from tests.system.jobs import cluster, submit, sweep, wait_for, wait_until_ended
 from tests.system.running_server import running_server
@@ -159,6 +161,20 @@ def test_service_answers_while_the_receiver_is_away(tmp_path: Path) -> None:
         with running_server(tmp_path, worker_count="1", traces_endpoint=endpoint) as client:
             for _ in range(20):
                 assert client.post("/v1/bounds", json=BOUNDS).status_code == 200
+
+
+@pytest.mark.thorough
+def test_hanging_receiver_does_not_delay_the_end() -> None:
+    with socket.socket() as hanging:
+        hanging.bind(("127.0.0.1", 0))
+        hanging.listen()
+        endpoint = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        tracing = Tracing(endpoint, sample_ratio=1.0, service="any", version="1")
+        with tracing.span("any", {}):
+            pass
+        began = time.monotonic()
+        tracing.close()
+        assert time.monotonic() - began < CLOSING_SECONDS + 1
 
 
 def test_without_traces_nothing_of_them_is_imported() -> None:
