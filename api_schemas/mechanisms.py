@@ -27,6 +27,7 @@ from api_schemas.scalar_types import (
     Steps,
     Weight,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
 
 LARGEST_DEPTH: Final = 16
@@ -216,6 +217,8 @@ MechanismSpec = Annotated[
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ZcdpMechanism
+    | RdpMechanism
     | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
@@ -252,6 +255,8 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         GdpMechanism,
         PureDpMechanism,
         ApproximateDpMechanism,
+        ZcdpMechanism,
+        RdpMechanism,
         ExponentialMechanism,
     }
 )

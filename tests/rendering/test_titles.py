@@ -23,6 +23,12 @@ TITLES: dict[str, dict[str, Any]] = {
     "stated mu 0.5": {"type": "gdp", "mu": 0.5},
     "stated epsilon 1": {"type": "pure_dp", "epsilon": 1.0},
     "stated epsilon 1 and delta 1e-05": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5},
+    "stated rho 0.5": {"type": "zcdp", "rho": 0.5},
+    "stated Renyi divergences, 2 orders 2 to infinity": {
+        "type": "rdp",
+        "orders": [2.0, "Infinity"],
+        "epsilons": [0.3, 1.0],
+    },
     "exponential mechanism, epsilon 1": {"type": "exponential", "epsilon": 1.0},
     "Gaussian mechanism, noise 1.1, 3 random shifts up to 2": {
         **GAUSSIAN,

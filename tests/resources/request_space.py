@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +47,7 @@ noise = mostly_common(0.3, 30.0, spread(1e-4, 1e15))
 rate = mostly_common(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
 epsilon = mostly_common(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
 delta = mostly_common(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+rho = mostly_common(1e-3, 10.0, spread(1e-12, 1e4, 0.0))
 mu = mostly_common(0.01, 5.0, spread(1e-12, 1e6, 0.0))
 probability = mostly_common(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
 
@@ -131,6 +134,41 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "approximate_dp": lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
     "exponential": lambda random: {"type": "exponential", "epsilon": epsilon(random)},
 }
+
+
+def _rdp(random: Generator) -> Spec:
+    """Draw orders with rising bounds: those of Gaussian noise, times rising factors."""
+    orders: list[Any] = sorted({round(1 + spread(1e-3, 1e3, 1.0)(random), 6) for _ in range(random.integers(1, 6))})
+    factor, found = rho(random), []
+    for order in orders:
+        factor *= 1 + random.uniform() * (random.uniform() < 0.5)
+        found.append(min(factor * order, 1e6))
+    if random.uniform() < 0.3:
+        orders.append("Infinity")
+        found.append(min(2 * found[-1] + epsilon(random), 1e6))
+    more = {"directions": "forward_only"} if random.uniform() < 0.3 else {}
+    return {"type": "rdp", "orders": orders, "epsilons": found, **more}
+
+
+LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "zcdp": lambda random: {"type": "zcdp", "rho": rho(random)},
+    "rdp": _rdp,
+}
+"""Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""
+LATER_SHARE: Final = 0.25
+_only_earlier = ContextVar("only_earlier", default=False)
+
+
+@contextmanager
+def earlier_mechanisms() -> Iterator[None]:
+    """Draw requests without the mechanisms of `LATER`."""
+    token = _only_earlier.set(True)
+    try:
+        yield
+    finally:
+        _only_earlier.reset(token)
+
+
 COMPOUNDS: Final = ("repeated", "composed", "mixture")
 DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
@@ -139,6 +177,9 @@ def mechanism(random: Generator, depth: int = 3) -> Spec:
     """Draw an element, or nested mechanisms up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
+        (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same
+        if not _only_earlier.get() and aside.uniform() < LATER_SHARE:
+            return LATER[list(LATER)[aside.integers(len(LATER))]](aside)
         return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
     inside = min(depth, 2) - 1
     if kind < 0.6:

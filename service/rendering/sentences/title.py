@@ -21,6 +21,7 @@ from api_schemas.mechanisms import (
     PureDpMechanism,
     RepeatedMechanism,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
 from service.rendering.numbers import format_exact, group_digits, percent_exact
 
@@ -101,6 +102,10 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return [f"stated epsilon {format_exact(epsilon)}"]
         case ApproximateDpMechanism(epsilon=epsilon, delta=delta):
             return [f"stated epsilon {format_exact(epsilon)} and delta {format_exact(delta)}"]
+        case ZcdpMechanism(rho=rho):
+            return [f"stated rho {format_exact(rho)}"]
+        case RdpMechanism(orders=orders):
+            return ["stated Renyi divergences", _orders(orders)]
         case ExponentialMechanism(epsilon=epsilon):
             return ["exponential mechanism", f"epsilon {format_exact(epsilon)}"]
         case DpsgdMechanism():
@@ -109,6 +114,11 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return [*_noisy_sgd(mechanism)]
         case _:
             return [f"{mechanism.type.replace('_', ' ')} mechanism"]
+
+
+def _orders(orders: Sequence[float | str]) -> str:
+    names = ["infinity" if isinstance(order, str) else format_exact(order) for order in (orders[0], orders[-1])]
+    return f"order {names[0]}" if len(orders) == 1 else f"{group_digits(len(orders))} orders {names[0]} to {names[1]}"
 
 
 def _shifts(shifts: Sequence[float]) -> str:
