@@ -19,13 +19,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from flint import arb, ctx
 from typing_extensions import override
 
 from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.balls import doubles, log_doubles
 from service.privacy.numerics.work import count_work, is_spent
@@ -33,9 +34,13 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier
 from service.privacy.trade_off.stated_class.frontiers import ForwardFrontier, ReverseFrontier, SymmetricFrontier
 from service.privacy.trade_off.stated_class.region import AbstractRegion
-from service.privacy.trade_off.stated_class.search import FARTHEST, EpsilonGoal, ProfileGoal, Search, logistic
+from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGoal, Search, logistic
 from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
 from service.privacy.trade_off.stated_class.zcdp_mu import global_mu
+
+
+FARTHEST: Final = 1e7
+"""Nats. Smaller rates than e^-FARTHEST are not searched for delta: one line above the boundary bounds delta there."""
 
 
 class AbstractClassTradeOff(AbstractTradeOff):
@@ -84,8 +89,10 @@ class AbstractClassTradeOff(AbstractTradeOff):
                 if is_spent():  # the remaining rates keep the bounds of guessing
                     break
                 count_work(self.frontier.cost)
-                point = self.frontier.at(arb(rate), 1 - arb(rate))
-                logs[:, index] = _log_bounds(point)
+                try:
+                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)))
+                except NumericalFailure:  # the bounds of guessing hold
+                    continue
         error = EnclosureArray.from_logs(np.minimum(logs[0], 0.0), np.minimum(logs[1], 0.0))
         power = EnclosureArray.from_logs(np.minimum(logs[2], 0.0), np.minimum(logs[3], 0.0))
         # T is concave: no line above it is flatter than the chord to (1, 1), or steeper than that to (0, 0).

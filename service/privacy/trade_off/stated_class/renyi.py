@@ -17,7 +17,7 @@ from service.privacy.trade_off.stated_class.two_outcomes import RoughBase, Rough
 
 VIOLATED: Final = 1 + 1e-12
 """Divergence over its bound above which a guess violates a constraint."""
-FARTHEST: Final = 1e9
+FARTHEST: Final = 1e16
 """Largest D whose exponential is computed."""
 MOST_ROUNDS: Final = 64
 

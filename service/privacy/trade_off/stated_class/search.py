@@ -25,13 +25,14 @@ from typing import Final, TypeAlias, final
 from flint import arb
 from typing_extensions import override
 
+from service.privacy.errors import NumericalFailure
 from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
 
 CLOSE: Final = 1e-13
 """Relative width of a result at which the search ends."""
 MOST_POINTS: Final = 80
-FARTHEST: Final = 1e7
+FARTHEST: Final = 1e15
 """Nats. Farther logits of rates are not searched: lines above the boundary bound the result there."""
 FIRST_STEP: Final = 0.5
 """First step of the logit of the rate if only one side of the best rate is known."""
@@ -67,7 +68,7 @@ class AbstractGoal(ABC):
 @final
 @dataclass(frozen=True, slots=True)
 class ProfileGoal(AbstractGoal):
-    """delta(eps) for E = e^eps."""
+    """Value delta of the privacy profile at an epsilon, with E = e^eps."""
 
     epsilon: arb
     growth: arb
@@ -97,7 +98,7 @@ class ProfileGoal(AbstractGoal):
 @final
 @dataclass(frozen=True, slots=True)
 class EpsilonGoal(AbstractGoal):
-    """e^epsilon(delta)."""
+    """Value e^epsilon of the smallest epsilon at a delta."""
 
     delta: arb
 
@@ -147,7 +148,10 @@ class Search:
             if is_spent():
                 break
             count_work(self.frontier.cost)
-            self._take(x, self.frontier.at(*logistic(x)))
+            try:
+                self._take(x, self.frontier.at(*logistic(x)))
+            except NumericalFailure:  # the bounds so far hold
+                break
             if self.left is None or self.right is None:
                 if abs(x) >= FARTHEST:
                     break
