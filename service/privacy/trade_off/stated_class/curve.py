@@ -38,7 +38,6 @@ from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGo
 from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
 from service.privacy.trade_off.stated_class.zcdp_mu import global_mu
 
-
 FARTHEST: Final = 1e7
 """Nats. Smaller rates than e^-FARTHEST are not searched for delta: one line above the boundary bounds delta there."""
 
