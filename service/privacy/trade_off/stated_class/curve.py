@@ -240,9 +240,14 @@ class ForwardClassTradeOff(AbstractClassTradeOff):
     def smallest_log_ratio(self) -> Enclosure:
         return Enclosure.point(-math.inf)
 
-    @cached_property
+    @property
     @override
     def _swapped(self) -> BackwardClassTradeOff:
+        return self._made_swapped
+
+    @cached_property
+    def _made_swapped(self) -> BackwardClassTradeOff:
+        """Curve of swapped hypotheses, made once."""
         return BackwardClassTradeOff(self.region, self.records)
 
 
@@ -293,9 +298,14 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
     def singular_power(self) -> Enclosure:
         return self._singular
 
-    @cached_property
+    @property
     @override
     def _swapped(self) -> ForwardClassTradeOff:
+        return self._made_swapped
+
+    @cached_property
+    def _made_swapped(self) -> ForwardClassTradeOff:
+        """Curve of swapped hypotheses, made once."""
         return ForwardClassTradeOff(self.region, self.records)
 
 

@@ -7,6 +7,7 @@ compose (Zhu, Dong, Wang 2022, Theorem 10). The excess over T is of second order
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Final
 
@@ -78,7 +79,8 @@ def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
     """Return lines at rates that are dense next to the middle, from small to large rates."""
     kink = frontier.kink
     middle = 0.0 if kink is None else float((kink[0].rate / kink[0].rate_rest).log().mid())
-    distances = NEAREST * RATIO ** np.arange(np.ceil(np.log(FARTHEST / NEAREST) / np.log(RATIO)))
+    count = math.ceil(math.log(FARTHEST / NEAREST) / math.log(RATIO))
+    distances = np.array([NEAREST * RATIO**power for power in range(count)])
     logits = np.concatenate([-distances[::-1], distances]) + middle
     points = [frontier.at(*logistic(float(x))) for x in logits]
     if kink is not None:

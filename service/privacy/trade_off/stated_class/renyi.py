@@ -89,7 +89,7 @@ class RenyiRegion(AbstractRegion):
         index = self._last if binding[self._last] else int(np.argmax(binding))
         distance = 1.0
         for _ in range(MOST_ROUNDS):
-            distance = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)  # type: ignore[misc]
+            distance = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)
             shares = np.where(binding, self._shares(base.pair(distance)), 0.0)
             worst = int(np.argmax(shares))
             if worst == index or shares[worst] <= VIOLATED:
