@@ -1,4 +1,4 @@
-"""Archive of a data folder: a ZIP file with a manifest, the file of jobs and the files of API keys.
+"""Archive of a data folder: a ZIP file with a manifest, the file of jobs, API keys and quarantined results.
 
 The names of the members are fixed. Reading takes nothing but these names from an archive, so that no archive writes
 outside of the folder. The manifest has length and SHA-256 of each member. The checksums find damage. They do not
@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 FORMAT: Final = "privacy-bounds backup"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
-MEMBERS: Final = ("jobs.sqlite", "keys.json", "keys.secret")
+MEMBERS: Final = ("jobs.sqlite", "keys.json", "keys.secret", "quarantined_results")
 """Names of files in a data folder that an archive may have."""
 LARGEST_MANIFEST_BYTES: Final = 2**16
 PIECE_BYTES: Final = 2**20

@@ -20,6 +20,8 @@ from typing import Final, final
 
 from service.execution.errors import ResultQuarantined
 
+FILE_NAME: Final = "quarantined_results"
+"""Name of the file in the data folder."""
 MARKER: Final = b'{"quarantined":true}'
 """Body that Redis holds in the place of a quarantined result."""
 RELOAD_SECONDS: Final = 1.0
@@ -42,6 +44,8 @@ class ResultQuarantine:
         self._report = report
         self.failure = ""
         """Phrase that says why the file cannot be read, or ""."""
+        self.damaged_lines = 0
+        """Count of lines that name no digest."""
         self._digests: set[str] = set()
         self._read_bytes = 0
         self._next_reload = 0.0
@@ -111,4 +115,4 @@ class ResultQuarantine:
             try:
                 self._digests.add(json.loads(line)["digest"])
             except (ValueError, KeyError, TypeError):
-                continue  # a damaged line names no result
+                self.damaged_lines += bool(line.strip())

@@ -51,8 +51,8 @@ class StoredJob:
 
 
 def new_id() -> str:
-    """Return a random id that cannot be guessed."""
-    return secrets.token_urlsafe(ID_BYTES)
+    """Return a random id in hexadecimal digits, which no command line reads as an option."""
+    return secrets.token_hex(ID_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from service.engine_version import ENGINE_VERSION
 from service.execution.cross_check import CrossChecker
-from service.execution.quarantine import ResultQuarantine
+from service.execution.quarantine import FILE_NAME, ResultQuarantine
 from service.execution.runner import ComputationRunner
 from service.execution.worker_pool import WorkerPool
 from service.resources.abstract import BodyProducer
@@ -17,7 +17,6 @@ from service.telemetry.metrics import Metrics
 
 LOWEST_PRIORITY: Final = 19
 """Niceness of the process that checks answers."""
-QUARANTINE_FILE: Final = "quarantined_results"
 
 
 def build_quarantine(settings: Settings, logger: FilteringBoundLogger) -> ResultQuarantine:
@@ -33,7 +32,7 @@ def build_quarantine(settings: Settings, logger: FilteringBoundLogger) -> Result
             logger.info("quarantine", state="answers")
 
     folder = settings.data_folder
-    return ResultQuarantine(folder and folder / QUARANTINE_FILE, report)
+    return ResultQuarantine(folder and folder / FILE_NAME, report)
 
 
 def build_cross_checker(
