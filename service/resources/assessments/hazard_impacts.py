@@ -48,7 +48,7 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with this change alone, without the changes of other hazards."""
+    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards."""
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
@@ -72,7 +72,7 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run that `make` describes, with the sentence `text`.
+    """Return the impact `text` with the epsilon of the run that `make` describes, in which a hazard is present.
 
     The result is empty if that run cannot be described or the service cannot answer for it.
     """

@@ -30,7 +30,10 @@ HOLDS_FOR_EVERY_MECHANISM: Final = "An infinite epsilon holds for every mechanis
 
 
 def compute_certificates(request: CertificatesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the number with its proof. Raises PrivacyComputationError with the pointer of the faulty part."""
+    """Return the number of a request for a certificate with its proof.
+
+    Raises PrivacyComputationError with the pointer of the faulty part.
+    """
     steps = steps_of(request.mechanism, request.threat_model)
     comparison_of(request.question, 0.0, request.reads)  # an unsupported question is found before it is answered
     answer, value = None, request.number
@@ -76,7 +79,7 @@ def _caveats(request: CertificatesRequest) -> ResponseFields:
 
 
 def certificates_quote(request: CertificatesRequest) -> Quote:
-    """Return the estimated cost of the proofs, and of the answer for a request without a number."""
+    """Return the estimated cost of the proofs of a certificate, and of the answer for a request without a number."""
     steps = steps_of(request.mechanism, request.threat_model)
     comparison = comparison_of(request.question, 0.0, request.reads)
     directions = 0 if comparison is None else len(comparison.directions)
@@ -87,7 +90,7 @@ def certificates_quote(request: CertificatesRequest) -> Quote:
 
 
 def exit_code(response: CertificatesResponse) -> int:
-    """Return 0 if the number is proved, else 1."""
+    """Return the exit status of the command: 0 if the number is proved, else 1."""
     return int(response.verdict != "proved")
 
 
