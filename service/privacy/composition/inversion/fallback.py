@@ -104,9 +104,9 @@ class FallbackBounds:
         return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
 
     def points(self, alpha: FloatArray) -> Readings:
-        """Return bounds of ln power, ln type II error and ln slope (unknown) at rates in (0, 1), (3, n).
+        """Return bounds of ln power, ln type II error and ln slope (unknown) at n false positive rates, shape (3, n).
 
-        `alpha` has n false positive rates.
+        `alpha` has the rates, in (0, 1).
         """
         with np.errstate(all="ignore"):
             power_low, power_high = self._log_power(alpha)

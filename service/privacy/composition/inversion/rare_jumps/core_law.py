@@ -149,7 +149,7 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def deviation(self) -> float:
-        """Return about the standard deviation of the loss in the core under H1, in nats.
+        """Return the approximate standard deviation of the loss in the core under H1, in nats.
 
         The core is the event that the step has no rare large loss.
         """

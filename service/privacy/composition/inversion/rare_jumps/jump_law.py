@@ -119,7 +119,7 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def log_profile(self, losses: FloatArray) -> FloatArray:
-        """Return upper bounds of ln delta_1(x), the profile of one step, at real losses x (nats), of their shape."""
+        """Return upper bounds of ln of the privacy profile of one step at real losses x (nats), of their shape."""
         step, v = self.step, self.places(losses)
         pull = step.sigma**2 * (v - step.mean)
         log = math.log(self._hump * step.sigma / math.sqrt(2 * math.pi)) + v - 0.5 * (pull / step.sigma) ** 2

@@ -185,7 +185,7 @@ class _OneJump:
 
     @np.errstate(all="ignore")
     def bounds(self) -> tuple[float, float]:
-        """Return a lower and an upper bound of ln delta(epsilon) of the run, infinite where none is known."""
+        """Return a lower and an upper bound of ln of the run's privacy profile at epsilon, infinite where unknown."""
         step, moderate = self._step, self._law.score(_MODERATE * self._epsilon)
         highest = self._law.score(self._jump)
         far = max(self._law.score(3 * self._epsilon), highest + 1 / step.sigma) < FARTHEST_SCORE
