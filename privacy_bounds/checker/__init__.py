@@ -77,7 +77,10 @@ ACCURACIES: Final = (26, 48)
 
 @dataclass(frozen=True)
 class CheckerVerdict:
-    """Answer of the checker. `lower` and `upper` enclose the number compared with the claim, as decimals."""
+    """Verdict of the checker on one claim, with the reason.
+
+    `lower` and `upper` enclose the number compared with the claim, as decimals, or are None.
+    """
 
     status: Literal["proved", "refuted", "not_decided"]
     reason: str
@@ -86,13 +89,19 @@ class CheckerVerdict:
 
 
 def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
-    """Decide whether delta(epsilon) <= delta, which also says that epsilon at delta is at most `epsilon`."""
+    """Decide whether a run of these steps has a privacy profile of at most `delta` at `epsilon`.
+
+    If so, its epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
+    """
     point = Fraction(epsilon)
     return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))
 
 
 def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> CheckerVerdict:
-    """Decide whether no test with the false positive rate `alpha` has a larger power than `power`."""
+    """Decide whether no test with the false positive rate `alpha` has a larger power than `power` against these steps.
+
+    `direction` is "add" or "remove" for the record.
+    """
     return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))
 
 
@@ -118,7 +127,7 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdic
 
 
 def _decimals(found: arb) -> tuple[str, str]:
-    """Return decimals below and above a ball, rounded outward: the printed radius covers the rounding."""
+    """Return decimals below and above the ball `found`, rounded outward: the printed radius covers the rounding."""
     margin = abs(found) * arb(10) ** -28
     lower, upper = (found - margin).lower(), (found + margin).upper()
     return lower.str(30, radius=False), upper.str(30, radius=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 class SigningError(Exception):
-    """Base of all errors of signed statements. `sentence` says what is wrong, and what to do."""
+    """Base of all errors of signed statements. `sentence` says what is wrong, and what to do about it."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence

@@ -15,10 +15,10 @@ from starlette.testclient import TestClient
 from api_schemas.bounds import BoundsRequest
 from service.engine_version import ENGINE_VERSION
 from service.execution import quarantine as module
+from service.execution.quarantine import FILE_NAME as QUARANTINE_FILE
 from service.main import create_app
 from service.resources.bounds import BOUNDS
 from service.resources.digest import digest as request_digest
-from service.server.cross_checks import QUARANTINE_FILE
 from service.settings import Settings
 from tests.execution.fakes import counted
 from tests.timeouts import TEST_TIMEOUT

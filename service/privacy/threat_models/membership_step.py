@@ -101,10 +101,10 @@ class MembershipStep(ResolvedStep):
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
-    """Return the largest log-likelihood ratio K/2 - (d/2) ln(1 - 1/N) of a step in nats.
+    """Return the largest log-likelihood ratio of a step, K/2 - (d/2) ln(1 - 1/N), in nats.
 
-    d is `degrees`, K = `shift` the susceptibility of the record and N the effective batch size (`rest` = 1 -
-    1/N).
+    d is `degrees`, K = `shift` the susceptibility of the record (squared length of its whitened gradient), and N the
+    effective batch size, with 1 - 1/N = `rest`.
     """
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
     # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.
@@ -114,5 +114,4 @@ def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
 
 
 def _enclosed(value: Fraction) -> Enclosure:
-    """Enclose a positive number by the doubles on both sides; exact for a double."""
     return Enclosure(rounded(value, -1), rounded(value, 1), Evidence.EXACT)
