@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle  # noqa: TID251 - as a worker process receives it
 import tracemalloc
@@ -109,7 +110,7 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
 def test_plans_of_quote_give_same_answer_in_another_process() -> None:
     """The event loop and the workers compute with the plans of the quote."""
     answered = {True: 0, False: 0}
-    for name, request, quote in quoted(0):
+    for name, request, quote in itertools.islice(quoted(0), 60):
         if quote.prepared is None:
             assert quote.engine == UNPRICED
             continue

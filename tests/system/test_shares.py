@@ -23,6 +23,7 @@ import psutil
 import pytest
 
 from tests.conftest import stopped
+from tests.slow_marker import thorough
 from tests.slow_requests import DPSGD, MORE_THAN_ITS_PRICE
 from tests.system.jobs import first_that_computes, submit, sweep
 from tests.system.running_server import connect, running_server
@@ -182,6 +183,9 @@ def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
         process.join()
 
 
+LONG = ("jobs", "reports", "followers")
+
+
 def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     """Return the seconds of each answer to the polite client, none of which is a rejection."""
     found: list[float] = []
@@ -201,7 +205,9 @@ def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [thorough(name) if name in ("jobs", "reports", "followers") else name for name in CASES]
+)
 def test_polite_client_is_never_rejected(server: httpx2.Client, name: str) -> None:
     case = CASES[name]
     rank = int(0.99 * case.rounds)

@@ -131,14 +131,14 @@ def assert_all_meet(each: Wanted) -> None:
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
 def test_batch_meets_single_runs_over_whole_space(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    wanted = together([random_run(random) for _ in range(40)], [random_queries(random) for _ in range(40)])
+    random, runs = np.random.default_rng(seed), 16 if seed == 1 else 40
+    wanted = together([random_run(random) for _ in range(runs)], [random_queries(random) for _ in range(runs)])
     for each in wanted:
         assert_all_meet(each)
 
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 12))])
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", [thorough(law) if law == "schedules" else law for law in LAWS])
 def test_runs_of_every_law_are_evaluated_in_batch(law: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     runs = [LAWS[law](random) for _ in range(10 if seed == 1 else 24)]
