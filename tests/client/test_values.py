@@ -69,7 +69,7 @@ def examples(model: Any) -> list[Any]:
 
 
 def number(value: float, lower: float | None, upper: float | None) -> Number:
-    """Return an epsilon with other bounds."""
+    """Return an epsilon as the client's Number, with the given bounds."""
     known = LOCAL.epsilon({"type": "gaussian", "noise_multiplier": 2.0}, delta=1e-5)
     ends: dict[str, Any] = {"value": value, "lower": lower, "upper": upper}
     evidence = "asymptotic" if lower is None else "certified"

@@ -40,7 +40,7 @@ CASES: Final[dict[str, tuple[Any, dict[str, Any], int]]] = {
 
 
 def write_case(name: str, folder: Path) -> int:
-    """Write the files of a case into a folder, and return the exit code."""
+    """Write the files of the case with this name into a folder, and return its expected exit code."""
     run, rules, code = CASES[name]
     for file, content in (("run", run), ("policy", rules), ("context", CONTEXT)):
         (folder / f"{file}.json").write_text(json.dumps(content))

@@ -70,7 +70,7 @@ def answer_text(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def good_arguments() -> Iterator[tuple[str, str]]:
-    """Yield tool and name of every published example."""
+    """Yield the tool and the name of every published example of a request."""
     for name in TOOLS:
         for example in computation_of(name).examples:
             yield name, example

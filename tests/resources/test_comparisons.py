@@ -126,7 +126,7 @@ def test_run_equals_itself_under_another_name() -> None:
 
 
 def harder_and_easier(random: Generator) -> list[tuple[Spec, Spec]]:
-    """Return pairs whose parameters decide: the first is at least as private."""
+    """Return pairs of runs whose parameters decide which is better: the first is at least as private."""
     noise, rate, steps = random.uniform(0.7, 3), 10 ** random.uniform(-2.5, -1), int(random.integers(20, 800))
     more, less = 1 + random.uniform(0, 0.5), 1 - random.uniform(0, 0.3)
 

@@ -70,7 +70,7 @@ def steps_of(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def is_gaussian(step: dict[str, Any]) -> bool:
-    """Return whether the step composes as a shift."""
+    """Return whether the step composes as a shift of a normal law."""
     match step["type"]:
         case "gaussian" | "gdp":
             return True
@@ -85,7 +85,7 @@ def is_gaussian(step: dict[str, Any]) -> bool:
 
 
 def on_the_list(spec: dict[str, Any]) -> bool:
-    """Return whether the run is one step of constant cost, or consists of Gaussian steps."""
+    """Return whether the event loop may compute the run: one step of constant cost, or Gaussian steps only."""
     known = list(steps_of(spec))
     alone = len(known) == 1 and known[0][1] == 1 and known[0][0]["type"] in ONE_STEP
     return alone or all(is_gaussian(step) for step, _ in known)
@@ -162,7 +162,7 @@ def test_worker_does_not_plan_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str, str]:
-    """Return the answer, or the error with its pointer."""
+    """Return the answer of a computation, or the error with its pointer."""
     try:
         return computation.body(request, NAMED, "1")
     except PrivacyComputationError as error:

@@ -73,7 +73,7 @@ def job(number: int) -> bytes:
 
 @dataclass
 class Case:
-    """The requests of the hostile client on each of its connections, and the request of the polite client."""
+    """Requests of the hostile client on each of its connections, and the request of the polite client."""
 
     connections: int
     hostile: Callable[[int], bytes]
@@ -146,7 +146,7 @@ def unending(client: httpx2.Client) -> Generator[str]:
 
 
 def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
-    """Keep the connections busy. Answered or closed ones are opened and used again."""
+    """Keep the connections of the hostile client busy. Answered or closed ones are opened and used again."""
     case, held = CASES[name], list[socket.socket]()
     while True:
         while len(held) < case.connections:

@@ -35,7 +35,7 @@ BOUNDS = {
 
 
 class Receiver(ThreadingHTTPServer):
-    """An OTLP receiver on a socket, which keeps what it gets."""
+    """Stub of a receiver of traces (OTLP) on a socket, which keeps what it gets."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -46,7 +46,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def spans(self) -> list[tuple[str, Any]]:
-        """Return the name of the service, and the span, of all spans."""
+        """Return the name of the service and the span for each received span."""
         found: list[tuple[str, Any]] = []
         for request in list(self.received):
             for each in request.resource_spans:

@@ -43,7 +43,10 @@ SPACING = mpf(1) / 32
 
 @cache
 def _step(run: tuple[float, float, int]) -> list[tuple[mpf, mpf]]:
-    """Return normal weights and ln w of one step at equidistant points, to 35 digits."""
+    """Return normal weights and ln w of one step of the run (sigma, rate, count) at equidistant points, to 35 digits.
+
+    w is the likelihood ratio.
+    """
     with mpmath.workdps(35):
         sigma, rate = mpf(run[0]), mpf(run[1])
         points = [k * SPACING for k in range(-32 * 13, 32 * (13 + int(5 / run[0])) + 1)]

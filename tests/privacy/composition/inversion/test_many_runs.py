@@ -48,7 +48,7 @@ def frequent(random: Generator) -> SampledGaussianSteps:
 
 
 def rare(random: Generator) -> SampledGaussianSteps:
-    """Draw a run in which a tenth of a step to five steps use the record, in expectation."""
+    """Draw a run of sampled steps, of which a tenth to five use the record, in expectation."""
     count = int(log_uniform(random, 60, 1e4))
     return SampledGaussianSteps(log_uniform(random, 0.8, 6), log_uniform(random, 0.1, 5) / count, count)
 
@@ -75,7 +75,7 @@ def schedule(random: Generator) -> tuple[Summand, ...]:
 
 
 def mixtures(neighbours: Neighbours) -> Callable[[Generator], tuple[Summand, ...]]:
-    """Return a function that draws rare and frequent steps under these neighbours."""
+    """Return a function that draws rarely and often sampled steps between these neighbours."""
 
     def draw(random: Generator) -> tuple[Summand, ...]:
         one = rare(random) if random.random() < 0.7 else frequent(random)
