@@ -1,8 +1,8 @@
 """Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
-X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. With the profile D(c) = E(X - e^c)_+,
-G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) under H0, the power and the type II error beta of the best test at the
-false positive rate alpha are:
+X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. Under H0 let D(c) = E(X - e^c)_+ be
+the profile, G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c). The best test at the false positive rate alpha has the power
+and the type II error beta:
 
     power(alpha) = min_c D(c) + e^c alpha;
     beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).

@@ -142,7 +142,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Tighten `known` at the given indices by evaluations at the given tilts, and at better tilts if that fails.
+        """Evaluate numbers at the given indices and tilts, and at better tilts if that fails, to narrow `known`.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone.
+        """Narrow the known bounds at the indices by one composition, and return the relative widths of its results.
 
         `pair` has the upper and the lower law of the run, composed at one tilt.
         """
