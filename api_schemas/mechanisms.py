@@ -313,7 +313,7 @@ def is_one_step(mechanism: MechanismSpec) -> bool:
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """Return all mechanisms of a tree, the root included."""
+    """Return all mechanisms in the tree of a mechanism, the root included."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):

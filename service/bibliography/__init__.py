@@ -29,7 +29,7 @@ _CITATION: Final = re.compile(
 
 
 def software(resources: Sequence[str]) -> Source:
-    """Return the entry of the software. `resources` names the resources of the service."""
+    """Return the bibliography entry of this software. `resources` names the resources of the service."""
     return Source(
         key=SOFTWARE_KEY,
         kind="software",
@@ -44,7 +44,10 @@ def software(resources: Sequence[str]) -> Source:
 
 
 def citations(text: str) -> list[str]:
-    """Return the citations in a text in the form of `Source.cited_as`, in order."""
+    """Return the citations in a text, in order.
+
+    Their form is that of `Source.cited_as`: names and a year.
+    """
     found: list[str] = []
     for families, label, year, standard in _CITATION.findall(text):
         names = re.sub(r",? and\s+", ", ", " ".join(families.split()))

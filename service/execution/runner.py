@@ -102,7 +102,10 @@ class ComputationRunner:
         tracing: Tracing | None = None,
         keeps_requests: bool = False,
     ) -> None:
-        """Set up a runner. `owners` records who received which result; None: results are not private."""
+        """Set up a runner of computations.
+
+        `owners` records who received which result; None: results are not private.
+        """
         self._tracing = tracing
         self.keeps_requests = keeps_requests
         """Whether requests are stored beside their results, for signed statements."""
@@ -241,7 +244,10 @@ class ComputationRunner:
     async def _compute(
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: WaitingClient
     ) -> ComputedResult:
-        """Return a result that is not in memory: a more precise one, or one that the loop or a worker computes."""
+        """Return a result that is not in memory: a stored more precise one, or a newly computed one.
+
+        The event loop or a worker computes it.
+        """
         digits = computation.ground_truth_digits(request)
         if digits is not None:
             precise = await self._find_more_precise(computation, request, quote, digits, client)
@@ -338,7 +344,10 @@ class ComputationRunner:
         return body
 
     def forget(self, name: str, digest: str) -> None:
-        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        """Remove the result of a digest from the memory, and replace it in Redis by the marker of quarantined results.
+
+        `name` is the resource.
+        """
         self._memory.remove(name, digest)
         if self._shared is not None:
             self._shared.cache.put(name, digest, MARKER)
@@ -452,7 +461,10 @@ class ComputationRunner:
         return computed
 
     def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
-        """Return a span for the wait for a worker and the computation, or a context without effect."""
+        """Return a span for the wait for a worker and the computation, or a context without effect.
+
+        A span is a timed part of a trace.
+        """
         if self._tracing is None:
             return nullcontext()
         attributes: Attributes = {

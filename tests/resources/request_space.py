@@ -28,7 +28,7 @@ NOT_POISSON: Final = shape_of_field(DpsgdMechanism.model_fields["sampling"]).cho
 def spread(low: float, high: float, *corners: float) -> Draw:
     """Return a log-uniform draw between positive endpoints.
 
-    Every fourth number is an endpoint or one of the corners.
+    Every fourth number is an endpoint or one of the numbers `corners`.
     """
 
     def draw(random: Generator) -> float:
@@ -40,7 +40,7 @@ def spread(low: float, high: float, *corners: float) -> Draw:
 
 
 def mostly_common(low: float, high: float, rare: Draw) -> Draw:
-    """Return a draw with two of three numbers from the common range, and the rest from the whole domain."""
+    """Return a draw that takes two of three numbers from [`low`, `high`], and the rest by `rare`."""
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
@@ -186,7 +186,7 @@ DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsg
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """Draw an element, or nested mechanisms up to a depth. Mixtures are outermost."""
+    """Draw a mechanism, nested up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
         (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same
@@ -251,7 +251,7 @@ METHODS: Final = (*choose.METHODS[1:], "all")
 
 
 def body(random: Generator) -> Spec:
-    """Draw one request: mostly defaults, one in four against another attacker, one in three by another method."""
+    """Draw one request for bounds: mostly defaults, some against another attacker or by another method."""
     found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
     if random.uniform() < 0.25:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)

@@ -231,7 +231,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 
 
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
-    """Return whether another value of this field changes the number of training steps.
+    """Return whether another value of the field `field` changes the number of training steps of a mechanism `kind`.
 
     Privacy is then not monotone in the field: a smaller sampling rate gives more steps for the same epochs, and the
     number of steps is rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
@@ -242,15 +242,15 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
 
 def law_of_threat_model(kind: str, field: str) -> Law:
-    """Return in which direction privacy moves with a field of a threat model, and the theorem."""
+    """Return in which direction privacy moves with the field `field` of a threat model `kind`, and the theorem."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def law_of_question(read: str, field: str, side: str | None) -> Law:
-    """Return in which direction an answer moves with a field of its question, and the theorem.
+    """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive
-    values.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` is the side of a
+    predictive value, None for other questions.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

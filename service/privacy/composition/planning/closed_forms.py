@@ -190,7 +190,7 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return sqrt(sum N mu^2) over pairs (mu, N) within 6 units of rounding.
+    """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
 
     The squares are scaled so that none under- or overflows.
     """

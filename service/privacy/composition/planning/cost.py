@@ -176,7 +176,7 @@ def smoothed(different: int) -> CostModel:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the lattice engine, which rounds the losses of any steps to a lattice."""
+    """Return the cost of the lattice engine, which rounds the losses of steps of any kind to a lattice."""
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
@@ -217,17 +217,20 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the mean of the loss; every different step has cumulants of its own."""
+    """Return the cost of expansions of the run's law at the mean of the loss (central limit, Edgeworth).
+
+    Every different step has cumulants of its own.
+    """
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the saddle point of each threshold of the loss."""
+    """Return the cost of expansions of the run's law at the saddle point of each threshold of the loss."""
     return SADDLEPOINT.scaled(len(steps))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of Monte Carlo: the first evaluation pays for the draws of both hypotheses."""
+    """Return the cost of the Monte Carlo engine: the first evaluation pays for the draws of both hypotheses."""
     parts = [(step.part(), count) for step, count in steps]
     laws = [count for part, count in parts if part is None or part.gaussian_shift is None]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
@@ -236,7 +239,7 @@ def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of ball arithmetic.
+    """Return the cost of the engine of ball arithmetic, which proves many digits.
 
     Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
     """
