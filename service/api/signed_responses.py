@@ -23,7 +23,7 @@ NO_KEY: Final = "This service has no signing key, and signs nothing. Its operato
 
 
 def negotiate_with_statement(request: Request, services: AppServices, offered: tuple[str, ...]) -> str:
-    """Return the media type for a response that can be JSON, another of `offered`, or a signed statement.
+    """Return the media type for a response that can be JSON, another type in `offered`, or a signed statement.
 
     A resource with JSON alone has ignored `Accept`, and does so unless the client names signed statements. Raise
     NotAcceptable.
@@ -42,7 +42,7 @@ def negotiate_with_statement(request: Request, services: AppServices, offered: t
 
 
 def vary_header(services: AppServices) -> dict[str, str]:
-    """Return the header `Vary` of a resource that has signed statements, and no other media type than JSON."""
+    """Return the header `Vary` for a resource whose only media types are JSON and signed statements."""
     return {} if services.signer is None else {"Vary": "Accept"}
 
 

@@ -170,7 +170,10 @@ class ComputationRunner:
     async def _compute(
         self, computation: AnyComputation, request: BaseModel, digest: str, quote: Quote, client: WaitingClient
     ) -> ComputedResult:
-        """Return a result that is not in memory: a more precise one, or one that the loop or a worker computes."""
+        """Return a result that is not in memory: a stored more precise one, or a newly computed one.
+
+        The event loop or a worker computes it.
+        """
         digits = computation.ground_truth_digits(request)
         if digits is not None:
             precise = await self.results.find_more_precise(computation, request, quote, digits, client.requester)
@@ -279,7 +282,10 @@ class ComputationRunner:
         return computed
 
     def _span(self, computation: AnyComputation, digest: str, quote: Quote) -> AbstractContextManager[Any]:
-        """Return a span for the wait for a worker and the computation, or a context without effect."""
+        """Return a span for the wait for a worker and the computation, or a context without effect.
+
+        A span is a timed part of a trace.
+        """
         if self._tracing is None:
             return nullcontext()
         attributes: Attributes = {

@@ -217,7 +217,10 @@ class StoredResults:
         return self._shared
 
     def forget(self, name: str, digest: str) -> None:
-        """Remove a result from the memory, and replace it in Redis by the marker of quarantined results."""
+        """Remove the result of a digest from the memory, and replace it in Redis by the marker of quarantined results.
+
+        `name` is the resource.
+        """
         self._memory.remove(name, digest)
         if self._shared is not None:
             self._shared.cache.put(name, digest, MARKER)

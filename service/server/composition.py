@@ -130,7 +130,10 @@ async def run_services(
 def build_workers(
     settings: Settings, metrics: Metrics, pool: WorkerPool, make_pool: Callable[..., WorkerPool]
 ) -> Workers:
-    """Return the queue in front of a pool, with one process in reserve for short computations."""
+    """Return the queue of computations in front of a process pool.
+
+    One process is in reserve for short computations.
+    """
     reserve = make_pool(
         worker_count=1,
         niceness=settings.worker_niceness // 2,  # ahead of long work
@@ -239,7 +242,7 @@ def build_runner(
 
 
 def read_signer(path: Path) -> Signer:
-    """Return the signer with the keys of a file. Raise UnusableKeys."""
+    """Return the signer of answers with the private keys in the file `path`. Raise UnusableKeys."""
     from service.signing.keys import read_signing_keys  # loads what only services with a key need
     from service.signing.verification import Signer
 
@@ -261,7 +264,7 @@ def build_sibling_processes(memory: InMemoryResultCache, owners: ResultOwners | 
 
 
 async def preload(workers: Workers, readiness: Readiness) -> None:
-    """Load modules and evaluate the reference cases in this process, while the workers start.
+    """Load modules and evaluate the reference cases of the self-test in this process, while the workers start.
 
     The first request then does not wait for the modules.
     """

@@ -50,7 +50,7 @@ def runner_without_workers() -> ComputationRunner:
 
 
 async def outcome_of(runner: ComputationRunner, name: str, body: Any) -> str:
-    """Return the outcome of a request: `answered`, or the name of the error."""
+    """Return the outcome of a request to the resource `name`: `answered`, or the name of the error."""
     sent = json.dumps(body).encode()
     return await asyncio.create_task(_outcome(runner, name, sent))  # A separate step, which is timed.
 

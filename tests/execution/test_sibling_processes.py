@@ -23,7 +23,7 @@ DIGEST = "sha256:" + "a" * 64
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Return a function that starts the process with a given number."""
+    """Return a function that starts the sibling process with a given number."""
 
     def make(process: int) -> tuple[SiblingProcesses, InMemoryResultCache]:
         monkeypatch.setattr(os, "getpid", lambda: process)

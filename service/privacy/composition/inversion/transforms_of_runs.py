@@ -60,9 +60,9 @@ class TransformsOfRuns(Protocol):
 
     @property
     def log_accuracy(self) -> float | FloatArray:
-        """-ln of the part of an integral that contours may omit, relative to the scale of the contour.
+        """Minus ln of the part of an integral that contours may omit, relative to the scale of the contour.
 
-        Only the layout depends on it.
+        Only the layout of the contour depends on it.
         """
         ...
 

@@ -46,7 +46,7 @@ class RealCumulants:
     discretisation: FloatArray
 
     def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
+        """Return the cumulants at some of the tilts, those with the given indices along the first axis."""
         held = self.value, self.first, self.second, self.error, self.discretisation
         return RealCumulants(*(each[indices] for each in held))
 
@@ -120,7 +120,7 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats."""
 
     @property
     @abstractmethod
@@ -168,15 +168,12 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of the steps that use the record."""
+        """Approximate expected number of these steps that use the record."""
         return float(self.count)
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key that is equal for steps whose runs can be evaluated in one array.
-
-        None for steps whose runs are evaluated alone.
-        """
+        """Key that is equal for steps whose runs can be evaluated in one array, or None for runs evaluated alone."""
         return None
 
     @property
