@@ -14,7 +14,7 @@ from service.resources.abstract import Quote
 
 
 async def charge_hit(client: WaitingClient) -> None:
-    """Charge an answer from a cache to the account of the client, if there is one. Raise WorkLimitExceeded."""
+    """Count an answer from a cache in the account of the client, if there is one. Raise WorkLimitExceeded."""
     if client.account is not None:
         await client.account.charge(HIT_UNITS)
 

@@ -83,7 +83,7 @@ class StoredResults:
         return ComputedResult(digest, body, "memory", request=request)
 
     def body_in_memory(self, name: str, digest: str) -> bytes | None:
-        """Return the body of a result in memory, or None if it is missing or quarantined."""
+        """Return the body of a result in memory, or None if the result is missing or quarantined."""
         return None if digest in self.quarantine else self._memory.lookup(name, digest)
 
     def record_owner(self, digest: str, requester: str, *, is_shared: bool = True) -> None:
