@@ -215,7 +215,7 @@ class ComputationRunner:
     async def _charged(
         self, client: WaitingClient, quote: Quote, computing: Coroutine[Any, Any, ComputedResult]
     ) -> ComputedResult:
-        """Return the result of a computation, and charge its work to the account of the client.
+        """Return the result of the awaitable `computing`, and charge its work to the account of the client.
 
         The estimate is charged before, and corrected afterwards. A computation without an answer is charged by the time
         for which it held a worker. Raise WorkLimitExceeded.
@@ -306,7 +306,8 @@ class ComputationRunner:
     async def read_stored(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
         """Return the stored body with this digest, or None if it is missing or private to other groups.
 
-        The owner is looked up first, so that both cases take the same steps.
+        The owner is looked up first, so that both cases take the same steps. `names` are the resources that may have
+        computed the body.
         """
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None
@@ -315,7 +316,8 @@ class ComputationRunner:
     def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
         """Store the bytes of a request, whose SHA-256 is `digest`, if this runner keeps requests.
 
-        Requests above the cost floor are written to Redis as well, beside their results.
+        Requests above the cost floor are written to Redis as well, beside their results. `named` is the request with
+        the name of its resource, as bytes.
         """
         if not self.keeps_requests or self._memory.lookup(REQUESTS, digest) is not None:
             return

@@ -58,7 +58,10 @@ def _parse_and_quote(
 async def store_job_request(
     runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
 ) -> None:
-    """Store the request of a job that has one result, if signed statements will need it."""
+    """Store the request of a job that has one result, if signed statements of that result will need it.
+
+    `plan` has the parsed request, `digest` its SHA-256, `quote` its estimated cost and `sender` the client.
+    """
     if runner.keeps_requests and plan.computation.chunking is None:
         named = await asyncio.to_thread(canonical_bytes, plan.computation.name, ENGINE_VERSION, plan.request)
         runner.store_request(digest, named, quote.cost, sender.requester)
@@ -69,7 +72,8 @@ async def respond_async(
 ) -> ComputedResult | Response:
     """Return a result that is cached, or that a job computes within `wait_seconds`, otherwise 202 with the job.
 
-    Return the problem document of a job that failed within this time.
+    Return the problem document of a job that failed within this time. `sender` is the client, to whose account the job
+    is charged.
     """
     jobs, runner = services.jobs, services.runner
     plan, digest, quote = await runner.request_thread.call(

@@ -123,7 +123,7 @@ def approximated(engine: Engine) -> Engine:
 
 
 def sampled(engine: Engine) -> Engine:
-    """Return the Monte Carlo engine for runs with exponential steps, with separate bounds.
+    """Return the Monte Carlo engine for runs with exponential steps: upper and lower bounds have separate draws.
 
     The upper bounds draw the dominating pair of each exponential step, and the lower bounds a step with the fixed shift
     epsilon/2, whose loss is +-epsilon/2.
@@ -145,8 +145,8 @@ def sampled(engine: Engine) -> Engine:
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
     """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
-    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count). The result is None if the
-    recursion already covers a whole group, or epsilon is too small.
+    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
+    `inside` those that the recursion covers. The result is None if `inside` is not empty, or epsilon is too small.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:

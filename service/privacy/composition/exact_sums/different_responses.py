@@ -198,7 +198,8 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
     """Return the share of the left test in a mixture of two tests whose false positive rate is the given rate.
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
-    the rate of the mixture is at most (side -1) or at least (side 1) the given rate.
+    the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
+    rate.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

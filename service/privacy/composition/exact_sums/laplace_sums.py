@@ -61,7 +61,8 @@ class LatticeThreshold:
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
         """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
 
-        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`.
+        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`. `closed`
+        includes sums equal to the threshold.
         """
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID

@@ -251,7 +251,7 @@ class Groups(NamedTuple):
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
-        """Return consecutive groups of the given numbers of contours."""
+        """Build the groups of consecutive contours with these sizes."""
         lengths = np.array(sizes, dtype=np.intp)
         ends = lengths.cumsum()
         return Groups(ends - lengths, ends - 1, np.repeat(np.arange(len(sizes)), lengths))
@@ -323,7 +323,7 @@ class TransformsOfManyRuns:
         return np.full_like(self.theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4 nodes for each contour that would be too long.
+        """Return 4 as the number of nodes of each contour that would be too long, in the shape of `step`.
 
         The wide enclosures of such a contour are not kept.
         """

@@ -97,7 +97,7 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 
     `log_rate` is ln alpha for a tilt theta > 0, and the bound H(c) - e^c alpha. Otherwise it is ln(1 - alpha), and the
     bound e^c (1 - alpha) - G(c). H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X and the
-    threshold c of the loss.
+    threshold c of the loss. `pair` has the upper and the lower law of the run.
     """
     if pair.theta > 0:
         side = pair.low_upper
@@ -137,7 +137,7 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws of a run on a lattice.
+    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws `pair` of a run on a lattice.
 
     The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
     """
@@ -157,7 +157,8 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
 
-    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`.
+    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`. `pair`
+    has both laws.
     """
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
@@ -167,7 +168,8 @@ def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, Fl
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, which decreases in c.
 
-    X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons.
+    X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons. `pair` has the upper
+    and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = (
@@ -181,7 +183,7 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
 
-    X is the likelihood ratio of the run under H0.
+    X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
@@ -193,7 +195,8 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases in c.
 
-    X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons.
+    X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons. `pair` has the upper
+    and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
@@ -208,10 +211,11 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
     """Compute `(lower, upper)`, bounds of the smallest eps >= 0 with delta(eps) <= e^log_delta.
 
-    A bound is -inf or inf if it is not within the thresholds. The profile delta decreases. If its lower bound is above
-    the given delta, eps is larger. If its upper bound is not above it, eps is at most that point. The search therefore
-    evaluates few points: first some thresholds, then those between two of them. Finally it evaluates points between two
-    neighbours, including the point where a straight line in e^c has the given value.
+    `pair` has the upper and the lower law of the run. A bound is -inf or inf if it is not within the thresholds. The
+    profile delta decreases. If its lower bound is above the given delta, eps is larger. If its upper bound is not above
+    it, eps is at most that point. The search therefore evaluates few points: first some thresholds, then those between
+    two of them. Finally it evaluates points between two neighbours, including the point where a straight line in e^c
+    has the given value.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
     levels = log_delta + rounding, log_delta - rounding
@@ -278,9 +282,10 @@ def _evaluate_lower(
 ) -> FloatArray:
     """Return ln of D, H or G of the law `lower` between its thresholds c, in the shape of `epsilon`; NaN outside them.
 
-    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. A law on nodes is
-    piecewise linear in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a
-    threshold. D uses the tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
+    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. `log_values` are ln of
+    the function at the thresholds, and `log_slopes` computes ln of its slopes there. A law on nodes is piecewise linear
+    in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a threshold. D uses the
+    tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
     """
     c = pair.lower.thresholds
     if pair.lower.off_nodes is None:

@@ -127,7 +127,7 @@ class LatticeRun:
     ) -> LatticeRun | None:
         """Build the laws of all steps on a lattice with about this spacing (nats), for the add direction.
 
-        The laws omit e^log_tail_mass of the mass of the run.
+        `off_nodes` has the steps whose losses lie between nodes. The laws omit e^log_tail_mass of the mass of the run.
 
         The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
         or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
@@ -384,7 +384,8 @@ class LatticeRuns:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The result is None if that lattice does not exist, or its loss has no finite positive variance.
+    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
+    not exist, or its loss has no finite positive variance.
     """
     run = runs.coarse(digits)
     if run is None:

@@ -226,7 +226,8 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `step` is
+    the distance of neighbouring losses.
     """
     rounding = 0.0
     for counted in laws:
@@ -390,8 +391,9 @@ def _composed(
 ) -> tuple[FloatArray, float, float]:
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
-    The first bound is that of the error of each mass, and the second that of the Euclidean norm of all errors. By
-    Parseval's identity the norm of n errors is that of their transform divided by sqrt(n).
+    Masses are multiplied by e^{theta loss}, `step` is the distance of losses, and `chosen` the window. The first bound
+    is that of the error of each mass, and the second that of the Euclidean norm of all errors. By Parseval's identity
+    the norm of n errors is that of their transform divided by sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))
