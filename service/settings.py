@@ -479,7 +479,10 @@ def _is_plain_address(text: str) -> bool:
 
 
 def is_key_set_place(text: str) -> bool:
-    """Return whether a text is an absolute path or an address whose answers nobody on the way can change."""
+    """Return whether a text is an absolute path, or an address over HTTPS or on this machine, for a set of keys.
+
+    Nobody on the way can change the answers of such an address.
+    """
     if text.startswith("/"):
         return True
     try:

@@ -95,7 +95,7 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the file of jobs in one state, check the copy, and return its number of jobs."""
+    """Copy the database file of jobs in one state, check the copy, and return its number of jobs."""
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
@@ -113,7 +113,10 @@ def _copy_jobs(source: Path, target: Path) -> int:
 
 
 def _checked_jobs(path: Path) -> int:
-    """Return the number of jobs in a file. Raise BackupError if the file is damaged or of a newer version."""
+    """Return the number of jobs in the database file at `path`.
+
+    Raise BackupError if the file is damaged or of a newer version.
+    """
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             version = schema_version(database)
@@ -164,14 +167,17 @@ def _add_quarantined(present: Path, restored: Path) -> None:
 
 
 def _free_ending(folder: Path) -> str:
-    """Return an ending with which no file of the folder would replace one that an earlier restore has put aside."""
+    """Return an ending for names of files that no file of the folder has.
+
+    With it, no file replaces one that an earlier restore has put aside.
+    """
     names = [name + end for name in MEMBERS for end in ("", *BESIDE)]
     endings = itertools.chain([EARLIER], (f"{EARLIER}-{number}" for number in itertools.count(2)))
     return next(each for each in endings if not any(os.path.lexists(folder / f"{name}{each}") for name in names))
 
 
 def _put_aside(path: Path, ending: str) -> None:
-    """Append an ending to the names of a file and of those that SQLite keeps beside it."""
+    """Append `ending` to the names of the file at `path` and of those that SQLite keeps beside it."""
     for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
         if os.path.lexists(each):
             each.replace(each.with_name(each.name + ending))

@@ -85,7 +85,10 @@ class InFlightComputations(Generic[Result]):
                 self._cancel_unwatched(digest, entry)
 
     def _cancel_unwatched(self, digest: str, entry: _InFlight[Result]) -> None:
-        """Cancel a computation for which no client waits. A later equal request starts a new computation."""
+        """Cancel the computation of a digest for which no client waits.
+
+        A later equal request starts a new computation.
+        """
         self._in_flight.pop(digest, None)
         entry.task.cancel()
         self._on_cancelled()

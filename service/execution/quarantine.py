@@ -60,9 +60,10 @@ class ResultQuarantine:
         return digest in self._digests
 
     def add(self, digest: str, reason: str) -> None:
-        """Put a result under quarantine. Its digest is on the disk when this method returns.
+        """Put the result with this digest under quarantine for `reason`.
 
-        Raise OSError if the disk does not take the digest. The process knows the digest nevertheless.
+        The digest is on the disk when this method returns. Raise OSError if the disk does not take the digest. The
+        process knows the digest nevertheless.
         """
         self._digests.add(digest)
         if self._path is None:
@@ -79,7 +80,7 @@ class ResultQuarantine:
             os.close(descriptor)
 
     def check(self, digest: str, body: bytes | None = None) -> None:
-        """Raise ResultQuarantined for a quarantined digest, or a body that is the marker of another instance."""
+        """Raise ResultQuarantined if the digest is quarantined, or if the body is the marker of another instance."""
         if body == MARKER and digest not in self._digests:
             with suppress(OSError):  # the process knows the digest nevertheless
                 self.add(digest, "another instance")
@@ -87,7 +88,7 @@ class ResultQuarantine:
             raise ResultQuarantined(digest)
 
     def _reload(self) -> None:
-        """Read the lines that other processes appended, if the file can be read.
+        """Read the lines that other processes appended to the file of quarantined digests, if it can be read.
 
         A line that is not complete yet is read later.
         """

@@ -50,7 +50,7 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the job queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
+    """State of the job queue: active jobs, announced workers, age limit of jobs and current time, both in seconds."""
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]

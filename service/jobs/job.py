@@ -51,7 +51,7 @@ class StoredJob:
 
 
 def new_id() -> str:
-    """Return a random id in hexadecimal digits, which no command line reads as an option."""
+    """Return a random id of a job in hexadecimal digits, which no command line reads as an option."""
     return secrets.token_hex(ID_BYTES)
 
 
@@ -68,7 +68,10 @@ class Chunk:
         return self.stop - self.start
 
     def halves(self) -> tuple[Chunk, Chunk]:
-        """Return the chunk as two chunks of at least one point each. The chunk must have at least two points."""
+        """Return the chunk (range of points) as two chunks of at least one point each.
+
+        The chunk must have at least two points.
+        """
         middle = (self.start + self.stop) // 2
         return Chunk(self.start, middle), Chunk(middle, self.stop)
 

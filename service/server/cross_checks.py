@@ -20,9 +20,10 @@ LOWEST_PRIORITY: Final = 19
 
 
 def build_quarantine(settings: Settings, logger: FilteringBoundLogger) -> ResultQuarantine:
-    """Return the quarantine with its file in the data folder, or in memory without a data folder.
+    """Return the store of results that a cross check contradicts, with its file in the data folder.
 
-    The log receives one event when the file becomes unreadable, and one when the file can be read again.
+    Without a data folder it is in memory. The log receives one event when the file becomes unreadable, and one when the
+    file can be read again.
     """
 
     def report(failure: str) -> None:
@@ -45,8 +46,8 @@ def build_cross_checker(
         check_of=cross_check_of,
         pool=pool,
         is_idle=runner.is_idle,
-        forget=runner.forget,
-        quarantine=runner.quarantine,
+        forget=runner.results.forget,
+        quarantine=runner.results.quarantine,
         metrics=metrics,
         logger=logger,
         engine_version=ENGINE_VERSION,

@@ -53,7 +53,7 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(folder: Path) -> list[tuple[StoredJob, bytes | None, list[bytes]]]:
-    """Return all jobs of a folder with their requests and results."""
+    """Return all jobs of a data folder with their requests and results."""
     with closing(SqliteStore(folder)) as store:
         listed = store.list(None, 100, None).jobs
         active = {job.id for job in store.active()}

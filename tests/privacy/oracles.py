@@ -41,7 +41,7 @@ class Pair:
         return (1 - self.rate) * self.tail(-t) + self.rate * self.tail(self.mu - t)
 
     def add(self, alpha: float) -> tuple[Real, Real]:
-        """Return (power, type II error) of the test y > t at rate alpha."""
+        """Return (power, type II error) of the test y > t at the false positive rate `alpha`."""
         t = _solve(self.tail, mpf(alpha), self._far())
         return self.power_tail(t), self.power_head(t)
 

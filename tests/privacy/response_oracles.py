@@ -16,7 +16,10 @@ Real = Any
 
 @dataclass(frozen=True)
 class Atoms:
-    """Rows (loss, H0-mass, H1-mass) with decreasing losses, and the mass of each hypothesis outside the other."""
+    """Rows (loss, H0-mass, H1-mass) of a discrete law with decreasing losses.
+
+    It has also the mass of each hypothesis outside the other.
+    """
 
     rows: tuple[tuple[Real, Real, Real], ...]
     outside: Real

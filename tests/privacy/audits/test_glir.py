@@ -88,7 +88,7 @@ def test_evidence_is_invariant_under_affine_maps(noise: glir.ReleaseNoise) -> No
 
 
 def non_members(queries: int, noise: glir.ReleaseNoise, steps: int = 1) -> FloatArray:
-    """Return combined p-values of simulated non-members at d = n = 50."""
+    """Return combined p-values of simulated non-members for n = 50 records in a batch and d = 50 dimensions."""
     audits: list[glir.StepAudit] = []
     for step in range(steps):
         source = generator(100 + step)

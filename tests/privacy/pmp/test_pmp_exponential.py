@@ -42,12 +42,12 @@ def exact(population: Population) -> ExponentialPmp:
 
 
 def given(logits: FloatArray) -> Population:
-    """Return a population with these logits, whose losses are exact."""
+    """Return a population of an exponential mechanism with these logits, whose losses are exact."""
     return Population.of(Losses.given(-logits), 1.0)
 
 
 def drawn(seed: int, size: float = 1.0) -> FloatArray:
-    """Draw logits of 1 to 4 objects at 2 to 8 points."""
+    """Draw logits of 1 to 4 objects at 2 to 8 points, of about this size."""
     generator = np.random.default_rng(seed)
     objects, half = int(generator.integers(2, 5)), int(generator.integers(1, 5))
     return size * generator.normal(size=(objects, 2 * half))

@@ -42,7 +42,7 @@ class Step:
         return mp.npdf(y) if self.normal else mp.exp(-abs(y)) / 2
 
     def above(self, t: Any) -> Any:
-        """Return the mass above a point without the record."""
+        """Return the mass above the point t without the record."""
         if self.normal:
             return mp.erfc(t / mp.sqrt(2)) / 2
         return mp.exp(-t) / 2 if t > 0 else 1 - mp.exp(t) / 2

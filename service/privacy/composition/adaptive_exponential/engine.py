@@ -165,7 +165,6 @@ def _recursion_groups(groups: Groups) -> Groups:
 
 
 def _weight(group: tuple[float, int]) -> float:
-    """Return the variance of the loss of a group (epsilon, count) up to a factor."""
     return group[1] * group[0] ** 2
 
 
@@ -176,7 +175,8 @@ def _main(groups: Groups) -> tuple[float, int]:
 def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
     """Return steps that together dominate all exponential steps of a run.
 
-    They are the steps of one recursion (`inside`), or blocks of equal epsilon, and single steps for the rest.
+    `groups` has pairs (epsilon, count). The result has the steps of one recursion (`inside`), or blocks of equal
+    epsilon, and single steps for the rest.
     """
     tolerance = options.relative_tolerance
     if inside:

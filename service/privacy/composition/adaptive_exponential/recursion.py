@@ -87,11 +87,11 @@ class Side:
     sign: int
 
     def larger(self, values: FloatArray) -> FloatArray:
-        """Round values of the profile delta to the safe side: up for upper bounds, down for lower bounds."""
+        """Return values of the profile delta rounded to the safe side: up for upper bounds, down for lower bounds."""
         return np.clip(values * (1 + self.sign * SLACK) + self.sign * TINY, 0.0, 1.0)
 
     def smaller(self, values: FloatArray) -> FloatArray:
-        """Round values of 1 - delta to the safe side: down for upper bounds of delta, up for lower bounds."""
+        """Return values of 1 - delta rounded to the safe side: down for upper bounds of delta, up for lower bounds."""
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
@@ -271,5 +271,5 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
 
 @np.errstate(divide="ignore")
 def log_rest(a: FloatArray) -> FloatArray:
-    """Return ln(1 - e^-a) for a >= 0, by the formula that loses no digits."""
+    """Return ln(1 - e^-a) for a >= 0, by the formula that loses no digits, in the shape of a."""
     return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

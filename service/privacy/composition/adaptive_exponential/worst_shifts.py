@@ -75,7 +75,10 @@ class WorstShifts:
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Return the increasing indices r of shifts that separate wide cells of shifts."""
+        """Return the increasing indices r of shifts between which cells of several shifts lie.
+
+        The shift with the index r is t = eta - r h, where eta is the range of the losses and h the grid spacing.
+        """
         return _edges(self.cells)
 
 
@@ -194,7 +197,11 @@ def _update_best(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """Return `values`[`at` + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
+    """Return `values`[`at` + row + shift] for every block, row of the block and shift.
+
+    The result has the shape (blocks, ROWS, width), for blocks that begin at the indices `at`, ROWS rows in a block and
+    `width` shifts.
+    """
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))

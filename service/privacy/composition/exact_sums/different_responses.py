@@ -60,10 +60,10 @@ class DifferentResponses(AbstractExactSum):
         return self._low(rates) if low else self._high(rates)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the log slope c, shape (6, n), at rates of at most 1/2.
+        """Return bounds of ln power, ln type II error and the log slope c at the rates `alpha`, shape (6, n).
 
         The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` has the
-        shape (n,).
+        shape (n,) and is at most 1/2.
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -86,10 +86,10 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - rest above 1/2.
+        """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - `rest`.
 
-        `rest` has the shape (n,), and the result (6, n). The six rows are lower and upper bounds. P(loss > c) under H1
-        is P(loss < -c) under H0.
+        The rates are above 1/2. `rest` has the shape (n,), and the result (6, n). The six rows are the lower and the
+        upper bound of each number. P(loss > c) under H1 is P(loss < -c) under H0.
         """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)

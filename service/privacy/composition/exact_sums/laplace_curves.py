@@ -199,7 +199,10 @@ class ComposedLaplace(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
-        """Return the thresholds v in [0, N], rounded down to the grid of their fractional parts."""
+        """Return the thresholds v in [0, N] of the sum V, rounded down to the grid of their fractional parts.
+
+        The loss of N Laplace steps is e (2 V - N).
+        """
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
 

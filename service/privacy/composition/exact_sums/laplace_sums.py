@@ -80,11 +80,12 @@ class LatticeThreshold:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """Part of a cell [m, m + 1] right of a threshold: coefficients of the density of W, width, and hyperbolic moments.
+    """Part of a cell [m, m + 1] right of a threshold, with the measure W on it; arrays of n thresholds.
 
     W is the measure whose exponential multiples are the laws of the run's loss, and e the largest loss of a step.
-    `part` has the Bernstein coefficients, shape (n, degree + 1), and `cosh` and `sinh` the integrals of cosh and sinh(e
-    width t) times the Bernstein polynomials in t, in that shape.
+    `part` has the Bernstein coefficients of the density of W, shape (n, degree + 1), and `width` the length of the
+    part. `cosh` and `sinh` are the integrals of cosh and sinh(e width t) times the Bernstein polynomials in t, in the
+    shape of `part`.
     """
 
     part: FloatArray
@@ -281,7 +282,7 @@ class LaplaceSums:
         return lost * np.exp(np.minimum(growth, _RANGE))
 
     def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
-        """Return outward bounds of ln(scaled e^shift), shape (n,).
+        """Return outward bounds of ln(`scaled` e^`shift`), shape (n,), for scaled sums over the measure W.
 
         `floor` bounds the error of `scaled` from underflow. e^omitted, a bound of the truncated terms, is added to the
         upper bound.
@@ -292,7 +293,7 @@ class LaplaceSums:
         return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
-        """Return ln of the true values of scaled sums, without the common power of 2 by which all sums are scaled.
+        """Return ln of sums without the common power of 2 by which all sums are scaled, in the shape of `scaled`.
 
         The power of 2 of each number is removed first, because logarithms of numbers near 1 have small errors.
         """

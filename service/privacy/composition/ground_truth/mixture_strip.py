@@ -222,7 +222,7 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """Return about the x nearest to 0, on the side 1 or -1, beyond which the condition holds."""
+    """Return about the x nearest to 0, on the `side` 1 or -1, beyond which the condition `holds` is true."""
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near

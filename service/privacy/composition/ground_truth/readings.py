@@ -68,9 +68,9 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """Return a ball of delta(eps) = power(eps) - e^eps alpha(eps), from the test whose loss exceeds eps.
+    """Return a ball of the privacy profile at `epsilon`, from the test that the loss exceeds epsilon.
 
-    alpha(eps) is its false positive rate.
+    The profile is power - e^epsilon alpha, where alpha is the false positive rate of the test. `source` gives the test.
     """
     with ctx.workprec(source.bits):
         test = source.at(epsilon)

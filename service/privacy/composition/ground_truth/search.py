@@ -29,7 +29,7 @@ _GOOD_WIDTH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls (midpoint and radius) of one result, and their precision of `bits` bits."""
+    """Balls (midpoint and radius) of one result, which have the precision of `bits` bits."""
 
     balls: Balls
     bits: int
@@ -71,7 +71,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return a ball of the profile delta(epsilon) at a finite epsilon."""
+        """Return a ball of the privacy profile at a finite `epsilon`, with the requested digits."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -172,7 +172,10 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 
 
 def _about(bounds: EnclosureArray) -> float:
-    """Return the approximate logarithm of a probability: between its bounds, or some distance below the upper bound."""
+    """Return the approximate logarithm of a probability in `bounds`.
+
+    It lies between the bounds, or some distance below the upper bound where the lower bound is 0.
+    """
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))
         if bounds.log_lower is None or bounds.log_upper is None

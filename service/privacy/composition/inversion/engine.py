@@ -105,7 +105,7 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio of this direction in nats, enclosed ."""
+        """Largest log-likelihood ratio of this direction of the run in nats, enclosed."""
         return self.contours.largest_log_ratio
 
     @property

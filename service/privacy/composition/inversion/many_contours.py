@@ -78,7 +78,7 @@ class Task:
 
     @property
     def is_first(self) -> bool:
-        """Whether the task (a number to evaluate) is epsilon of the add direction."""
+        """Whether the number of this task is epsilon of the add direction."""
         return self.wanted.quantity == "epsilon" and not self.wanted.reflected
 
     @property
@@ -99,7 +99,7 @@ class Task:
 
     @property
     def known_first(self) -> Enclosure | None:
-        """Enclosure of epsilon of the add direction at the same delta, or None where it was not evaluated."""
+        """Enclosure of epsilon of the add direction at the delta of this task, or None where it was not evaluated."""
         return self.known.get(self.wanted._replace(reflected=False))
 
 

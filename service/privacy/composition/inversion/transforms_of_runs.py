@@ -58,8 +58,8 @@ class TransformsOfRuns(ABC):
     theta : (R,)
         Tilts at which the contours cross the real axis.
     log_accuracy : float or (R,)
-        -ln of the part of an integral that contours may omit, relative to the scale of the contour. Only the layout
-        depends on it.
+        Minus ln of the part of an integral that contours may omit, relative to the scale of the contour. Only the
+        layout depends on it.
     gaussian_mu_squared : (R,)
         Sum of mu^2 over the Gaussian steps without sampling of each run.
     origin : (R,) each

@@ -1,8 +1,8 @@
 """Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
-X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. With the profile D(c) = E(X - e^c)_+,
-G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) under H0, the power and the type II error beta of the best test at the
-false positive rate alpha are:
+X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. Under H0 let D(c) = E(X - e^c)_+ be
+the profile, G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c). The best test at the false positive rate alpha has the power
+and the type II error beta:
 
     power(alpha) = min_c D(c) + e^c alpha;
     beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
@@ -58,7 +58,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
 
 
 def _rounded(logarithms: FloatArray, sign: int) -> FloatArray:
-    """Return logarithms moved by their possible rounding error, upwards (sign 1) or downwards (sign -1)."""
+    """Return the logarithms moved by their possible rounding error, upwards (`sign` 1) or downwards (-1)."""
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
@@ -73,7 +73,7 @@ def _with_complement(lower: FloatArray, upper: FloatArray, *, power_first: bool)
 
 
 def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
-    """Return indices of three neighbouring thresholds around each `wanted` ln rate, shape (3, rates).
+    """Return the indices of three neighbouring thresholds around each ln rate in `wanted`, shape (3, rates).
 
     `log_rates` are ln of the rates at the thresholds. `falling` is whether they decrease.
     """
@@ -135,9 +135,9 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln delta at finite epsilons within the thresholds of both laws, in the shape of `epsilon`.
+    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws of a run on a lattice.
 
-    Elsewhere the bounds are 0 and 1, as logarithms.
+    The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -251,7 +251,10 @@ def _evaluate_lower(
 
 
 def _interpolate(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return ln of a function that is linear in e^c between neighbouring thresholds c; NaN outside all thresholds."""
+    """Return ln at `epsilon` of a function that is linear in e^c between thresholds c; NaN outside all thresholds.
+
+    `log_values` are ln of its values at the thresholds.
+    """
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]
     inside = (epsilon >= left) & (epsilon <= right)

@@ -82,7 +82,10 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return sizes of losses, left and right, beyond which less than e^log_tail_mass of H0 and H1 remains."""
+        """Return the sizes of the step's losses, left and right of 0, beyond which at most e^`log_tail_mass` remains.
+
+        The mass is that under H0 and under H1.
+        """
         return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
 
@@ -121,7 +124,9 @@ class LatticeRun:
     def build(
         steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_tail_mass: float
     ) -> LatticeRun | None:
-        """Build the run in the add direction with about this spacing (nats), without e^log_tail_mass of its mass.
+        """Build the laws of all steps on a lattice with about this spacing (nats), for the add direction.
+
+        The laws omit e^log_tail_mass of the mass of the run.
 
         The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
         or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
@@ -149,9 +154,9 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
     def reflected(self) -> LatticeRun | None:
-        """Return the run in the other direction (swapped hypotheses).
+        """Return the run in the other direction, with swapped hypotheses.
 
-        None if rounding leaves no mass to the cells there.
+        The result is None if rounding leaves no mass to the cells there.
         """
         upper, lower = (
             tuple(CountedLaw(counted.law.reflected(self.step), counted.count) for counted in laws)
@@ -229,9 +234,10 @@ def _extents(steps: tuple[LatticeStep, ...], log_tail_mass: float) -> list[tuple
 
 
 def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> Lattice:
-    """Return the lattice of this spacing (nats) that covers a step's losses, with the first atom on a node.
+    """Return the lattice of the spacing `spacing` (nats) that covers the losses of the step `part`.
 
-    `extent` has the sizes of the farthest losses to the left and to the right of 0.
+    The first atom (loss with a positive probability) lies on a node. `extent` has the sizes of the farthest losses to
+    the left and to the right of 0.
     """
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
@@ -240,7 +246,10 @@ def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> 
 
 
 def _aligned(atoms: list[Atoms], spacing: float) -> float:
-    """Return a spacing, at most the given one, that nearly divides the distances between each step's atoms."""
+    """Return a spacing of a lattice, at most `spacing`, that nearly divides the distances between each step's atoms.
+
+    An atom is a loss with a positive probability.
+    """
     distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
     sizes = np.array(sorted(distance for distance in distances if distance > spacing))
     if len(sizes) == 0:
@@ -298,7 +307,7 @@ class LatticeRuns:
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """Return the run on a lattice of a few thousand cells, or None if that is impossible.
+        """Return the run on a lattice of a few thousand cells, or None.
 
         The result is None if there are too many cells or e^loss is out of range. The lattice ends where 10^-digits of
         mass remains, or at the largest finite e^loss.
@@ -360,9 +369,9 @@ class LatticeRuns:
         return run
 
     def _is_too_much(self, digits: float, spacing: float) -> bool:
-        """Return whether a lattice of this spacing needs more work than the request has left.
+        """Return whether a lattice of the given spacing needs more work than the request has left.
 
-        The estimate uses the work per cell of the last lattice.
+        The lattice ends where 10^-digits of mass remains. The estimate uses the work per cell of the last lattice.
         """
         coarse = self._coarse.get(digits)
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)

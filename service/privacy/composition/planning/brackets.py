@@ -15,7 +15,7 @@ ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 
 
 def is_single(steps: Steps) -> bool:
-    """Return whether the run has one step only, so that nothing is composed."""
+    """Return whether the run consists of one step only, so that nothing is composed."""
     return len(steps) == 1 and steps[0][1] == 1
 
 
@@ -66,6 +66,9 @@ def dominating(steps: Steps) -> Steps:
 
 
 def sentence(steps: Steps) -> str:
-    """Return the sentences for the answer that name the theorems of both bounds, for steps with unattained pairs."""
+    """Return the sentences that name the theorems of both bounds, for steps with unattained pairs of laws.
+
+    They are parts of the note of the answer. A pair of laws is attained if some data sets have it.
+    """
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

@@ -93,7 +93,7 @@ def _with_limit(
 
 
 def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, bounded by the sum of the total variation distances of its steps.
+    """Return the curves `whole` of a run, bounded by the sum of the total variation distances of its steps.
 
     The total variation distance of a step is the delta of the step at epsilon 0.
     """

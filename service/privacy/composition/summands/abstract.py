@@ -110,7 +110,7 @@ class Summand(ABC):
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats."""
 
     @property
     @abstractmethod
@@ -158,15 +158,12 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of the steps that use the record."""
+        """Approximate expected number of these steps that use the record."""
         return float(self.count)
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key that is equal for steps whose runs can be evaluated in one array.
-
-        None for steps whose runs are evaluated alone.
-        """
+        """Key that is equal for steps whose runs can be evaluated in one array, or None for runs evaluated alone."""
         return None
 
     @property

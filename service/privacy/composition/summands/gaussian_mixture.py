@@ -371,9 +371,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @property
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost.
+        """Number of elements of an array of shape (parts, nodes), the unit of the engine's cost.
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run, and nodes are those of the trapezoid sums.
         """
         return int(self._kept.max() + 2) * len(self.count)
 
@@ -458,7 +458,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
 
 def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
-    """Return the mixture without modes whose mass in all `count` steps is far below 10^-digits, the truncated mass."""
+    """Return the mixture without components of negligible mass.
+
+    The mass of the omitted components in all `count` steps is far below 10^-`digits`, the truncated mass.
+    """
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))
     kept = [(s, w) for s, w in known if s == 0 or w > most]

@@ -57,7 +57,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """Law of one step in doubles."""
+        """Law of one step, with parameters that are rounded to doubles."""
         return ChiSquareStep.of(self)
 
     @property
@@ -271,7 +271,6 @@ class ChiSquareGrid(TrapezoidNodes):
 
 
 def _less_log(x: Fraction) -> float:
-    """Return x - ln(1 + x) for x > 0, accurate to its last digits."""
     value = float(x)
     if value > 0.25:
         return value - math.log1p(value)

@@ -254,7 +254,6 @@ class SampledLaplaceOnContour(SummandOnContour):
 
 
 def _unit_circle(phase: FloatArray) -> ComplexArray:
-    """Return e^{ix} - 1 for each phase x, without cancellation for small x."""
     found = np.empty(phase.shape, dtype=np.complex128)
     found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
     return found

@@ -105,7 +105,7 @@ class _Intervals(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class _SeparateIntervals:
-    """Confidence intervals for `samples` draws, each of which fails with probability `failure`."""
+    """Confidence intervals for single numbers from `samples` draws, each of which fails with probability `failure`."""
 
     samples: int
     failure: float
@@ -272,17 +272,17 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
     def _delta_above(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+ of the loss S, which decreases with eps.
+        """Return an upper bound of the profile delta(eps) = E1 (1 - e^{eps - S})_+ at `epsilon`, shape (n,).
 
-        E1 is the expectation under H1. The bound fails with probability of at most `failure`.
+        S is the loss and E1 the expectation under H1. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
     def _delta_below(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return a lower bound of the profile delta(eps), which decreases with eps.
+        """Return a lower bound of the profile delta(eps) at `epsilon`, shape (n,).
 
-        The bound fails with probability of at most `failure`.
+        The profile decreases with eps. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
@@ -373,7 +373,7 @@ class TailProfile:
 def _first(
     falling: Callable[[FloatArray], FloatArray], target: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, for a decreasing function.
+    """Return a bracket of the smallest x in [0, `last`] at which the decreasing function `falling` is at most `target`.
 
     If there is none, both numbers are `beyond`. Both are always at most `beyond`.
     """

@@ -80,7 +80,10 @@ class Bend:
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def parameters(self) -> FloatArray:
-        """Return the parameters u at which panels begin, increasing from 0; the heights Im z about double."""
+        """Return the parameters u at which the panels of the contour begin, increasing from 0.
+
+        The heights Im z about double from one to the next.
+        """
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
@@ -118,7 +121,7 @@ class Panel:
     rule: FloatArray
 
     def chosen(self, index: IndexArray) -> Panel:
-        """Return the panels with the given indices."""
+        """Return the panels (pieces of the contour) with the given indices."""
         return Panel(
             self.start[index],
             self.end[index],
@@ -133,7 +136,7 @@ class Panel:
 
     @staticmethod
     def joined(parts: list[Panel]) -> Panel:
-        """Return the panels of all parts, in their order on the contour."""
+        """Return the panels (pieces of the contour) of all parts, in their order on the contour."""
         columns = ("start", "end", "corners", "corner_bounds", "distances", "rule")
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
         kinds = range(len(parts[0].paths))
@@ -190,10 +193,7 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this contour with other grids of majorants.
-
-        The layout divides the contour into panels. A majorant bounds a moment-generating function.
-        """
+        """Return this layout of panels with other grids of majorants, which bound the moment-generating functions."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
@@ -261,7 +261,10 @@ class ContourLayout:
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
-        """Divide the contour into panels and prove their error bounds; return whether that succeeds."""
+        """Divide the contour into panels and prove the error bounds of quadrature on each.
+
+        Return whether that succeeds.
+        """
         corners = self._corners[0]
         starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
@@ -420,7 +423,11 @@ class ContourLayout:
 
 
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
-    """Return octagons around the Bernstein ellipses of Q panels for R radii, as corners of shape (Q, R, 8)."""
+    """Return octagons around ellipses, as corners of shape (Q, R, 8).
+
+    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
+    quadrature is bounded.
+    """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
     shape = wide * _CORNER.real + 1j * high * _CORNER.imag

@@ -75,7 +75,7 @@ def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
-    """Return ln delta of some steps by integrals over all but one of them."""
+    """Return ln delta of a run of `steps` equal steps, by integrals over all but one of them."""
     if steps == 1:
         return float(_log_profile_of_one(step, np.array([epsilon]))[0])
     y, share = _nodes(step, epsilon)
