@@ -27,7 +27,6 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -172,10 +171,6 @@ class DifferentResponses(AbstractExactSum):
             value = self._lists.log_profile(epsilon[near])
             better[near] = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
         return np.where(likely > -np.inf, better, -np.inf)
-
-    @override
-    def _epsilon_of_less(self, delta: float) -> Enclosure:
-        return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
 
 
 def _log_gap(

@@ -22,15 +22,13 @@ import numpy as np
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.inversion.readings.logs import complement
 from service.privacy.composition.lattice.sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.roots import sectioned
 
-_SECTIONS = 33
-_SECTION_ROUNDS = 12
-"""Points per round, and rounds, of the search for a level of the profile."""
-_CLOSE = 1e-13
+_SECTION_ROUNDS = 8
+"""Most rounds of the search for a level of the profile."""
+_CLOSE = 1e-12
 """Relative distance of points at which the search stops."""
-_NUDGES = np.array([-1e3, -10.0, -0.4, 0.4, 10.0, 1e3])
-"""Offsets of the neighbours of an interpolated point, in units of _CLOSE."""
 
 
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
@@ -213,63 +211,23 @@ def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, f
 
     `pair` has the upper and the lower law of the run. A bound is -inf or inf if it is not within the thresholds. The
     profile delta decreases. If its lower bound is above the given delta, eps is larger. If its upper bound is not above
-    it, eps is at most that point. The search therefore evaluates few points: first some thresholds, then those between
-    two of them. Finally it evaluates points between two neighbours, including the point where a straight line in e^c
-    has the given value.
+    it, eps is at most that point.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
-    levels = log_delta + rounding, log_delta - rounding
-    nodes = pair.upper.thresholds
-    nodes = nodes[(nodes >= max(0.0, pair.lower.thresholds[0])) & (nodes <= pair.lower.thresholds[-1])]
-    low, high = -math.inf, math.inf
-    grids = [_sparse(nodes), _sparse(nodes)]
-    for _ in range(_SECTION_ROUNDS):
-        if not any(map(len, grids)):
-            break
-        read = read_lattice_profile(pair, np.concatenate(grids))
-        split = len(grids[0])
-        lower, upper = read.lower[0, :split], read.upper[0, split:]
-        grids[0], low = _next_section(nodes, grids[0], lower, levels[0], low, -1)
-        grids[1], high = _next_section(nodes, grids[1], upper, levels[1], high, 1)
-    return low, high
+    first, last = ([float(lattice.thresholds[at]) for lattice in (pair.upper, pair.lower)] for at in (0, -1))
+    low, high = max(0.0, *first), min(last)
+    if not low < high:
+        return -math.inf, math.inf
 
+    def are_proved(points: FloatArray) -> BoolArray:
+        """Return whether eps is above minus the points of the first row, and at most those of the second."""
+        read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
+        above = read.lower[0, :count] > log_delta + rounding
+        return np.stack([above, read.upper[0, count:] <= log_delta - rounding])
 
-def _sparse(nodes: FloatArray) -> FloatArray:
-    return nodes if len(nodes) <= 2 * _SECTIONS else np.append(nodes[: -1 : len(nodes) // _SECTIONS], nodes[-1])
-
-
-def _next_section(
-    nodes: FloatArray, grid: FloatArray, values: FloatArray, log_delta: float, known: float, side: int
-) -> tuple[FloatArray, float]:
-    """Return the next points of a search for the root of delta(eps), and the best bound of the root so far.
-
-    `grid` are the points evaluated last, and `values` their bounds of ln delta. The bound is the last point above
-    `log_delta` (`side` -1), or the first that is not above (`side` 1). `known` is the previous bound, and `nodes` are
-    all thresholds.
-    """
-    if len(grid) == 0:
-        return grid, known
-    proved = np.flatnonzero(values > log_delta if side < 0 else values <= log_delta)
-    if len(proved) == 0:
-        return grid[:0], known
-    at = int(proved[-1] if side < 0 else proved[0])
-    best = max(known, float(grid[at])) if side < 0 else min(known, float(grid[at]))
-    other = at - side
-    if not 0 <= other < len(grid):
-        return grid[:0], best
-    left, right = sorted((at, other))
-    inner = nodes[(nodes > grid[left]) & (nodes < grid[right])]
-    if len(inner):
-        return np.concatenate([grid[left : left + 1], _sparse(inner), grid[right : right + 1]]), best
-    if grid[right] - grid[left] <= _CLOSE * (1 + grid[right]):
-        return grid[:0], best
-    x = [float(np.exp(values[end] - log_delta)) for end in (left, right)]
-    share = (x[0] - 1) / (x[0] - x[1]) if math.isfinite(x[0]) and x[0] > x[1] else 0.5
-    start, end = float(grid[left]), float(grid[right])
-    guess = start + math.log1p(min(max(share, 0.0), 1.0) * math.expm1(end - start))
-    evenly: FloatArray = np.linspace(start, end, _SECTIONS)
-    inside = np.concatenate([guess + _CLOSE * (1 + guess) * _NUDGES, evenly])
-    return np.unique(inside[(inside >= start) & (inside <= end)]), best
+    ends = np.array([-high, low]), np.array([-low, high])
+    least, most = sectioned(are_proved, *ends, _SECTION_ROUNDS, relative=_CLOSE)[1]
+    return -float(least), float(most)
 
 
 def _evaluate_lower(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -289,7 +290,7 @@ class ComposedLattice:
         at = min(max(self.center - self._start, 0), self.cells - 1)
         return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
-    @property
+    @cached_property
     def thresholds(self) -> FloatArray:
         """Losses c in nats at which sums are evaluated, shape (threshold_count,)."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
