@@ -352,7 +352,26 @@ class GaussianMixturePart(StepPart):
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
+@dataclass(frozen=True, slots=True)
+class AtomsPart(StepPart):
+    """Numbers of a step whose loss has a list of values.
+
+    Attributes
+    ----------
+    law : AtomicLaw
+        Values and masses.
+    """
+
+    decays: ClassVar[bool] = False
+    law: AtomicLaw
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss, nats."""
+        return min(self.law.spread, 1.0)
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart | AtomsPart
 
 
 ATOM_DIGITS = 50

@@ -55,6 +55,13 @@ class AtomicLaw:
         """Number of finite values of the loss."""
         return len(self.losses)
 
+    @cached_property
+    def spread(self) -> float:
+        """Approximate standard deviation of the loss under H0, nats."""
+        masses = np.exp(self.log_absent)
+        mean = float(masses @ self.losses)
+        return math.sqrt(float(masses @ (self.losses - mean) ** 2))
+
     def swapped(self) -> AtomicLaw:
         """Return the law of -L under H1: the pair with swapped hypotheses."""
         return AtomicLaw(
