@@ -29,7 +29,7 @@ from service.api.request_reading import (
 from service.api.responses import result_response
 from service.api.signed_responses import negotiate_with_statement, sign_report, statement_response
 from service.execution.errors import OutOfTime
-from service.execution.runner import ComputedResult
+from service.execution.stored_results import ComputedResult
 from service.parsing import InvalidRequest
 from service.problems import UnsupportedMediaType
 from service.rendering.registry import HTML, JSON, Rendering, media_types, renderings_of
