@@ -398,6 +398,9 @@ class Attained:
     choices : callable or None
         The function that returns the attained runs of a count of such steps, one run for each known attack. None if
         `step` is the only attack.
+    may_come_last : bool
+        Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
+        chosen after all other results, for every threshold of its own.
     """
 
     step: AbstractStep
@@ -405,6 +408,7 @@ class Attained:
     alone: AbstractStep | None = None
     either_way: bool = True
     choices: Callable[[int], tuple[Steps, ...]] | None = None
+    may_come_last: bool = False
 
 
 class AbstractStep(AbstractMechanism):
