@@ -118,7 +118,7 @@ async def _rendered_response(
     request: Request,
     headers: dict[str, str],
 ) -> Response:
-    """Return an answer in another media type than JSON.
+    """Return an answer in the media type of `rendering`, which is not JSON.
 
     The response has an entity tag of its own. Text is compressed if the client accepts gzip.
     """
@@ -149,7 +149,8 @@ async def _answer_archive(
 ) -> ComputedResult:
     """Answer a request whose body is an archive of NumPy arrays (`.npz`).
 
-    An archive may be much longer than JSON, and is not cached by its bytes.
+    `read` parses the archive, and `declared` is its Content-Length. An archive may be much longer than JSON, and is not
+    cached by its bytes.
 
     The memory of an archive is reserved for the requester (group or address) until the answer is sent. When memory is
     short, archives that are still arriving are dropped first, then archives whose computation runs. Such a computation

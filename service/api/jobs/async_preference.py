@@ -59,7 +59,10 @@ def _parse_and_quote(
 async def store_job_request(
     runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
 ) -> None:
-    """Store the request of a job that has one result, if signed statements will need it."""
+    """Store the request of a job that has one result, if signed statements of that result will need it.
+
+    `plan` has the parsed request, `digest` its SHA-256, `quote` its estimated cost and `sender` the client.
+    """
     if runner.results.keeps_requests and plan.computation.chunking is None:
         named = await asyncio.to_thread(canonical_bytes, plan.computation.name, ENGINE_VERSION, plan.request)
         runner.results.store_request(digest, named, quote.cost, sender.requester)

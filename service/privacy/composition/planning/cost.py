@@ -155,6 +155,7 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
     `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
+    `beside_lattices` is whether lattices supplement the contours.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
