@@ -100,7 +100,7 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     is summed relative to its own scale, after the sum of the earlier pieces. Terms that underflow are below e^-400 of
     an earlier term of the piece.
     """
-    tops: FloatArray = np.maximum.accumulate(logs)
+    tops = np.asarray(np.maximum.accumulate(logs), dtype=np.float64)
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):

@@ -30,6 +30,7 @@ from service.privacy.composition.summands.abstract import (
 from service.privacy.enclosure import SMALLEST
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.trade_off.atomic_law import AtomicLaw
 
 NEGLIGIBLE = 1e-24
@@ -149,7 +150,7 @@ def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArra
     size = (weights * (np.abs(exponents) + np.abs(logs))).sum(axis=1) + np.abs(top[:, 0])
     plain = law.mass_error + 4 * UNIT_ROUNDOFF * (size + law.size) + 4 * FUNCTION_ERROR
     near = np.abs(terms).sum(axis=1) * (law.mass_error + 4 * FUNCTION_ERROR + 2 * law.size * UNIT_ROUNDOFF)
-    error = np.where(small, 2 * near, plain) + np.abs(shift[:, 0]) * law.position_error * 1.01 + SMALLEST
+    error: FloatArray = np.where(small, 2 * near, plain) + np.abs(shift[:, 0]) * law.position_error * 1.01 + SMALLEST
     return value, mean, variance, error
 
 
@@ -223,7 +224,7 @@ class _Tilted:
         lost = float(weights[~kept].sum()) + NEGLIGIBLE
         return _Tilted(weights[kept], law.losses[kept] - mean, mean, count, lost, relative, law.position_error)
 
-    def logarithms(self, step: float, nodes: int) -> tuple[FloatArray, FloatArray]:
+    def logarithms(self, step: float, nodes: int) -> tuple[ComplexArray, FloatArray]:
         """Return ln M(theta + i t_k)/M(theta) for one step at t_k = k step, and bounds of the errors of e^ of it."""
         width = math.isqrt(nodes) + 1
         rows = nodes // width + 1

@@ -51,6 +51,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rou
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 if TYPE_CHECKING:
@@ -203,19 +204,21 @@ class Attacks(ABC):
         """Return upper bounds of false positive rates and lower bounds of powers, two arrays of one shape."""
 
     @final
-    def corners(self) -> tuple[FloatArray, FloatArray]:
-        """Return rates and powers of all tests and of the complements of these tests, with swapped hypotheses."""
+    def corners(self) -> Corners:
+        """Return all tests, and their complements as tests of the swapped hypotheses, as corners of a curve."""
         return _corners(self)
 
 
 @lru_cache(maxsize=32)
-def _corners(attacks: Attacks) -> tuple[FloatArray, FloatArray]:
+def _corners(attacks: Attacks) -> Corners:
     rates, powers = attacks.tests()
-    useful = powers > rates
+    useful = (powers > rates) & (rates > 0)
     rates, powers = rates[useful], powers[useful]
-    both = np.concatenate([rates, 1 - powers]), np.concatenate([powers, 1 - rates])
-    order = np.argsort(both[0], kind="stable")
-    return both[0][order], both[1][order]
+    # The complement of a test has the rate 1 - power and the power 1 - rate. Small complements stay exact.
+    columns = (rates, 1 - powers), (1 - rates, powers), (powers, 1 - rates), (1 - powers, rates)
+    rate, rest, power, error = (np.concatenate(column) for column in columns)
+    order = np.argsort(rate, kind="stable")
+    return Corners.hull(rate[order], rest[order], power[order], error[order])
 
 
 @final
@@ -234,10 +237,7 @@ class FewTestsStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
-
-        rate, power = self.attacks.corners()
-        curve = PolygonTradeOff(Corners.hull(rate, 1 - rate, power, 1 - power))
+        curve = PolygonTradeOff(self.attacks.corners())
         return TradeOffPair(curve, curve, "attacks on few candidates or queries")
 
 
@@ -279,6 +279,8 @@ class EnclosedPathStep(PathStep):
         return Attained(first[0][0], self.bracket, alone=FewTestsStep(attacks=self.attacks), choices=self._choices)
 
     def _choices(self, count: int) -> tuple[Steps, ...]:
+        if len(self.attacks.corners().rate) <= 2:  # no attack beats a guess
+            return (((PureDp(epsilon=0.0), count),),)
         return (((FixedTestStep(attacks=self.attacks), count),),)
 
 
@@ -292,9 +294,9 @@ class FixedTestStep(AtomicStep):
 
     @override
     def atomic_law(self) -> AtomicLaw:
-        rates, powers = self.attacks.corners()
-        best = int(np.argmax(powers - rates))
-        rate, power = float(rates[best]), float(powers[best])
+        corners = self.attacks.corners()
+        best = int(np.argmax(corners.power - corners.rate))
+        rate, power = float(corners.rate[best]), float(corners.power[best])
         absent, present = (np.log([number, 1 - number]) for number in (rate, power))
         losses = present - absent
         return AtomicLaw(losses, losses[:-1] - losses[1:], absent, present, 4 * FUNCTION_ERROR, 4 * FUNCTION_ERROR)
