@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -100,7 +100,8 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     is summed relative to its own scale, after the sum of the earlier pieces. Terms that underflow are below e^-400 of
     an earlier term of the piece.
     """
-    tops = np.asarray(np.maximum.accumulate(logs), dtype=np.float64)
+    maximum: Any = np.maximum
+    tops = np.asarray(maximum.accumulate(logs), dtype=np.float64)
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):

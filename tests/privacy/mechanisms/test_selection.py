@@ -12,13 +12,13 @@ from numpy.random import Generator
 from scipy.integrate import quad
 
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
-from service.privacy.mechanisms.neighbours import NeighboringRelation
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.piecewise_exponential import (
+from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
     laplace_distribution,
 )
+from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built, gaussian

@@ -137,19 +137,19 @@ def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArra
     logs = np.where(from_one[:, None], law.log_present, law.log_absent)
     exponents = shift * law.losses
     joint = logs + exponents
-    top = joint.max(axis=1, keepdims=True)
+    top: FloatArray = joint.max(axis=1, keepdims=True)
     weights = np.exp(joint - top)
-    total = weights.sum(axis=1)
-    value = top[:, 0] + np.log(total)
+    total: FloatArray = weights.sum(axis=1)
+    value: FloatArray = top[:, 0] + np.log(total)
     terms = np.exp(logs) * np.expm1(np.minimum(exponents, 1.0))
     small = (np.abs(exponents) * (weights > 0)).max(axis=1) <= 1.0
     value = np.where(small, np.log1p(np.where(small, terms.sum(axis=1), 0.0)), value)
     weights /= total[:, None]
-    mean = weights @ law.losses
-    variance = (weights * (law.losses - mean[:, None]) ** 2).sum(axis=1)
-    size = (weights * (np.abs(exponents) + np.abs(logs))).sum(axis=1) + np.abs(top[:, 0])
+    mean: FloatArray = weights @ law.losses
+    variance: FloatArray = (weights * (law.losses - mean[:, None]) ** 2).sum(axis=1)
+    size: FloatArray = (weights * (np.abs(exponents) + np.abs(logs))).sum(axis=1) + np.abs(top[:, 0])
     plain = law.mass_error + 4 * UNIT_ROUNDOFF * (size + law.size) + 4 * FUNCTION_ERROR
-    near = np.abs(terms).sum(axis=1) * (law.mass_error + 4 * FUNCTION_ERROR + 2 * law.size * UNIT_ROUNDOFF)
+    near: FloatArray = np.abs(terms).sum(axis=1) * (law.mass_error + 4 * FUNCTION_ERROR + 2 * law.size * UNIT_ROUNDOFF)
     error: FloatArray = np.where(small, 2 * near, plain) + np.abs(shift[:, 0]) * law.position_error * 1.01 + SMALLEST
     return value, mean, variance, error
 
@@ -239,5 +239,6 @@ class _Tilted:
         off = self.relative + self.lost + (len(self.losses) + 16) * 4 * UNIT_ROUNDOFF
         off = off + heights * (self.position + 8 * UNIT_ROUNDOFF * (spread + largest * UNIT_ROUNDOFF + abs(self.mean)))
         # Near height 0 all values are near 1, and errors of masses move the sum by their effect on its distance from 1.
-        value = np.log(modulus) + 1j * (np.angle(sums) + heights * self.mean)
+        value = np.empty(nodes + 1, dtype=np.complex128)
+        value.real, value.imag = np.log(modulus), np.angle(sums) + heights * self.mean
         return value, np.log1p(off / modulus) + 4 * FUNCTION_ERROR * np.abs(value)

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.discrete.piecewise_exponential import laplace_density, laplace_distribution
 from service.privacy.mechanisms.discrete.selection import (
     SCORES_MOVE_LITTLE,
     Attacks,
@@ -23,7 +24,6 @@ from service.privacy.mechanisms.groups import between
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.piecewise_exponential import laplace_density, laplace_distribution
 from service.privacy.numerics.rounding import rounded
 
 SOURCE = "Ding et al. 2021 (permute and flip is report noisy max with exponential noise); path lemma"

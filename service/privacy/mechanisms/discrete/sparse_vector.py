@@ -12,15 +12,15 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import Premise
-from service.privacy.mechanisms.discrete.selection import Attacks, EnclosedPathStep
-from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
-from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.piecewise_exponential import (
+from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
     laplace_distribution,
 )
+from service.privacy.mechanisms.discrete.selection import Attacks, EnclosedPathStep
+from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.numerics.arrays import FloatArray
 
 BITS_ONLY: Final = Premise(
     "bits_only",
