@@ -108,7 +108,7 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
         stop = int(np.searchsorted(tops, tops[start] + WIDEST_PIECE, side="right"))
         stop = max(stop, start + 1)
         scale = float(tops[stop - 1]) - (HEADROOM if tops[stop - 1] > tops[start] + HEADROOM else 0.0)
-        terms = np.exp(np.maximum(logs[start:stop] - scale, -745.0))
+        terms: FloatArray = np.exp(np.maximum(logs[start:stop] - scale, -745.0))
         terms[0] += math.exp(max(before - scale, -745.0)) if before > -np.inf else 0.0
         sums[start:stop] = np.log(running_sums(terms)) + scale
         before, start, pieces = float(sums[stop - 1]), stop, pieces + 1

@@ -83,7 +83,7 @@ class PathStep(ResolvedStep):
 
     @property
     def shift(self) -> Enclosure:
-        """Enclosure of eta."""
+        """Enclosure of eta between two doubles."""
         return Enclosure(rounded(self.eta, -1), rounded(self.eta, 1), Evidence.EXACT)
 
     @final
