@@ -267,7 +267,10 @@ class SummandOnContour(ABC):
 
     @property
     def last_height(self) -> float:
-        """Height t from which the transform at theta + it, without the part of its atoms, falls at least like 1/t."""
+        """Height t from which the transform M(theta + it) of a step, without its atoms, falls at least like 1/t.
+
+        M(z) is E0 e^{zL} for the loss L of the step, and theta the tilt of the contour.
+        """
         return 0.0
 
     @property
