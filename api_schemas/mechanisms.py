@@ -8,6 +8,17 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, field_error, named_schema
+from api_schemas.discrete_mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    PermuteAndFlipMechanism,
+    RandomizedResponseMechanism,
+    ReportNoisyMaxMechanism,
+    SkellamMechanism,
+    SparseVectorMechanism,
+    StaircaseMechanism,
+    UnaryEncodingMechanism,
+)
 from api_schemas.imported import ImportedMechanism
 from api_schemas.scalar_types import (
     BatchSize,
@@ -226,6 +237,15 @@ MechanismSpec = Annotated[
     | DpsgdMechanism
     | NoisySgdMechanism
     | MixtureMechanism
+    | RandomizedResponseMechanism
+    | UnaryEncodingMechanism
+    | StaircaseMechanism
+    | DiscreteLaplaceMechanism
+    | DiscreteGaussianMechanism
+    | SkellamMechanism
+    | ReportNoisyMaxMechanism
+    | PermuteAndFlipMechanism
+    | SparseVectorMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
@@ -258,6 +278,13 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         ZcdpMechanism,
         RdpMechanism,
         ExponentialMechanism,
+        StaircaseMechanism,
+        DiscreteLaplaceMechanism,
+        DiscreteGaussianMechanism,
+        SkellamMechanism,
+        ReportNoisyMaxMechanism,
+        PermuteAndFlipMechanism,
+        SparseVectorMechanism,
     }
 )
 """Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""
@@ -300,7 +327,7 @@ def is_one_step(mechanism: MechanismSpec) -> bool:
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """Return all mechanisms of a tree, the root included."""
+    """Return all mechanisms in the tree of a mechanism, the root included."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
     if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):

@@ -52,7 +52,7 @@ class Asking(ABC):
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a request body to the path and return the response body in a media type. Raise PrivacyBoundsError."""
 
     @final
     @asks
@@ -283,7 +283,7 @@ class Asking(ABC):
 
 
 def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any], Notes]:
-    """Return path, request and notes of a request about one run."""
+    """Return path, request and notes of a request to `path` about one run, with these members."""
     mechanism, notes = read_run(run)
     return path, {"mechanism": mechanism, **members}, notes
 

@@ -135,7 +135,7 @@ class _NonFiniteConstant(str):
 
 
 class _ObjectPairs(list[tuple[str, Any]]):
-    """JSON object as a list of key-value pairs, including duplicate keys."""
+    """JSON object as a list of key-value pairs, which includes duplicate keys."""
 
 
 def _duplicate_key_pointers(pointer: str, value: object) -> list[str]:

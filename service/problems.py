@@ -97,15 +97,15 @@ class ShuttingDown(ApiError):
 
 
 class ResultNotFound(ApiError):
-    """Raised for a digest without a stored result."""
+    """Raised for the digest of a result that is not stored."""
 
 
 class DecisionNotFound(ApiError):
-    """Raised for an id without a stored decision."""
+    """Raised for the id of a decision that is not stored."""
 
 
 class NotAcceptable(ApiError):
-    """Raised when the client accepts none of the media types of a resource."""
+    """Raised when the client accepts none of the offered media types of a resource."""
 
     def __init__(self, offered: tuple[str, ...]) -> None:
         self.offered = offered
@@ -113,7 +113,7 @@ class NotAcceptable(ApiError):
 
 
 class NoStatement(NotAcceptable):
-    """Raised when the client accepts signed statements only, and there is none. sentence: the reason."""
+    """Raised when the client accepts signed statements only, and there is none. `sentence` is the reason."""
 
     def __init__(self, offered: tuple[str, ...], sentence: str) -> None:
         self.sentence = sentence
@@ -121,7 +121,7 @@ class NoStatement(NotAcceptable):
 
 
 class InvalidParameter(ApiError):
-    """Raised for an invalid query parameter or header. sentence: the allowed values."""
+    """Raised for an invalid query parameter or header. `sentence` states the allowed values."""
 
     def __init__(self, name: str, sentence: str) -> None:
         self.name, self.sentence = name, sentence

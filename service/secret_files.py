@@ -42,7 +42,7 @@ def read_secret_files(environment: Mapping[str, str], names: Iterable[str]) -> t
 
 
 def _read(path: Path) -> str:
-    """Return the content of a file without newlines at its end. Raise ValueError or OSError."""
+    """Return the content of the file of a secret without newlines at its end. Raise ValueError or OSError."""
     with path.open("rb") as file:
         content = file.read(LONGEST_SECRET_BYTES + 1)
     if len(content) > LONGEST_SECRET_BYTES:

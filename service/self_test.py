@@ -16,7 +16,10 @@ NO_DIGEST: Final = "sha256:" + "0" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceCase:
-    """Question with a published answer, which is known to within `tolerance` (absolute)."""
+    """Question of the self-test with the answer that the paper `source` publishes.
+
+    The published answer is known to within `tolerance` (absolute).
+    """
 
     source: str
     mechanism: dict[str, Any]
@@ -61,6 +64,6 @@ REFERENCE_CASES: Final = (
 
 
 def warm_up() -> None:
-    """Evaluate every reference case once, so that each engine performs its one-time initialisation."""
+    """Evaluate every reference case of the self-test once, so that each engine performs its one-time initialisation."""
     for case in REFERENCE_CASES:
         case.check()

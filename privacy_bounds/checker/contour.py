@@ -16,13 +16,21 @@ LARGEST_WORK: Final = 8_000_000
 
 
 def far_part(step: Step, u: arb, eta: float, start: arb, side: int) -> arb:
-    """Bound what lies beyond `start` on a side of y (1 or -1), for t >= 0 (section 5). Infinity: no bound falls."""
+    """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
+
+    The integrand is that of B(u, t, `eta`) for t >= 0, see `majorant`. The result is infinite if the bound does not
+    fall there.
+    """
     height, slope = growth(step, u, eta, side)
     return (height + slope**2 / 2).exp() * upper_tail(start - slope) if start > slope else arb("inf")
 
 
 def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide) -> arb:
-    """Return an upper bound of B(u, t, eta), by adaptive integration of an analytic function in balls."""
+    """Return an upper bound of B(u, t, eta), which bounds the transform |M(u + it)| of the loss of one step.
+
+    B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
+    integration in balls.
+    """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
     with ctx.workprec(80 + step.count.bit_length()):
@@ -45,7 +53,10 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide) -> arb:
 
 
 class Contour:
-    """The transform of a run at the nodes of one contour, from which delta is read near one eps."""
+    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
+
+    The privacy profile delta(eps) is evaluated from these values, near one eps.
+    """
 
     def __init__(self, guide: Guide) -> None:
         guide.place_contour()
@@ -60,11 +71,11 @@ class Contour:
                 self._multiply(step)
 
     def _exponent(self, theta: float) -> arb:
-        """Return the exponent u of the likelihood ratio for a line."""
+        """Return the exponent u of the likelihood ratio: `theta`, or 1 - `theta` for the direction remove."""
         return 1 - arb(theta) if self._guide.flip else arb(theta)
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return the logarithm of a bound of |M(theta + it)| of the run."""
+        """Return the logarithm of a bound of |M(theta + it)|, where M is the transform of the loss of the run."""
         total, u = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2, self._exponent(theta)
         for step in self._guide.steps:
             eta = self._guide.eta(step) if t else 0.0
@@ -72,7 +83,10 @@ class Contour:
         return total
 
     def _multiply(self, step: Step) -> None:
-        """Multiply the values by M(z)^count for one kind of step, with M as a trapezoidal sum (sections 4 and 5)."""
+        """Multiply the values at all nodes z by M(z)^count for the steps `step`, whose loss has the transform M.
+
+        M is evaluated by a trapezoidal sum (sections 4 and 5 of the proof).
+        """
         guide, u = self._guide, self._exponent(self._theta)
         strip, window = guide.strip(step), guide.window(step, float(u))
         error = majorant(step, u, 0.0, 0.0, guide) + majorant(step, u, 0.0, strip, guide)
@@ -95,7 +109,7 @@ class Contour:
             self._values[k] *= found.conjugate() if guide.flip else found
 
     def delta(self, eps: arb) -> arb:
-        """Return an enclosure of delta(eps)."""
+        """Return a ball that contains the privacy profile delta(eps) of the run."""
         with ctx.workprec(ctx.prec + self._guide.more_bits):
             theta, h = arb(self._theta), self._h
             period = 2 * arb.pi() / h
@@ -114,7 +128,7 @@ class Contour:
 
 
 def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
-    """Yield sum_j masses_j factors_j^k for k = 0, ..., count - 1, as one product of matrices."""
+    """Yield the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices."""
     block = math.isqrt(count) + 1
     small = [powers(factor, block + 1) for factor in factors]
     large = [powers(row[block], -(-count // block)) for row in small]
@@ -126,7 +140,7 @@ def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterabl
 
 
 def powers(base: acb, count: int) -> list[acb]:
-    """Return base^0, ..., base^(count - 1). Halving keeps the radii small."""
+    """Return base^0, ..., base^(count - 1) as balls. Halving of the exponents keeps their radii small."""
     found = [acb(1), base]
     for k in range(2, count):
         found.append(found[k // 2] * found[k - k // 2])

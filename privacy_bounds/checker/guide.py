@@ -16,7 +16,7 @@ LARGEST_COUNT: Final = 100_000
 
 
 class Guide:
-    """Choices for `_Contour` in doubles. Nothing is proved from them."""
+    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them."""
 
     def __init__(self, run: Run, direction: Direction, near: float = 0.0, nats: int = 0) -> None:
         self.steps, self.mu_squared = run
@@ -24,7 +24,10 @@ class Guide:
         self._cells: dict[tuple[Step, float], dict[int, tuple[float, float, float]]] = {}
 
     def place_contour(self) -> None:
-        """Choose theta, the step h, the count of nodes, and the exponents of the bounds of section 2."""
+        """Choose the contour: its line theta, the distance h of nodes and their count.
+
+        Choose also the exponents of the bounds in section 2 of the proof (package docstring).
+        """
         self.theta = 1 + _minimise(lambda x: self.log_chernoff(1 + x) - math.log(x) - math.log1p(x))
         top = self.log_chernoff(self.theta) - math.log(self.theta) - math.log(self.theta - 1)
         self._target = top - self.nats
@@ -45,15 +48,24 @@ class Guide:
         )
 
     def eta(self, step: Step, scale: float | None = None) -> float:
-        """Return how far the path of M moves for the bound of the terms left out."""
+        """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
+
+        M is the transform of the loss. `scale` is the distance for a single step.
+        """
         return min(0.45 * math.pi / float(max(step.means)), (scale or self._scale) / math.sqrt(step.count))
 
     def strip(self, step: Step) -> float:
-        """Return how far the path moves for the bound of the trapezoidal sum of M."""
+        """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
+
+        The sum computes the transform of the step's loss.
+        """
         return min(0.45 * math.pi / float(max(step.means)), math.sqrt(2 * (self.nats + math.log(step.count))))
 
     def window(self, step: Step, u: float) -> tuple[float, float]:
-        """Return an interval of y beyond which the integrand is negligible."""
+        """Return an interval of outcomes y beyond which the integrand for a step is negligible.
+
+        The integral is the transform M(u) of the step's loss.
+        """
         strip = self.strip(step)
         ends: list[float] = []
         nats = self.nats * (1 + 1 / step.count) + math.log(step.count) - self.log_moment(step, u)
@@ -63,12 +75,19 @@ class Guide:
         return -ends[0], ends[1]
 
     def spacing(self, step: Step, u: float, log_bound: float) -> float:
-        """Return the step of the trapezoidal sum of M."""
+        """Return the distance of the nodes of a trapezoidal sum for one step.
+
+        The sum computes the transform M(u) of the step's loss. `log_bound` is ln of its error bound without the factor
+        that depends on the distance.
+        """
         nats = log_bound - self.log_moment(step, u) + self.nats + math.log(step.count)
         return math.pi * self.strip(step) / max(nats, 10.0)
 
     def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0) -> float:
-        """Return about ln B(u, t, eta), of which t = eta = 0 is ln M(u)."""
+        """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
+
+        For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof).
+        """
         spacing = min(0.1, 0.3 / float(max(step.means)))
         cells = self._cells.setdefault((step, eta), {})
         reach = [12 + max(0.0, float(growth(step, arb(u), 0.0, side)[1])) for side in (-1, 1)]
@@ -87,13 +106,16 @@ class Guide:
         return eta**2 / 2 + top + math.log(total)
 
     def log_chernoff(self, theta: float) -> float:
-        """Return about ln(M(theta) e^{-(theta - 1) eps}) of the run."""
+        """Return approximate ln(M(theta) e^{-(theta - 1) eps}) for the transform M of the run's loss."""
         u = 1 - theta if self.flip else theta
         total = float(self.mu_squared) * theta * (theta - 1) / 2 - (theta - 1) * self._near
         return total + sum(step.count * self.log_moment(step, u) for step in self.steps)
 
     def _end(self, scale: float) -> float:
-        """Return the least T for which the terms beyond are negligible, with this scale of eta."""
+        """Return the smallest height T on the contour beyond which all nodes are negligible.
+
+        `scale` is the distance by which the path moves for a single step.
+        """
         u = 1 - self.theta if self.flip else self.theta
 
         def excess(t: float) -> float:
@@ -108,7 +130,7 @@ class Guide:
 
 
 def _log_ratio_in_doubles(step: Step, y: float, eta: float) -> tuple[float, float]:
-    """Return about the real and imaginary part of l(y + i eta)."""
+    """Return approximate real and imaginary parts of a step's log-likelihood ratio at the outcome y + i eta."""
     real = imaginary = 0.0
     for weight, mean in zip(step.weights, step.means, strict=True):
         w, m = float(weight), float(mean)
@@ -121,7 +143,7 @@ def _log_ratio_in_doubles(step: Step, y: float, eta: float) -> tuple[float, floa
 
 
 def _minimise(function: Callable[[float], float]) -> float:
-    """Return about the x > 0 where a function of ln x with one valley is least."""
+    """Return approximately the x > 0 with the smallest value of `function`, which has one minimum in ln x."""
     x, golden = 1.0, (math.sqrt(5) - 1) / 2
     for factor in (4.0, 0.25):
         while function(x * factor) < function(x):
@@ -136,7 +158,7 @@ def _minimise(function: Callable[[float], float]) -> float:
 
 
 def threshold(run: Run, direction: Direction, alpha: float) -> tuple[float, float]:
-    """Return about the threshold of the loss at a false positive rate, and the spread of the loss."""
+    """Return the approximate threshold of the loss at the false positive rate `alpha`, and the spread of the loss."""
     guide, score = Guide(run, direction), -NormalDist().inv_cdf(alpha)
 
     def rate_and_slope(theta: float) -> tuple[float, float]:

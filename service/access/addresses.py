@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address or name can only be reached from this machine. No name but localhost counts."""
+    """Return whether the address or name `host` can only be reached from this machine. No name but localhost counts."""
     if host == "localhost":
         return True
     try:

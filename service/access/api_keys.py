@@ -30,9 +30,10 @@ _CONTEXT: Final = b"privacy-bounds api key\0"
 @final
 @dataclass(frozen=True)
 class ApiKey:
-    """Stored record of one key, without its secret. Times are seconds since 1970, and `expires` None is never.
+    """Stored record of one API key, without its secret.
 
-    `digest` is HMAC-SHA-256 of id and secret in hexadecimal digits.
+    Times are seconds since 1970, and `expires` None is never. `digest` is HMAC-SHA-256 of id and secret in hexadecimal
+    digits.
     """
 
     id: str
@@ -45,7 +46,7 @@ class ApiKey:
 
     @cached_property
     def caller(self) -> Caller:
-        """Caller that presents this key."""
+        """Caller of the service that presents this API key."""
         return Caller(self.name, self.group, self.scopes, "key", self.id)
 
     @cached_property
@@ -54,7 +55,7 @@ class ApiKey:
         return bytes.fromhex(self.digest)
 
     def record(self) -> dict[str, Any]:
-        """Return the members that a store writes as JSON."""
+        """Return the API key as the JSON members that a store writes."""
         return {
             "id": self.id,
             "name": self.name,
@@ -67,7 +68,7 @@ class ApiKey:
 
 
 def key_from_record(record: Mapping[str, Any]) -> ApiKey:
-    """Return the key of a stored record. Raise ValueError for anything that `ApiKey.record` does not write."""
+    """Return the API key of a stored record. Raise ValueError for anything that `ApiKey.record` does not write."""
     try:
         key = ApiKey(**dict[str, Any](record, scopes=frozenset[str](record["scopes"])))
         is_valid = (
@@ -89,9 +90,10 @@ def key_from_record(record: Mapping[str, Any]) -> ApiKey:
 def new_key(
     digest_key: bytes, *, name: str | None, group: str | None, scopes: frozenset[str], now: float, expires: float | None
 ) -> tuple[ApiKey, str]:
-    """Return a new key and its text, the only copy of its secret.
+    """Return a new API key and its text, the only copy of its secret.
 
-    The name defaults to the id of the key, and the group to the name.
+    Times are seconds since 1970. The name defaults to the id of the key, and the group to the name. `digest_key` is the
+    secret key of its digest.
     """
     identifier, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     own = name or identifier
@@ -100,5 +102,5 @@ def new_key(
 
 
 def digest_of(digest_key: bytes, identifier: bytes, secret: bytes) -> bytes:
-    """Return HMAC-SHA-256 of an id and a secret."""
+    """Return HMAC-SHA-256 of the id and the secret of an API key, with the secret key `digest_key`."""
     return hmac.digest(digest_key, _CONTEXT + identifier + b"_" + secret, "sha256")

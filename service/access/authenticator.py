@@ -25,7 +25,10 @@ _KEY_PREFIX: Final = PREFIX.encode()
 
 @final
 class Authenticator:
-    """Authenticator by API keys and, with `tokens`, by tokens of an issuer, whose keys are in `source`."""
+    """Check of the credentials in requests: API keys and, with `tokens`, tokens of an issuer.
+
+    `source` has the public keys of the issuer.
+    """
 
     def __init__(self, keys: KeyRing, tokens: TokenVerifier | None = None, source: KeySetSource | None = None) -> None:
         self._keys, self._tokens, self._source = keys, tokens, source
@@ -51,7 +54,10 @@ class Authenticator:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Read the keys, and keep them current during the block. A slow issuer does not delay the block."""
+        """Read the API keys and the keys of the issuer, and keep them current during the block.
+
+        A slow issuer does not delay the block.
+        """
         await self._keys.refresh()
         tasks = [asyncio.create_task(self._keys.keep_current())]
         if self._source is not None:

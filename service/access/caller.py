@@ -17,11 +17,11 @@ STATE_KEY: Final = "caller"
 @final
 @dataclass(frozen=True)
 class Caller:
-    """Caller of one request.
+    """Caller of one request, as its credentials describe it.
 
-    name: for logs. group: owner of what the caller stores, by default the name of the caller. kind: how the caller
-    was recognised. identifier: stable and unique id of the credential, which is no secret: the id of a key, or the
-    issuer and subject of a token.
+    `name` is for logs. `group` is the owner of what the caller stores, by default the name of the caller. `kind` is how
+    the caller was recognised. `identifier` is a stable and unique id of the credential, which is no secret: the id of a
+    key, or the issuer and subject of a token.
     """
 
     name: str

@@ -12,7 +12,7 @@ class AccessError(Exception):
 class Unauthenticated(AccessError):
     """Raised for a request without valid credentials.
 
-    `is_wrong`: whether credentials were sent. The error does not say what is wrong with them.
+    `is_wrong` is whether credentials were sent. The error does not say what is wrong with them.
     """
 
     def __init__(self, *, is_wrong: bool = False) -> None:

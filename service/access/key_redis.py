@@ -26,17 +26,26 @@ class Seal(Protocol):
     """Authenticator of stored entries with one key (`service.execution.entry_mac`)."""
 
     def sign(self, kind: str, name: str, body: bytes) -> bytes:
-        """Return the entry to store for a body."""
+        """Return the entry to store for `body`: the body with its authentication code.
+
+        `kind` and `name` identify the entry, and are authenticated, too.
+        """
         ...
 
     def verify(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an entry, or None if its code is wrong."""
+        """Return the body of a stored entry, or None if its authentication code is wrong.
+
+        `kind` and `name` identify the entry.
+        """
         ...
 
 
 @final
 class RedisKeys:
-    """Keys in a hash of Redis. `seal_keys`: the first one seals and makes digests, and all of them are accepted."""
+    """Store of API keys in a hash of Redis.
+
+    The first of the `seal_keys` seals entries and makes digests, and all of them are accepted.
+    """
 
     def __init__(self, url: str, seal_keys: Sequence[str], seal_of: Callable[[str], Seal]) -> None:
         import redis
@@ -51,23 +60,23 @@ class RedisKeys:
         ]
 
     def revision(self) -> Hashable:
-        """Return the number of changes so far."""
+        """Return the number of changes of the stored API keys so far."""
         with self._translated():
             found: Hashable = self._client.get(REVISION)
             return found
 
     def read(self) -> list[StoredKey]:
-        """Return all keys whose seal is valid."""
+        """Return all stored API keys whose authentication code is valid."""
         with self._translated():
             entries: dict[bytes, bytes] = self._client.hgetall(KEYS)
         return [key for name, entry in entries.items() if (key := self._opened(name, entry)) is not None]
 
     def digest_key(self) -> bytes:
-        """Return the secret key for digests, which follows from the first seal key."""
+        """Return the secret key for digests of API keys, which follows from the first seal key."""
         return self._seals[0][1]
 
     def put(self, key: ApiKey) -> None:
-        """Add a key, or replace the key with its id."""
+        """Add an API key, or replace the stored key with its id."""
         seal, _ = self._seals[0]
         with self._translated():
             if self._client.hlen(KEYS) >= MOST_KEYS and not self._client.hexists(KEYS, key.id):
@@ -76,7 +85,7 @@ class RedisKeys:
             self._client.pipeline().hset(KEYS, key.id, entry).incr(REVISION).execute()
 
     def remove(self, identifier: str) -> bool:
-        """Remove a key. Return whether it was stored."""
+        """Remove the API key with this id, and return whether it was stored."""
         with self._translated():
             removed, _ = self._client.pipeline().hdel(KEYS, identifier).incr(REVISION).execute()
             return bool(removed)

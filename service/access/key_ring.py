@@ -25,7 +25,7 @@ _NO_DIGEST: Final = bytes(SECRET_BYTES)
 
 @final
 class KeyRing:
-    """Keys of a store, read again when the store has changed.
+    """API keys of a store in memory, read again when the store has changed.
 
     `report` receives a phrase when the store stops answering, and "" when it answers again.
     """
@@ -44,7 +44,7 @@ class KeyRing:
         """Phrase that says why the store cannot be read, or ""."""
 
     async def caller(self, text: bytes) -> Caller:
-        """Return the caller with a key. Raise Unauthenticated or AuthenticationUnavailable."""
+        """Return the caller whose API key is `text`. Raise Unauthenticated or AuthenticationUnavailable."""
         found = KEY_TEXT.fullmatch(text)
         if found is None:
             raise Unauthenticated(is_wrong=True)
@@ -62,20 +62,23 @@ class KeyRing:
         return stored.key.caller
 
     async def refresh(self) -> None:
-        """Read the store if it has changed. Requests that wait at the same time share one reading."""
+        """Read the API keys of the store if it has changed. Requests that wait at the same time share one reading."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_store())
         await asyncio.shield(self._reading)
 
     async def _refresh_for(self, identifier: bytes) -> None:
-        """Read the store once after now, unless the key appears before. The key may have been created just now."""
+        """Read the store once more unless the API key with this id appears before.
+
+        The key may have been created just now.
+        """
         now = time.monotonic()
         while identifier not in self._keys and self._began < now:
             await asyncio.sleep(max(0.0, self._began + UNKNOWN_SECONDS - time.monotonic()))
             await self.refresh()
 
     async def keep_current(self) -> None:
-        """Read the store every REFRESH_SECONDS, without end."""
+        """Read the store of API keys every REFRESH_SECONDS, without end."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             await self.refresh()
@@ -96,7 +99,7 @@ class KeyRing:
             self._report(failure)
 
     def _changed(self) -> tuple[Hashable, dict[bytes, StoredKey]] | None:
-        """Return the revision and the keys of the store, or None if the revision is the known one."""
+        """Return the revision and the API keys of the store, or None if the revision is the known one."""
         revision = self._store.revision()
         if revision == self._revision:
             return None

@@ -24,16 +24,16 @@ LONGEST_STALE_SECONDS: Final = 86_400.0
 
 
 class KeySetReader(Protocol):
-    """Function that returns the bytes of a JWK set. It raises InvalidKeySet."""
+    """Function that returns the bytes of a set of public keys (JWK set). It raises InvalidKeySet."""
 
     async def __call__(self) -> bytes:
-        """Return the bytes of the set."""
+        """Return the bytes of the set of public keys (JWK set)."""
         ...
 
 
 @final
 class FileReader:
-    """Reader of a JWK set in a file."""
+    """Reader of a set of public keys (JWK set) in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,13 +53,16 @@ class FileReader:
 
 @final
 class AddressReader:
-    """Reader of a JWK set at an address. Redirects are not followed, and answers are neither long nor compressed."""
+    """Reader of a set of public keys (JWK set) at an address.
+
+    Redirects are not followed, and answers are neither long nor compressed.
+    """
 
     def __init__(self, url: str, *, seconds: float = FETCH_SECONDS) -> None:
         self._url, self._seconds = url, seconds
 
     async def __call__(self) -> bytes:
-        """Return the body of the answer. Raise InvalidKeySet."""
+        """Return the body of the answer from the address. Raise InvalidKeySet."""
         import httpx2
 
         try:
@@ -88,9 +91,10 @@ async def _limited_body(answer: httpx2.Response) -> bytes:
 
 @final
 class KeySetSource:
-    """Keys of an issuer in memory. They are read in the background, and again for a token that names an unknown key.
+    """Public keys of an issuer of tokens in memory.
 
-    `report` receives a phrase when the source fails, and "" when it answers again.
+    They are read in the background, and again for a token that names an unknown key. `report` receives a phrase when
+    the source fails, and "" when it answers again.
     """
 
     def __init__(
@@ -109,17 +113,17 @@ class KeySetSource:
 
     @property
     def keys(self) -> tuple[SigningKey, ...] | None:
-        """Return the keys of the last reading, or None if none succeeded within `LONGEST_STALE_SECONDS`."""
+        """Keys of the last reading, or None if no reading succeeded within `LONGEST_STALE_SECONDS`."""
         return self._keys if self._clock() - self._succeeded <= LONGEST_STALE_SECONDS else None
 
     async def refresh(self) -> None:
-        """Read the keys again, unless that was tried a short time ago. Requests share one attempt."""
+        """Read the keys of the issuer again, unless that was tried a short time ago. Requests share one attempt."""
         is_reading = self._reading is not None and not self._reading.done()
         if is_reading or self._clock() - self._tried >= RETRY_SECONDS:
             await self._read_once()
 
     async def keep_current(self) -> None:
-        """Read the keys now and from time to time, without end."""
+        """Read the keys of the issuer now and from time to time, without end."""
         while True:
             await self._read_once()
             await asyncio.sleep(RETRY_SECONDS if self.failure else REFRESH_SECONDS)

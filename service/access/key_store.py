@@ -25,7 +25,7 @@ MOST_KEYS: Final = 10_000
 @final
 @dataclass(frozen=True)
 class StoredKey:
-    """Key with the secret key of its digest."""
+    """API key with the secret key of its digest."""
 
     key: ApiKey
     digest_key: bytes
@@ -35,39 +35,39 @@ class KeyStore(Protocol):
     """Storage of API keys. All methods block, and raise KeyStoreError if the storage cannot be used."""
 
     def revision(self) -> Hashable:
-        """Return a value that changes with the stored keys, at less cost than reading them."""
+        """Return a value that changes with the stored API keys, at less cost than reading them."""
         ...
 
     def read(self) -> list[StoredKey]:
-        """Return all keys. An empty or absent storage has none."""
+        """Return all stored API keys. An empty or absent storage has none."""
         ...
 
     def digest_key(self) -> bytes:
-        """Return the secret key for digests of new keys. Create it if the storage has none."""
+        """Return the secret key for digests of new API keys. Create it if the storage has none."""
         ...
 
     def put(self, key: ApiKey) -> None:
-        """Add a key, or replace the key with its id."""
+        """Add an API key, or replace the stored key with its id."""
         ...
 
     def remove(self, identifier: str) -> bool:
-        """Remove a key. Return whether it was stored."""
+        """Remove the API key with this id, and return whether it was stored."""
         ...
 
 
 @final
 class KeyFile:
-    """Keys in the file `keys.json` of a folder, beside `keys.secret`, the secret key of their digests.
+    """Store of API keys in the file `keys.json` of a folder, beside `keys.secret`, the secret key of their digests.
 
-    Both files have mode 0600. A change replaces the file, so that readers see the keys before or after it. Writers
-    take turns by a lock. Reading writes nothing, so that the folder may be mounted read-only.
+    Both files have mode 0600. A change replaces the file, so that readers see the keys before or after it. Writers take
+    turns by a lock. Reading writes nothing, so that the folder may be mounted read-only.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path, self._secret = folder / FILE_NAME, folder / SECRET_NAME
 
     def revision(self) -> Hashable:
-        """Return the identity and the time of the file, or None without a file."""
+        """Return the identity and the time of change of the file of API keys, or None without a file."""
         with _translated(self._path):
             try:
                 found = self._path.stat()
@@ -76,13 +76,13 @@ class KeyFile:
             return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
     def read(self) -> list[StoredKey]:
-        """Return all keys of the file."""
+        """Return all API keys in the file."""
         with _translated(self._path):
             keys = self._keys()
             return [StoredKey(key, self._read_secret()) for key in keys] if keys else []
 
     def digest_key(self) -> bytes:
-        """Return the secret key for digests, and create it for the first key."""
+        """Return the secret key for digests of API keys, and create it for the first key."""
         with _translated(self._secret):
             self._make_folder()
             if not self._secret.exists():
@@ -90,7 +90,7 @@ class KeyFile:
             return self._read_secret()
 
     def put(self, key: ApiKey) -> None:
-        """Add a key, or replace the key with its id."""
+        """Add an API key to the file, or replace the key with its id."""
         with _translated(self._path), self._locked():
             others = [each for each in self._keys() if each.id != key.id]
             if len(others) >= MOST_KEYS:
@@ -98,7 +98,7 @@ class KeyFile:
             self._write([*others, key])
 
     def remove(self, identifier: str) -> bool:
-        """Remove a key. Return whether it was stored."""
+        """Remove the API key with this id from the file, and return whether it was stored."""
         with _translated(self._path), self._locked():
             keys = self._keys()
             left = [each for each in keys if each.id != identifier]
@@ -144,7 +144,7 @@ class KeyFile:
 
 
 def _write_new(path: Path, content: bytes, *, replaces: bool) -> None:
-    """Write a file of mode 0600 that appears complete. Without `replaces`, a file that is there stays."""
+    """Write a file of mode 0600 that appears complete. Without `replaces`, an existing file stays."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

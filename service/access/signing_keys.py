@@ -27,13 +27,13 @@ KEY_TYPES: Final[Mapping[str, tuple[str, str | None]]] = {
 
 
 class InvalidKeySet(Exception):
-    """Raised for a JWK set that cannot be used. The message is a phrase for the operator."""
+    """Raised for a set of public keys (JWK set) that cannot be used. The message is a phrase for the operator."""
 
 
 @final
 @dataclass(frozen=True)
 class SigningKey:
-    """Public key of an issuer. `algorithm` None means any algorithm of its type and curve."""
+    """Public key of an issuer of tokens. `algorithm` None means any algorithm of its type and curve."""
 
     kid: str | None
     key_type: str
@@ -65,7 +65,7 @@ def read_key_set(content: bytes) -> tuple[SigningKey, ...]:
 
 
 def _signing_key(jwk: Any) -> SigningKey | None:
-    """Return a key that can verify tokens, or None for any other key."""
+    """Return the key that a JSON Web Key describes if it can verify tokens, or None for any other key."""
     if not isinstance(jwk, dict):
         return None
     jwk = cast("dict[str, Any]", jwk)

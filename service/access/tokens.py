@@ -57,7 +57,7 @@ class TokenVerifier:
         self._generation = source.generation
 
     async def caller(self, token: bytes) -> Caller:
-        """Return the caller that a token names. Raise Unauthenticated or AuthenticationUnavailable."""
+        """Return the caller that a signed token names. Raise Unauthenticated or AuthenticationUnavailable."""
         if len(token) > LONGEST_TOKEN_BYTES:
             raise Unauthenticated(is_wrong=True)
         digest = hashlib.sha256(token).digest()
@@ -106,7 +106,7 @@ class TokenVerifier:
         return caller_of_claims(claims, self._rules), float(claims["exp"]) + self._rules.clock_skew_seconds
 
     def _find(self, algorithm: str, kid: str | None) -> SigningKey | None:
-        """Return the key that a token names. Without a name in the token, return the only key of its algorithm."""
+        """Return the key with the id `kid` that a token names. Without an id, return the only key of the algorithm."""
         fitting = [key for key in self._source.keys or () if key.verifies(algorithm)]
         named = fitting if kid is None else [key for key in fitting if key.kid == kid]
         return named[0] if len(named) == 1 else None
@@ -127,9 +127,9 @@ def caller_of_claims(claims: Mapping[str, Any], rules: TokenRules) -> Caller:
 
 
 def scopes_of_claims(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Return the scopes of a token: of `scope` (RFC 8693), or of `scp`, as a text with spaces or as a list.
+    """Return the scopes of this service in the claims of a token.
 
-    Scopes of other services are left out.
+    The scopes are those of `scope` (RFC 8693), or of `scp`, as a text with spaces or as a list.
     """
     given = claims.get("scope", claims.get("scp", ""))
     listed = given.split(" ") if isinstance(given, str) else cast("list[Any]", given if isinstance(given, list) else [])

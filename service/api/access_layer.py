@@ -34,7 +34,7 @@ class AccessLayer:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection."""
+        """Check the credentials of a request, and pass it to the application inside."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -53,7 +53,7 @@ class AccessLayer:
 
 
 def require_scope(scope: Scope, needed: AccessScope) -> None:
-    """Check the scope of the caller within a route. Raise Unauthenticated or MissingScope."""
+    """Raise MissingScope or Unauthenticated unless the caller of a request has the scope `needed`. Routes call it."""
     caller = caller_of(scope)
     if caller is UNKNOWN_CALLER:
         raise Unauthenticated

@@ -30,7 +30,7 @@ class CallerContext:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection."""
+        """Enter the caller into the context of a request, and pass the request to the application inside."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,14 +62,14 @@ def requester_of(scope: Scope, caller: Caller) -> str:
 
 @lru_cache(maxsize=1024)  # most callers send several requests
 def logged_caller(caller: Caller) -> LoggedCaller | None:
-    """Return what logs say about a caller, without any secret. None: the caller is anonymous."""
+    """Return what logs say about a caller, without any secret; None for an anonymous caller."""
     if caller.kind == "anonymous":
         return None
     return LoggedCaller(id=caller.identifier, kind=caller.kind, name=caller.name, group=caller.group)
 
 
 def work_account_of(request: Request) -> WorkAccount | None:
-    """Return the account that the work of a request is charged to. None: the work has no limit."""
+    """Return the account to which the work of a request is charged; None if the work has no limit."""
     state: dict[str, Any] = request.scope.get("state") or {}
     account: WorkAccount | None = state.get(ACCOUNT_KEY)
     return account

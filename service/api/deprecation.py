@@ -17,7 +17,10 @@ SHORTEST_NOTICE: Final = timedelta(days=183)
 
 @dataclass(frozen=True, slots=True)
 class Deprecation:
-    """Deprecated route. `page` is the address of a page that names the replacement."""
+    """Deprecation of a route at the time `since`.
+
+    `page` is the address of a page that names the replacement. The route ends at the time `sunset`.
+    """
 
     since: datetime
     sunset: datetime
@@ -31,7 +34,7 @@ class Deprecation:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers of every response of the route."""
+        """Headers of every response of the deprecated route."""
         return {
             "Deprecation": f"@{int(self.since.timestamp())}",
             "Sunset": format_datetime(self.sunset.astimezone(UTC), usegmt=True),
@@ -52,7 +55,7 @@ class DeprecationHeaders:
         self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection."""
+        """Pass a request to the application inside, and add the headers of a deprecated route to its response."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

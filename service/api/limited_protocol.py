@@ -37,7 +37,7 @@ CONNECTION: Final = "privacy_bounds.connection"
 
 
 class _Rejected(Exception):
-    """Exception in a callback of the HTTP parser. It stops the parser after the connection was rejected."""
+    """Raised in a callback of the HTTP parser. It stops the parser after the connection was rejected."""
 
 
 @final
@@ -198,7 +198,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether the client has received everything that was sent to the transport."""
+        """Whether the client has received everything that was sent to the transport of the connection."""
         return self.transport.get_write_buffer_size() == 0
 
     def enforce_timeouts(self, now: float) -> None:
@@ -221,7 +221,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self.reject("request-timeout")
 
     def reject(self, reason: ServerRejection) -> None:
-        """Close the connection. Send a problem document first, unless an earlier response is still pending."""
+        """Close the connection for `reason`.
+
+        Send a problem document first, unless an earlier response is still pending.
+        """
         if self._is_rejected:
             return
         self._is_rejected = True

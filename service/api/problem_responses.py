@@ -45,7 +45,7 @@ def error_response(error: Exception, scope: MutableMapping[str, Any]) -> Respons
 
 
 def error_headers(error: Exception, status: int) -> dict[str, str]:
-    """Return the headers that tell a client when to try again, or which credentials to send (RFC 6750, section 3)."""
+    """Return the headers of the response to `error`: when to try again, or which credentials to send (RFC 6750)."""
     match error:
         case QueueFull() | WorkLimitExceeded():
             return {"Retry-After": str(error.retry_after_seconds)}
@@ -68,7 +68,7 @@ def shutting_down(scope: MutableMapping[str, Any]) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Install handlers for every known exception. The outermost middleware handles unknown ones."""
+    """Install handlers for every known exception in the application. The outermost middleware handles unknown ones."""
 
     async def handle(request: Request, error: Exception) -> Response:
         return error_response(error, request.scope)
@@ -101,7 +101,7 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """Return the methods that the path of a request takes, over all routes. HEAD stands beside GET."""
+    """Return the HTTP methods that the path of a request takes, over all routes. HEAD stands beside GET."""
     routes: list[BaseRoute] = request.app.router.routes
     scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers") if key in request.scope}
     found = [
@@ -113,7 +113,7 @@ def allowed_methods(request: Request) -> list[str]:
 
 
 async def _client_disconnected(_request: Request, _error: Exception) -> Response:
-    """Return an empty response. The client disconnected, so that nobody receives it."""
+    """Return an empty response, which nobody receives, because the client disconnected."""
     return Response(status_code=400)
 
 
@@ -133,13 +133,15 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
 
 
 def _parameter_error(route: object, entry: Mapping[str, Any]) -> FieldError:
-    """Return the error of one parameter, with its range."""
     place, name, *_ = (*map(str, entry["loc"]), "")
     return FieldError(pointer="", detail=f"{name}: {_range(route, place, name)}")
 
 
 def _range(route: object, place: str, name: str) -> str:
-    """Return a sentence with the allowed values of a parameter, from the annotations of its route."""
+    """Return a sentence with the allowed values of the parameter `name`, from the annotations of its route.
+
+    `place` is where the parameter is sent: path, query or header.
+    """
     fields: list[Any] = getattr(getattr(route, "dependant", None), f"{place}_params", [])
     found: list[list[Any]] = [field.field_info.metadata for field in fields if field.alias == name]
     rules = found[0] if found else []

@@ -15,7 +15,7 @@ MOST_NAMED: Final = 5
 
 
 async def reject_unknown_parameters(request: Request) -> None:
-    """Raise InvalidParameter if the query has parameters that the route does not declare."""
+    """Raise InvalidParameter if the query of a request has parameters that its route does not declare."""
     route = request.scope.get("route")
     if not request.query_params or not isinstance(route, APIRoute):
         return

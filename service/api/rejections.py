@@ -14,13 +14,13 @@ REQUEST_ID_LENGTH: Final = 32
 
 
 def rejection_bytes(reason: ServerRejection) -> bytes:
-    """Return the bytes of a rejection: an HTTP response with a problem document and a new request id."""
+    """Return the response to a rejected connection as bytes, with a problem document and a new request id."""
     return secrets.token_hex(REQUEST_ID_LENGTH // 2).encode().join(_response_parts(reason))
 
 
 @cache
 def _response_parts(reason: ServerRejection) -> tuple[bytes, bytes, bytes]:
-    """Return the bytes before, between and after the two request ids.
+    """Return the response to a rejected connection as the bytes before, between and after its two request ids.
 
     The bytes are cached, so that rejections are inexpensive.
     """

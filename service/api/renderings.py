@@ -18,7 +18,8 @@ from service.execution.client import WaitingClient
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
 from service.execution.fair_queue import QueuedComputation
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.runner import ComputationRunner, ComputedResult
+from service.execution.runner import ComputationRunner
+from service.execution.stored_results import ComputedResult
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
 from service.privacy.errors import PrivacyComputationError
@@ -92,7 +93,7 @@ class RenderedBody:
 
 
 class _DependencyResult(NamedTuple):
-    """Further answer of a rendering, or None if the training run has none.
+    """Answer that a rendering shows beside its own, or None if the training run has no such answer.
 
     `late` is the error of an answer that is too expensive at present.
     """
@@ -124,7 +125,7 @@ class RenderingService:
     async def render(
         self, form: Rendering, computation: Computation[Any, Any], answer: ComputedResult, client: WaitingClient
     ) -> RenderedBody:
-        """Render an answer in a media type. Raise the errors of computations and of the chart renderer."""
+        """Render `answer` in the media type of `form`. Raise the errors of computations and of the chart renderer."""
         kept = f"{computation.name};{form.media_type}", answer.digest
         known = self.memory.lookup(*kept) if form.is_expensive else None
         if known is not None:
@@ -146,7 +147,7 @@ class RenderingService:
     async def _compute_dependencies(
         self, dependencies: Sequence[Dependency], client: WaitingClient
     ) -> list[_DependencyResult]:
-        """Compute all further answers concurrently, and return them in order."""
+        """Compute the further answers that a rendering shows concurrently, and return them in order."""
         places = asyncio.Semaphore(self._reads_at_once)
 
         async def compute(dependency: Dependency) -> _DependencyResult:

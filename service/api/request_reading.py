@@ -35,7 +35,7 @@ async def read_json_body(request: Request, services: AppServices) -> bytes:
 
 
 async def read_json(request: Request, services: AppServices, sent: dict[bytes, bytes]) -> bytes:
-    """Read a body of any type with the headers `sent`. Raise BodyTooLarge.
+    """Read a request body of any type, whose headers are `sent`. Raise BodyTooLarge.
 
     While the body arrives, its memory is reserved for the requester (group or address).
     """

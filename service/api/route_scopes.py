@@ -60,10 +60,11 @@ def route_scopes() -> dict[str, NeededScope]:
 
 @final
 class ScopesOfPaths:
-    """Scopes of the paths of requests. A path without a route needs credentials, so that nobody can probe for paths.
+    """Access scopes that the paths of requests need.
 
-    Paths are compared by the patterns of the router, which ignore a line feed at the end. Texts compared as they are
-    would give `/metrics%0A` the route of `/metrics` without its scope.
+    A path without a route needs credentials, so that nobody can probe for paths. Paths are compared by the patterns of
+    the router, which ignore a line feed at the end. Texts compared as they are would give `/metrics%0A` the route of
+    `/metrics` without its scope.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, SignedKind
 from service.api.content_negotiation import joined_header, negotiate_media_type
 from service.api.dependencies import AppServices, services_of
 from service.api.responses import result_response
-from service.execution.runner import ComputedResult
+from service.execution.stored_results import ComputedResult
 from service.problems import NoStatement, NotAcceptable
 from service.rendering.registry import JSON
 from service.signing.errors import NotSignable
@@ -23,7 +23,7 @@ NO_KEY: Final = "This service has no signing key, and signs nothing. Its operato
 
 
 def negotiate_with_statement(request: Request, services: AppServices, offered: tuple[str, ...]) -> str:
-    """Return the media type for a response that can be JSON, another of `offered`, or a signed statement.
+    """Return the media type for a response that can be JSON, another type in `offered`, or a signed statement.
 
     A resource with JSON alone has ignored `Accept`, and does so unless the client names signed statements. Raise
     NotAcceptable.
@@ -42,7 +42,7 @@ def negotiate_with_statement(request: Request, services: AppServices, offered: t
 
 
 def vary_header(services: AppServices) -> dict[str, str]:
-    """Return the header `Vary` of a resource that has signed statements, and no other media type than JSON."""
+    """Return the header `Vary` for a resource whose only media types are JSON and signed statements."""
     return {} if services.signer is None else {"Vary": "Accept"}
 
 
@@ -63,7 +63,7 @@ async def statement_response(
     signer = services.signer
     if signer is None:
         raise NoStatement((JSON,), NO_KEY)
-    found = named or await services.runner.find_request(digest)
+    found = named or await services.runner.results.find_request(digest)
     try:
         envelope = await asyncio.to_thread(signer.sign_answer, kind, found, body)
     except NotSignable as error:
@@ -80,7 +80,7 @@ async def sign_report(services: AppServices, answer: ComputedResult, report: byt
     """
     if services.signer is None or answer.cache == "unstored":
         return report
-    named = answer.request or await services.runner.find_request(answer.digest)
+    named = answer.request or await services.runner.results.find_request(answer.digest)
     with suppress(NotSignable):
         return await asyncio.to_thread(services.signer.sign_report, named, answer.body, report)
     return report

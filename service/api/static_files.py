@@ -66,9 +66,9 @@ def static_file(name: str, body: bytes) -> StaticFile:
 
 @final
 class StaticFolder:
-    """Files below the folder `service/<place>`.
+    """Static files in a folder of the package `service`, whose URLs contain a digest of all files, `build`.
 
-    `build` is a digest of all files. A URL that contains the digest never changes its content.
+    The folder is `service/<place>`. A URL that contains the digest never changes its content.
     """
 
     def __init__(self, *place: str) -> None:

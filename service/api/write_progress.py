@@ -44,7 +44,7 @@ class WriteProgress:
         self._drained += DRAINED_BYTES
 
     def is_behind(self, now: float) -> bool:
-        """Update the progress in receiving responses, and return whether the client is too slow."""
+        """Update the progress in receiving responses at the time `now`, and return whether the client is too slow."""
         kept = self._transport.get_write_buffer_size()
         untaken, taken = self._read(kept)
         moved, self._taken, self._untaken, self._drained = taken - self._taken, taken, untaken, 0
@@ -65,7 +65,10 @@ class WriteProgress:
         return is_late
 
     def _read(self, kept: int) -> tuple[int, int]:
-        """Return (bytes that the client has not received yet, bytes that it received since it connected)."""
+        """Return (bytes that the client has not received yet, bytes that it received since it connected).
+
+        `kept` is the number of bytes that still wait in the process.
+        """
         connection = _socket_of(self._transport)
         if connection is not None:
             count = array("i", [0])

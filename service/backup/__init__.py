@@ -1,1 +1,1 @@
-"""Backup and restore of the data folder: jobs with their results, and API keys."""
+"""Backup and restore of the data folder: jobs with their results, API keys, and quarantined results."""

@@ -1,4 +1,4 @@
-"""Archive of a data folder: a ZIP file with a manifest, the file of jobs and the files of API keys.
+"""Archive of a data folder: a ZIP file with a manifest, the file of jobs, API keys and quarantined results.
 
 The names of the members are fixed. Reading takes nothing but these names from an archive, so that no archive writes
 outside of the folder. The manifest has length and SHA-256 of each member. The checksums find damage. They do not
@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 FORMAT: Final = "privacy-bounds backup"
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
-MEMBERS: Final = ("jobs.sqlite", "keys.json", "keys.secret")
+MEMBERS: Final = ("jobs.sqlite", "keys.json", "keys.secret", "quarantined_results")
 """Names of files in a data folder that an archive may have."""
 LARGEST_MANIFEST_BYTES: Final = 2**16
 PIECE_BYTES: Final = 2**20
@@ -31,11 +31,11 @@ _DAMAGES: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeE
 
 
 class BackupError(Exception):
-    """Backup that cannot be written or restored. The message is one sentence for the operator."""
+    """Raised for a backup that cannot be written or restored. The message is one sentence for the operator."""
 
 
 def write_archive(path: Path, folder: Path, facts: Mapping[str, Any]) -> list[str]:
-    """Write the members in a folder into a new archive of mode 0600, and return their names.
+    """Write the files of `folder` into a new archive of mode 0600 at `path`, and return their names.
 
     `facts` go into the manifest. Raise OSError, also if the path exists.
     """
@@ -58,7 +58,10 @@ def write_archive(path: Path, folder: Path, facts: Mapping[str, Any]) -> list[st
 
 
 def extract_archive(path: Path, folder: Path) -> dict[str, Any]:
-    """Check an archive, write its members into a folder, and return its manifest. Raise BackupError or OSError."""
+    """Check the archive at `path`, write its files into `folder`, and return its manifest.
+
+    Raise BackupError or OSError.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             manifest = _read_manifest(archive)
@@ -116,7 +119,10 @@ def _is_described(described: Any) -> bool:
 
 
 def _extract(archive: zipfile.ZipFile, name: str, target: Path, described: Mapping[str, Any]) -> None:
-    """Write a member to a new file. Stop when it is longer than the manifest says."""
+    """Write the file `name` of an archive to the new file `target`.
+
+    Stop when it is longer than its entry `described` in the manifest says.
+    """
     digest, left = hashlib.sha256(), int(described["bytes"])
     with (
         archive.open(name) as member,

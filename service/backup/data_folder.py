@@ -20,6 +20,7 @@ from service.access.key_store import FILE_NAME as KEYS_NAME
 from service.access.key_store import SECRET_NAME, KeyFile
 from service.backup.archive import MEMBERS, BackupError, extract_archive, write_archive
 from service.engine_version import ENGINE_VERSION
+from service.execution.quarantine import FILE_NAME as QUARANTINE_NAME
 from service.jobs.errors import JobsUnavailable
 from service.jobs.local.jobs_file import FILE_NAME, WAIT_SECONDS
 from service.jobs.local.scheduler import LOCK_NAME
@@ -61,8 +62,8 @@ def back_up(folder: Path, target: Path) -> tuple[int, list[str]]:
 def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[str, Any]]:
     """Write the members of an archive into a data folder. Return the number of jobs, and the manifest.
 
-    With `replaces`, files of the folder with the same names are kept under new names with EARLIER. All members are
-    checked before the first change. Raise BackupError or OSError.
+    With `replaces`, files of the folder with the same names are kept under new names with EARLIER. Quarantined results
+    of the folder stay in quarantine. All members are checked before the first change. Raise BackupError or OSError.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (
@@ -76,7 +77,9 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
             jobs = _checked_jobs(copies / FILE_NAME)
         if KEYS_NAME in names or SECRET_NAME in names:
             _check_keys(copies)
-        present = [name for name in names if os.path.lexists(folder / name)]
+        if QUARANTINE_NAME in names:
+            _add_quarantined(folder / QUARANTINE_NAME, copies / QUARANTINE_NAME)
+        present = [name for name in names if name != QUARANTINE_NAME and os.path.lexists(folder / name)]
         if present and not replaces:
             raise BackupError(f"{folder} has {', '.join(present)} already; use --replace to put them aside")
         ending = _free_ending(folder)
@@ -92,7 +95,7 @@ def restore(archive: Path, folder: Path, *, replaces: bool) -> tuple[int, dict[s
 
 
 def _copy_jobs(source: Path, target: Path) -> int:
-    """Copy the file of jobs in one state, check the copy, and return its number of jobs."""
+    """Copy the database file of jobs in one state, check the copy, and return its number of jobs."""
     try:
         with (
             closing(sqlite3.connect(source, timeout=WAIT_SECONDS, isolation_level=None)) as original,
@@ -110,7 +113,10 @@ def _copy_jobs(source: Path, target: Path) -> int:
 
 
 def _checked_jobs(path: Path) -> int:
-    """Return the number of jobs in a file. Raise BackupError if the file is damaged or of a newer version."""
+    """Return the number of jobs in the database file at `path`.
+
+    Raise BackupError if the file is damaged or of a newer version.
+    """
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
             version = schema_version(database)
@@ -153,15 +159,25 @@ def _check_keys(folder: Path) -> None:
         raise BackupError(f"the API keys of the backup are damaged, or {SECRET_NAME} is missing") from error
 
 
+def _add_quarantined(present: Path, restored: Path) -> None:
+    """Append the quarantined results of the folder to those of the archive. The last line of both may be cut."""
+    if present.exists():
+        with restored.open("ab") as file:
+            file.write(b"\n" + present.read_bytes())
+
+
 def _free_ending(folder: Path) -> str:
-    """Return an ending with which no file of the folder would replace one that an earlier restore has put aside."""
+    """Return an ending for names of files that no file of the folder has.
+
+    With it, no file replaces one that an earlier restore has put aside.
+    """
     names = [name + end for name in MEMBERS for end in ("", *BESIDE)]
     endings = itertools.chain([EARLIER], (f"{EARLIER}-{number}" for number in itertools.count(2)))
     return next(each for each in endings if not any(os.path.lexists(folder / f"{name}{each}") for name in names))
 
 
 def _put_aside(path: Path, ending: str) -> None:
-    """Append an ending to the names of a file and of those that SQLite keeps beside it."""
+    """Append `ending` to the names of the file at `path` and of those that SQLite keeps beside it."""
     for each in (path, *(path.with_name(path.name + end) for end in BESIDE)):
         if os.path.lexists(each):
             each.replace(each.with_name(each.name + ending))

@@ -9,13 +9,14 @@ from typing import Final
 
 from service.bibliography.attacks import ATTACKS
 from service.bibliography.composition import COMPOSITION
+from service.bibliography.discrete import DISCRETE
 from service.bibliography.numerics import NUMERICS
 from service.bibliography.source import Source
 from service.bibliography.statistics import STATISTICS
 from service.engine_version import ENGINE_VERSION
 
-SOURCES: Final = (*ATTACKS, *COMPOSITION, *STATISTICS, *NUMERICS)
-"""All sources, without the software: attacks, composition, statistics, numerical methods."""
+SOURCES: Final = (*ATTACKS, *COMPOSITION, *DISCRETE, *STATISTICS, *NUMERICS)
+"""All sources, without the software: attacks, composition, discrete mechanisms, statistics, numerical methods."""
 SOFTWARE_KEY: Final = "privacy-bounds"
 SOFTWARE_YEAR: Final = 2026
 """Year of the release that `CITATION.cff` names."""
@@ -28,7 +29,7 @@ _CITATION: Final = re.compile(
 
 
 def software(resources: Sequence[str]) -> Source:
-    """Return the entry of the software. `resources` names the resources of the service."""
+    """Return the bibliography entry of this software. `resources` names the resources of the service."""
     return Source(
         key=SOFTWARE_KEY,
         kind="software",
@@ -43,7 +44,10 @@ def software(resources: Sequence[str]) -> Source:
 
 
 def citations(text: str) -> list[str]:
-    """Return the citations in a text in the form of `Source.cited_as`, in order."""
+    """Return the citations in a text, in order.
+
+    Their form is that of `Source.cited_as`: names and a year.
+    """
     found: list[str] = []
     for families, label, year, standard in _CITATION.findall(text):
         names = re.sub(r",? and\s+", ", ", " ".join(families.split()))

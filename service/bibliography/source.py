@@ -45,7 +45,7 @@ class Source:
     """Names of the resources whose answers rest on the source."""
 
     def bibtex(self) -> str:
-        """Return the entry in BibTeX. Double braces keep the capitals of the title."""
+        """Return the source as an entry in BibTeX. Double braces keep the capitals of the title."""
         venue = VENUE_FIELDS.get(self.kind, "howpublished")
         fields = {
             "title": f"{{{_escape(self.title)}}}",

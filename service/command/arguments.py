@@ -26,7 +26,10 @@ class Commands(Protocol):
 
 
 def add_forms(parser: argparse.ArgumentParser) -> Any:
-    """Add the options for the form of an answer, of which at most one may be given, and return their group."""
+    """Add the options for the form of an answer, and return their group.
+
+    At most one of them may be given.
+    """
     forms = parser.add_mutually_exclusive_group()
     for option, form, told in FORMS:
         forms.add_argument(option, dest="form", action="store_const", const=form, help=told)
@@ -34,14 +37,14 @@ def add_forms(parser: argparse.ArgumentParser) -> Any:
 
 
 def port(text: str) -> int:
-    """Return a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
+    """Parse a port number. Port 0 selects a free port. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and int(text) <= LARGEST_PORT):
         raise argparse.ArgumentTypeError(f"use a port number from 0 to {LARGEST_PORT}, not {text!r}")
     return int(text)
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return the host and port of `HOST:PORT`. Raise ArgumentTypeError."""
+    """Parse the host and port in `HOST:PORT`. Raise ArgumentTypeError."""
     host, _, number = text.rpartition(":")
     if not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         raise argparse.ArgumentTypeError(f"use HOST:PORT, for example 127.0.0.1:8001, not {text!r}")
@@ -49,14 +52,14 @@ def address(text: str) -> tuple[str, int]:
 
 
 def count(text: str) -> int:
-    """Return a number of processes or jobs. Raise ArgumentTypeError."""
+    """Parse a number of processes or jobs. Raise ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_COUNT):
         raise argparse.ArgumentTypeError(f"use a number from 1 to {LARGEST_COUNT}, not {text!r}")
     return int(text)
 
 
 def finite(text: str) -> float:
-    """Return a finite number. Raise ArgumentTypeError for any other text."""
+    """Parse a finite number. Raise ArgumentTypeError for any other text."""
     try:
         number = float(text)
     except ValueError:
@@ -67,7 +70,7 @@ def finite(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """Return an integer, also from a form such as 1e4. Raise ArgumentTypeError for any other text."""
+    """Parse an integer, also from a form such as 1e4. Raise ArgumentTypeError for any other text."""
     number = finite(text)
     if not number.is_integer():
         raise argparse.ArgumentTypeError(f"use a whole number, not {text!r}")

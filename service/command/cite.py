@@ -15,7 +15,7 @@ UNKNOWN_KEY: Final = 2
 
 
 def add_cite_command(commands: Commands) -> None:
-    """Add the command to the parser."""
+    """Add the command `cite`, which prints bibliography entries, to the parser."""
     citing = commands.add_parser(
         "cite",
         help="print BibTeX of the software or of sources",
@@ -27,7 +27,11 @@ def add_cite_command(commands: Commands) -> None:
 
 
 def cite(keys: Sequence[str], *, every: bool, listed: bool) -> int:
-    """Print BibTeX entries or the list of keys, and return the exit code. Without keys, print the software."""
+    """Print BibTeX entries of the sources with these keys, and return the exit code.
+
+    `every` selects all sources, and `listed` prints a list of keys instead. Without keys, print the entry of the
+    software.
+    """
     from service.bibliography import SOFTWARE_KEY, SOURCES, software
     from service.bibliography.source import join_bibtex
 

@@ -80,7 +80,7 @@ def write_figure(name: str | None, output: str | None, *, listed: bool) -> int:
 
 
 def listing() -> str:
-    """Return a line for each figure and table, with its name or the reason why it is missing."""
+    """Return a line for each figure and table of the papers, with its name or the reason why it is missing."""
     from service.rendering.paper_figures import FIGURES, UNAVAILABLE
 
     lines = [f"{name}: {figure.label}. {figure.title}. {AGREEMENT[figure.agrees]}" for name, figure in FIGURES.items()]

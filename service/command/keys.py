@@ -30,7 +30,7 @@ ACTIONS: Final = {
 
 
 def add_keys_command(commands: Commands) -> None:
-    """Add the command and its options."""
+    """Add the command `keys`, which manages API keys, and its options to the parser."""
     from service.access.caller import SCOPES
 
     keys = commands.add_parser(
@@ -61,7 +61,7 @@ def add_keys_command(commands: Commands) -> None:
 
 
 def run_keys(chosen: argparse.Namespace) -> int:
-    """Run one action on the keys. Return 0, or 2 after a problem was written to standard error."""
+    """Run one action on the API keys. Return 0, or 2 after a problem was written to standard error."""
     from service.access.errors import KeyStoreError
     from service.server.access import key_store
     from service.server.serve import load_settings
@@ -115,7 +115,7 @@ def _rotate(store: KeyStore, identifier: str, expires: float | None, keep_second
 
 
 def name(text: str) -> str:
-    """Return the name of a caller or a group. Raise ArgumentTypeError."""
+    """Parse the name of a caller or a group. Raise ArgumentTypeError."""
     from service.access.api_keys import NAME, NAME_RULE
 
     if not NAME.fullmatch(text):
@@ -124,7 +124,7 @@ def name(text: str) -> str:
 
 
 def duration(text: str) -> float:
-    """Return the seconds of a duration such as 90d, 12h or 30m. Raise ArgumentTypeError."""
+    """Parse a duration such as 90d, 12h or 30m, and return its seconds. Raise ArgumentTypeError."""
     found = re.fullmatch("([0-9]{1,6})([mhd])", text, re.ASCII)
     seconds = int(found[1]) * UNIT_SECONDS[found[2]] if found else LONGEST_SECONDS + 1
     if seconds > LONGEST_SECONDS:
@@ -133,7 +133,10 @@ def duration(text: str) -> float:
 
 
 def moment(text: str) -> float:
-    """Return a time in seconds since 1970, from a duration or a date such as 2027-12-31. Raise ArgumentTypeError."""
+    """Parse a duration or a date such as 2027-12-31, and return the time in seconds since 1970.
+
+    Raise ArgumentTypeError for any other text.
+    """
     if re.fullmatch("[0-9]+[mhd]", text, re.ASCII):
         return time.time() + duration(text)
     try:

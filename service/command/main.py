@@ -267,7 +267,10 @@ def answer_request(computation: Computation[Any, Any], request: bytes, form: str
 
 
 def read_request(computation: Computation[Any, Any], source: str, files: Mapping[str, str]) -> bytes | None:
-    """Return the request in a file, or None after an error about the file was written to standard error."""
+    """Return the request in the file `source` with the members in `files`, or None after an error about the file.
+
+    The error is written to standard error.
+    """
     try:
         return load_request(computation, source, files)
     except OSError as error:

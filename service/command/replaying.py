@@ -24,13 +24,13 @@ from service.signing.statement import Statement
 
 
 class CannotReplay(Exception):
-    """Raised with one sentence for a statement whose answer this version cannot compute."""
+    """Raised with one sentence for a signed statement whose answer this version cannot compute."""
 
 
 def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
-    """Return the SHA-256 of the answer that this version computes, and the answer as a statement would contain it.
+    """Return the SHA-256 of the answer that this version computes for a signed statement, and the answer itself.
 
-    Raise CannotReplay.
+    The answer is as a statement would contain it. Raise CannotReplay.
     """
     if _numbers(statement.engine_version) > _numbers(ENGINE_VERSION):
         raise CannotReplay(
@@ -57,9 +57,10 @@ def compute_again(statement: Statement) -> tuple[str, dict[str, Any]]:
 
 
 def restore_request(computation: Computation[Any, Any], statement: Statement) -> BaseModel:
-    """Return the request of a statement. Raise CannotReplay if this version reads it as another one, or not at all.
+    """Return the request of a signed statement.
 
-    The canonical form has integers above 2^53 - 1 as strings, which only the second, lenient attempt reads.
+    Raise CannotReplay if this version reads it as another one, or not at all. The canonical form has integers above
+    2^53 - 1 as strings, which only the second, lenient attempt reads.
     """
     body = json.dumps(statement.request).encode()
     for strict in (None, False):
@@ -78,5 +79,5 @@ def restore_request(computation: Computation[Any, Any], statement: Statement) ->
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, by which versions are ordered."""
+    """Return the numbers in the text of a version, by which versions are ordered."""
     return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:8])

@@ -57,7 +57,7 @@ def _is_option(word: str) -> bool:
 
 
 def shown(word: str) -> str:
-    """Return the beginning of a word of a command line, in printable characters."""
+    """Return the beginning of a word of a command line, in printable characters, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in word[:LONGEST_SHOWN])
 
 

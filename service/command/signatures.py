@@ -24,7 +24,7 @@ KEYS_HELP: Final = "file with public keys, as the service has them at /.well-kno
 
 
 def add_signature_commands(commands: Commands) -> None:
-    """Add the commands to the parser."""
+    """Add the commands for signing keys and signed statements to the parser."""
     key = commands.add_parser(
         "signing-key",
         help="create a key that signs answers, or print its public key",
@@ -53,7 +53,7 @@ def add_signature_commands(commands: Commands) -> None:
 
 
 def create_key(output: str | None) -> int:
-    """Print a new private key, or write it to a file that does not exist, and return the exit code."""
+    """Print a new private key for signatures, or write it to the new file `output`, and return the exit code."""
     from service.signing.keys import create_private_key
 
     key = create_private_key()
@@ -123,7 +123,10 @@ def replay(file: str, keys: str | None) -> int:
 
 
 def _read_statement(file: str, keys: str | None) -> Statement | int:
-    """Return the statement in a file, verified if `keys` is given, or the exit code after an error was reported."""
+    """Return the signed statement in a file, or the exit code after an error was reported.
+
+    The statement is verified if `keys`, a file of public keys, is given.
+    """
     from service.signing.errors import NotVerified, SigningError, UnusableKeys
     from service.signing.verification import read_file, verify_file
 

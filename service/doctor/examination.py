@@ -39,7 +39,11 @@ def _examine_settings(settings: Settings, default_folder: Path) -> Iterator[Find
     yield from machine.check_memory(settings)
     yield from secrets.check_seal_key(settings)
     yield from secrets.check_redis_password(settings)
+    from service.doctor.signing import check_signing_keys
+
+    yield from check_signing_keys(settings)
     yield from storage.check_data_folder(settings, default_folder)
+    yield from storage.check_quarantine(settings, default_folder)
     from service.doctor.redis import check_redis
 
     yield from check_redis(settings)

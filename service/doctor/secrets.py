@@ -39,7 +39,7 @@ def check_seal_key(settings: Settings) -> Iterator[Finding]:
 
 
 def check_redis_password(settings: Settings) -> Iterator[Finding]:
-    """Yield whether the password of Redis is one that nobody knows."""
+    """Yield a failure if the password of Redis is a published one, which is no secret."""
     if settings.redis_password is not None and settings.redis_password.get_secret_value() in PUBLISHED:
         yield Finding("redis password", "failed", "The password of Redis is published.", "Set another password.")
 

@@ -1,4 +1,4 @@
-"""Checks of the data folder: permissions, free space, the file of jobs, and times in the future."""
+"""Checks of the data folder: permissions, free space, jobs, quarantined results, and times in the future."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from service.doctor.finding import MEGABYTE, Finding, as_mebibytes
+from service.execution.quarantine import FILE_NAME as QUARANTINE_NAME
+from service.execution.quarantine import ResultQuarantine
 from service.jobs.diagnosis import format_duration, remedy_for
 from service.jobs.errors import JobsUnavailable
 from service.jobs.local.jobs_file import FILE_NAME
@@ -77,6 +79,30 @@ def check_jobs_file(path: Path) -> Iterator[Finding]:
     yield Finding("jobs", "ok", f"The file of jobs is intact and has {count} jobs.")
     if newest is not None:
         yield check_time(newest, "the file of jobs was last changed")
+
+
+def check_quarantine(settings: Settings, default: Path) -> Iterator[Finding]:
+    """Yield whether the file of quarantined results can be read, and whether results are in it."""
+    folder = settings.data_folder or (default if settings.jobs_backend == "embedded" else None)
+    if folder is None:
+        yield Finding("quarantine", "ok", "Without a data folder, quarantined results are in memory and in Redis.")
+        return
+    path = folder / QUARANTINE_NAME
+    quarantine = ResultQuarantine(path)
+    count = len(quarantine)
+    if quarantine.failure or (path.exists() and not os.access(path, os.W_OK)):
+        reason = quarantine.failure or f"{path}: no write permission"
+        remedy = f"Give user {os.geteuid()} read and write permission. Disputed results may be served meanwhile."
+        yield Finding("quarantine", "failed", f"Quarantined results cannot be read or added: {reason}.", remedy)
+        return
+    if quarantine.damaged_lines:
+        sentence = f"{quarantine.damaged_lines} lines of {path} are damaged: their results may be served."
+        yield Finding("quarantine", "warning", sentence, "Restore the file from a backup, or remove these lines.")
+    if count:
+        sentence = f"Two engines disagree about {count} results, which are in quarantine."
+        yield Finding("quarantine", "warning", sentence, f"Report the lines of {path}, and upgrade the engine.")
+    elif not quarantine.damaged_lines:
+        yield Finding("quarantine", "ok", "No result is in quarantine.")
 
 
 def check_time(then: float, event: str) -> Finding:

@@ -49,7 +49,7 @@ LOCAL_CLIENT: Final = WaitingClient("local")
 
 @lru_cache(maxsize=1024)  # most clients send several requests
 def requester_from_address(address: str | None) -> str:
-    """Return the key to which the work of a client address is accounted.
+    """Return the requester key of a client address, to which its work is accounted.
 
     IPv4 addresses and names of Unix sockets are returned unchanged. IPv6 addresses are reduced to their /64 network,
     because one machine can use any address of its network. Return "unknown" for None, and for names that look like the
@@ -68,7 +68,7 @@ def requester_from_address(address: str | None) -> str:
 
 
 def requester_from_scope(scope: Mapping[str, Any]) -> str:
-    """Return the key to which the work of a request is accounted, from its ASGI scope.
+    """Return the requester key of an HTTP request, to which its work is accounted, from its ASGI scope.
 
     The server puts the address of the peer, or the address that a trusted proxy forwards, into the scope.
     """
@@ -85,5 +85,5 @@ def requester_from_group(group: str) -> str:
 
 
 def owner_of(requester: str) -> str:
-    """Return the owner of what a requester stores: the requester key of a group, or ANONYMOUS_OWNER."""
+    """Return the owner of what a requester stores: the requester key of a group, or ANONYMOUS_OWNER for an address."""
     return requester if requester.startswith((GROUP_PREFIX, HASHED_PREFIX)) else ANONYMOUS_OWNER

@@ -72,7 +72,11 @@ class CrossChecker:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def offer(self, computation: str, request: BaseModel, digest: str, body: bytes) -> None:
-        """Check an answer later, if the answer belongs to the share and the queue has room. Return immediately."""
+        """Offer an answer for a later check, and return immediately.
+
+        It is checked if it belongs to the share and the queue has room. `digest` is that of `request`, and `body` the
+        answer.
+        """
         if computation not in self._resources or self._draw() >= self._share or digest in self._seen:
             return
         try:
@@ -86,7 +90,7 @@ class CrossChecker:
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
-        """Check offered answers while the block runs."""
+        """Check offered answers in the background while the block runs."""
         task = asyncio.create_task(self._check_all()) if self._share > 0 else None
         try:
             yield

@@ -1,14 +1,14 @@
 """Errors between a valid request and its result.
 
 ExecutionError
-- ComputeBudgetExceeded    the estimated cost is above the limit of this service
-- WorkLimitExceeded        the requester has used up the work of its window of time
-- QueueFull                the queue has no room for the request; the client should retry later
-- OutOfTime                the computation exceeded its time limit and was killed
-- OutOfMemory              the computation exceeded the memory limit of its process
-- WorkerDied               the process of the computation ended unexpectedly
-- ResultQuarantined        two engines dispute the result, which is never served again
-- ClientGone               the client disconnected before the result was ready
+- ComputeBudgetExceeded    the estimated cost is above the limit of this service.
+- WorkLimitExceeded        the requester has used up the work of its window of time.
+- QueueFull                the queue has no room for the request; the client should retry later.
+- OutOfTime                the computation exceeded its time limit and was killed.
+- OutOfMemory              the computation exceeded the memory limit of its process.
+- WorkerDied               the process of the computation ended unexpectedly.
+- ResultQuarantined        two engines dispute the result, which is never served again.
+- ClientGone               the client disconnected before the result was ready.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ExecutionError(Exception):
 
 
 class ComputeBudgetExceeded(ExecutionError):
-    """Estimated cost above the limit of the service, so that nothing was computed.
+    """Raised for an estimated cost above the limit of the service, so that nothing was computed.
 
     Both numbers are in units of about 1 us of CPU time.
     """
@@ -35,9 +35,9 @@ class ComputeBudgetExceeded(ExecutionError):
 
 
 class WorkLimitExceeded(ExecutionError):
-    """Work of one requester above the limit of a window; nothing was computed. Costs are in units of about 1 us.
+    """Raised for work of one requester above the limit of a time window; nothing was computed.
 
-    `retry_after_seconds` is the time until the window ends.
+    Costs are in units of about 1 us. `retry_after_seconds` is the time until the window ends.
     """
 
     def __init__(self, estimate: int, limit: int, retry_after_seconds: int) -> None:
@@ -46,7 +46,10 @@ class WorkLimitExceeded(ExecutionError):
 
 
 class QueueFull(ExecutionError):
-    """Full queue, or no free resource. `retry_after_seconds` is the estimated time until there is room."""
+    """Raised for a full queue, or when no resource is free.
+
+    `retry_after_seconds` is the estimated time until there is room.
+    """
 
     def __init__(self, retry_after_seconds: int, reason: Shortage = "queue") -> None:
         self.retry_after_seconds = retry_after_seconds
@@ -55,7 +58,7 @@ class QueueFull(ExecutionError):
 
 
 class OutOfTime(ExecutionError):
-    """Time limit exceeded by a computation, whose process was killed. `limit_seconds` is the limit."""
+    """Raised when a computation exceeds its time limit and its process was killed. `limit_seconds` is the limit."""
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
@@ -63,7 +66,7 @@ class OutOfTime(ExecutionError):
 
 
 class OutOfMemory(ExecutionError):
-    """Memory limit of the worker process exceeded by a computation. `limit_bytes` is the limit."""
+    """Raised when a computation exceeds the memory limit of its worker process. `limit_bytes` is the limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -71,11 +74,11 @@ class OutOfMemory(ExecutionError):
 
 
 class WorkerDied(ExecutionError):
-    """Worker process that ended before it returned a result, because it crashed or was killed from outside."""
+    """Raised when a worker process ended before it returned a result: it crashed or was killed from outside."""
 
 
 class ResultQuarantined(ExecutionError):
-    """Result that two independent engines dispute. Its digest is never served again."""
+    """Raised for a result that two independent engines dispute. Its digest is never served again."""
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
@@ -83,7 +86,7 @@ class ResultQuarantined(ExecutionError):
 
 
 class ClientGone(ExecutionError):
-    """Client that disconnected while its result was computed, so that the result has no recipient.
+    """Raised when the client disconnected while its result was computed, so that nobody receives it.
 
     `worker_seconds` is the time for which a worker computed, if the client was the last one.
     """

@@ -75,7 +75,10 @@ class _Account:
 
 @final
 class FairQueue:
-    """Queue for one kind of workers, with an account of used worker seconds for each requester (group or address)."""
+    """Queue of computations for one kind of workers.
+
+    It has an account of used worker seconds for each requester (group or address).
+    """
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
@@ -139,7 +142,7 @@ class FairQueue:
         return best.queue[0][1]
 
     def work_ahead_seconds(self, requester: str, work: QueuedComputation) -> float:
-        """Return the estimated seconds of all queued computations that would start before a new entry."""
+        """Return the estimated seconds of all queued computations that would start before `work` of this requester."""
         account = self._account(requester)
         rank = account.charged_seconds + _rank_seconds(work)
         before = sum(entry.work.seconds for entry_rank, entry in account.queue if entry_rank <= rank)

@@ -41,7 +41,7 @@ class InFlightComputations(Generic[Result]):
     def __init__(self, admission: WorkerAdmission, on_cancelled: Callable[[], None]) -> None:
         """Set up the collection without computations.
 
-        `on_cancelled` is called after the last client of one disconnected.
+        `on_cancelled` is called after the last client of one disconnected. `admission` holds the queue of computations.
         """
         self._admission = admission
         self._on_cancelled = on_cancelled
@@ -85,7 +85,10 @@ class InFlightComputations(Generic[Result]):
                 self._cancel_unwatched(digest, entry)
 
     def _cancel_unwatched(self, digest: str, entry: _InFlight[Result]) -> None:
-        """Cancel a computation for which no client waits. A later equal request starts a new computation."""
+        """Cancel the computation of a digest for which no client waits.
+
+        A later equal request starts a new computation.
+        """
         self._in_flight.pop(digest, None)
         entry.task.cancel()
         self._on_cancelled()

@@ -62,10 +62,7 @@ class InMemoryResultCache:
         return self._bytes
 
     def lookup(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a digest, or None when it is not cached.
-
-        The method does the same as `get`, but is not a coroutine.
-        """
+        """Return the cached response body of a digest, or None. The method is `get` without a coroutine."""
         key = computation, digest
         holding = self._owners.get(key)
         if holding is None:
@@ -74,7 +71,7 @@ class InMemoryResultCache:
         return holding.bodies[key]
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the cached response body of a digest, or None when it is not cached."""
+        """Return the cached response body of a request digest, or None when it is not cached."""
         return self.lookup(computation, digest)
 
     def put(self, computation: str, digest: str, body: bytes, requester: str = LOCAL_REQUESTER) -> None:
@@ -100,7 +97,7 @@ class InMemoryResultCache:
             self._evict_one()
 
     def remove(self, computation: str, digest: str) -> None:
-        """Remove a response body, if the cache holds it."""
+        """Remove the response body of a digest, if the cache holds it."""
         holding = self._owners.get((computation, digest))
         if holding is not None:
             self._remove(holding, (computation, digest))

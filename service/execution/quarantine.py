@@ -20,6 +20,8 @@ from typing import Final, final
 
 from service.execution.errors import ResultQuarantined
 
+FILE_NAME: Final = "quarantined_results"
+"""Name of the file in the data folder."""
 MARKER: Final = b'{"quarantined":true}'
 """Body that Redis holds in the place of a quarantined result."""
 RELOAD_SECONDS: Final = 1.0
@@ -42,6 +44,8 @@ class ResultQuarantine:
         self._report = report
         self.failure = ""
         """Phrase that says why the file cannot be read, or ""."""
+        self.damaged_lines = 0
+        """Count of lines that name no digest."""
         self._digests: set[str] = set()
         self._read_bytes = 0
         self._next_reload = 0.0
@@ -56,9 +60,10 @@ class ResultQuarantine:
         return digest in self._digests
 
     def add(self, digest: str, reason: str) -> None:
-        """Put a result under quarantine. Its digest is on the disk when this method returns.
+        """Put the result with this digest under quarantine for `reason`.
 
-        Raise OSError if the disk does not take the digest. The process knows the digest nevertheless.
+        The digest is on the disk when this method returns. Raise OSError if the disk does not take the digest. The
+        process knows the digest nevertheless.
         """
         self._digests.add(digest)
         if self._path is None:
@@ -75,7 +80,7 @@ class ResultQuarantine:
             os.close(descriptor)
 
     def check(self, digest: str, body: bytes | None = None) -> None:
-        """Raise ResultQuarantined for a quarantined digest, or a body that is the marker of another instance."""
+        """Raise ResultQuarantined if the digest is quarantined, or if the body is the marker of another instance."""
         if body == MARKER and digest not in self._digests:
             with suppress(OSError):  # the process knows the digest nevertheless
                 self.add(digest, "another instance")
@@ -83,7 +88,7 @@ class ResultQuarantine:
             raise ResultQuarantined(digest)
 
     def _reload(self) -> None:
-        """Read the lines that other processes appended, if the file can be read.
+        """Read the lines that other processes appended to the file of quarantined digests, if it can be read.
 
         A line that is not complete yet is read later.
         """
@@ -111,4 +116,4 @@ class ResultQuarantine:
             try:
                 self._digests.add(json.loads(line)["digest"])
             except (ValueError, KeyError, TypeError):
-                continue  # a damaged line names no result
+                self.damaged_lines += bool(line.strip())

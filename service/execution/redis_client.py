@@ -41,7 +41,10 @@ TIMEOUTS_UNTIL_SLOW = 3
 
 
 class RedisUnavailable(Exception):
-    """Missing response of Redis: the call timed out, or the breaker is open. Callers continue without Redis."""
+    """Raised when Redis does not respond: the call timed out, or the breaker is open.
+
+    Callers continue without Redis.
+    """
 
 
 @final
@@ -104,10 +107,11 @@ class RedisCircuitBreaker:
         command: Callable[[Redis], Awaitable[Answer]],
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """Send a command and return the response.
+        """Send a command to Redis and return the response.
 
         Raise RedisUnavailable immediately when the circuit breaker is open, or after the timeout. `timeout_seconds`
         overrides the configured timeout if it is longer. Opening a connection may take the same time in addition.
+        `operation` names the command in metrics.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, MAX_LEARNED_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)

@@ -36,7 +36,7 @@ class TransferDeadline:
         self.at = now + patience
 
     def advance(self, now: float, units: int) -> None:
-        """Extend the deadline after `units` were transferred at time `now`."""
+        """Extend the deadline after `units` were transferred at the time `now` of the event loop."""
         self.at = min(now + self._patience, max(self.at, now) + units / self._rate)
 
 
@@ -55,7 +55,7 @@ class Reservation:
         self.is_revoked = False
 
     def extend(self, size: int) -> None:
-        """Reserve `size` more units. Raise QueueFull if no other reservation may be revoked for them."""
+        """Add `size` units to the reservation. Raise QueueFull if no other reservation may be revoked for them."""
         self._budget.evict_for(self, size)
         self._budget.account(self, size)
 
@@ -114,7 +114,7 @@ class ResourceBudget:
             del self._totals[share.requester]
 
     def evict_for(self, newcomer: Reservation, size: int) -> None:
-        """Revoke reservations of other requesters (groups or addresses) until `size` units are free.
+        """Revoke reservations of other requesters (groups or addresses) until `size` units are free for `newcomer`.
 
         Raise QueueFull without revoking any reservation if the newcomer would then hold the most units.
         """

@@ -43,7 +43,7 @@ Command: TypeAlias = tuple[CommandPart, ...]
 
 
 class ResultCache(Protocol):
-    """Store of results that may evict entries."""
+    """Store of computed results by resource and request digest, which may evict entries."""
 
     async def get(self, computation: str, digest: str) -> bytes | None:
         """Return the stored response body of a request digest, or None when it is not stored."""
@@ -98,7 +98,7 @@ class RedisResultCache:
         return self._redis_client.round_trip_seconds
 
     async def get(self, computation: str, digest: str) -> bytes | None:
-        """Return the body of a request digest.
+        """Return the response body of a request digest, or None.
 
         The result is None if the entry is missing or not authentic, or if Redis is unavailable.
         """
@@ -108,16 +108,14 @@ class RedisResultCache:
             return None
 
     async def fetch(self, computation: str, digest: str, timeout_seconds: float | None = None) -> bytes | None:
-        """Return the body of a request digest, or None when the entry is missing or not authentic.
+        """Return the response body of a request digest, or None when the entry is missing or not authentic.
 
-        Raise RedisUnavailable.
-
-        `timeout_seconds` is for callers that can wait longer than the configured timeout.
+        Raise RedisUnavailable. `timeout_seconds` is for callers that can wait longer than the configured timeout.
         """
         return await self._fetch("result", computation, digest, timeout_seconds)
 
     async def find_any(self, computations: Sequence[str], digest: str, timeout_seconds: float) -> bytes | None:
-        """Return the first result with this digest among several computations, or None. Send one pipeline."""
+        """Return the first result with this digest among several `computations`, or None, by one message to Redis."""
         kinds = [f"result:{computation}" for computation in computations]
         try:
             entries = await self._redis_client.call(
@@ -132,13 +130,13 @@ class RedisResultCache:
         return None
 
     def put(self, computation: str, digest: str, body: bytes) -> None:
-        """Enqueue the write of a response body, and return immediately."""
+        """Enqueue the write of the response body of a request digest, and return immediately."""
         self._put("result", computation, digest, body, self._ttl_seconds)
 
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
         """Enqueue the write of a ground truth (a result with many proved digits), then of a pointer to that result.
 
-        The pointer serves later requests for fewer digits.
+        The pointer serves later requests for fewer digits. `entry` is the pointer.
         """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)
@@ -148,7 +146,7 @@ class RedisResultCache:
         self._put(OWNER, "results", name, b"1", max(self._ttl_seconds, self._ground_truth_ttl_seconds))
 
     async def has_owner(self, name: str, timeout_seconds: float) -> bool:
-        """Return whether an authentic entry of this owner exists. False if Redis is unavailable."""
+        """Return whether Redis has an authentic entry of this owner of a result. False if Redis is unavailable."""
         try:
             return await self._fetch(OWNER, "results", name, timeout_seconds) is not None
         except RedisUnavailable:
@@ -199,7 +197,10 @@ class RedisResultCache:
         return await self._verified_body(kind, name, entry)
 
     async def _verified_body(self, kind: str, name: str, entry: bytes | str) -> bytes | None:
-        """Return the body of an authentic Redis entry, or None for a missing or forged entry. Count forged entries."""
+        """Return the body of an authentic Redis entry, or None for a missing or forged entry. Count forged entries.
+
+        `kind` and `name` identify the entry.
+        """
         if not entry:
             return None
         if len(entry) <= MAX_INLINE_MAC_BYTES:
@@ -248,7 +249,7 @@ async def _get_ranges(keys: Sequence[str], client: Redis) -> list[bytes]:
 
 
 async def _send(commands: Sequence[Sequence[str | bytes | int]], client: Redis) -> int:
-    """Send commands in one pipeline, and return the number of commands that Redis rejected."""
+    """Send commands to Redis in one pipeline, and return the number of commands that Redis rejected."""
     pipeline: Any = client.pipeline(transaction=False)  # the stubs of redis do not know this method's types
     for command in commands:
         pipeline.execute_command(*command)

@@ -23,7 +23,7 @@ ENTRY_BYTES: Final = 256
 
 @final
 class ResultOwners:
-    """Owners of the results of one process, of its sibling processes, and of Redis.
+    """Record of the requesters that received each result: in this process, in its sibling processes, and in Redis.
 
     `max_entries` limits the entries in memory. A requester with the most entries loses its oldest entry first.
     """
@@ -35,7 +35,10 @@ class ResultOwners:
         """Other processes of the supervisor, or None."""
 
     def record(self, digest: str, requester: str, *, is_shared: bool) -> None:
-        """Record that a requester received the result of a digest. `is_shared`: Redis may have the result."""
+        """Record that a requester received the result of a digest.
+
+        `is_shared` is whether Redis may have the result.
+        """
         name = entry_name(digest, requester)
         if self._memory.lookup(NAMESPACE, name) is not None:
             return
@@ -54,7 +57,7 @@ class ResultOwners:
         return shared is not None and await shared.cache.has_owner(name, shared.expensive_timeout_seconds)
 
     def lookup_with(self, results: Lookup) -> Lookup:
-        """Return the lookup of this process for its siblings: of owners, and of results by `results`."""
+        """Return the lookup that sibling processes may call: of owners, and of results by `results`."""
 
         def lookup(name: str, digest: str) -> bytes | None:
             return self._memory.lookup(NAMESPACE, digest) if name == NAMESPACE else results(name, digest)
@@ -63,5 +66,5 @@ class ResultOwners:
 
 
 def entry_name(digest: str, requester: str) -> str:
-    """Return the name of the entry for a digest and the owner of a requester. It has no spaces."""
+    """Return the name under which the owner of a requester is stored for the result of a digest. It has no spaces."""
     return f"{digest};{owner_of(requester)}"

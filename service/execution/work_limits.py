@@ -47,7 +47,7 @@ KEY_PREFIX: Final = "privacy_bounds:limits"
 @final
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Units of work that were charged in a window, which has a number."""
+    """Units of work that were charged to a requester in the time window with the number `window`."""
 
     window: int
     units: int
@@ -55,7 +55,7 @@ class Charge:
 
 @final
 class WorkLimits:
-    """Accounts of all requesters of one process, with the common limit `rate`, such as `60000000/minute`."""
+    """Accounts of the work of all requesters of one process, with the limit `rate`, such as `60000000/minute`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class WorkLimits:
         self._paused_until = 0.0
 
     def account(self, requester: str) -> WorkAccount:
-        """Return the account of a requester."""
+        """Return the account of the work of a requester (group or address)."""
         account = self._accounts.get(requester)
         if account is None:
             if len(self._accounts) >= MOST_ACCOUNTS:
@@ -90,7 +90,10 @@ class WorkLimits:
         return account
 
     async def add(self, window: int, requester: str, units: int) -> int | None:
-        """Add units to a counter of the storage, and return its total. None: the storage does not respond."""
+        """Add units of work of a requester to its counter for the time window, and return the total.
+
+        None means that the storage does not respond.
+        """
         now = time.monotonic()
         if now < self._paused_until:
             return None
@@ -114,7 +117,7 @@ class WorkLimits:
         self._metrics.count_rejection("work")
 
     async def close(self) -> None:
-        """Send what was charged and not sent yet, and close the connections."""
+        """Send charged units of work that were not sent yet to the storage, and close the connections."""
         await asyncio.gather(*(account.close() for account in self._accounts.values()), return_exceptions=True)
         bridge = getattr(self._storage, "bridge", None)
         if bridge is not None:
@@ -124,7 +127,7 @@ class WorkLimits:
             timer.cancel()
 
     def _forget_idle(self) -> None:
-        """Forget the accounts of ended windows. If all windows run, forget the accounts used least."""
+        """Forget the accounts of ended time windows. If all windows run, forget the accounts used least."""
         self._accounts = {name: each for name, each in self._accounts.items() if each.is_current}
         if len(self._accounts) >= MOST_ACCOUNTS:
             largest = sorted(self._accounts.items(), key=lambda item: item[1].used)[MOST_ACCOUNTS // 2 :]
@@ -133,7 +136,7 @@ class WorkLimits:
 
 @final
 class WorkAccount:
-    """Account of one requester: the units of the current window, as far as this process knows."""
+    """Account of the work of one requester: the units of the current time window, as far as this process knows."""
 
     __slots__ = ("_limits", "_lock", "_requester", "_sending", "_synced_at", "_total", "_unsent", "_window")
 
@@ -151,17 +154,17 @@ class WorkAccount:
 
     @property
     def used(self) -> int:
-        """Units that were charged in the current window."""
+        """Units of work that were charged in the current time window."""
         self._renew()
         return max(0, self._total + self._unsent)
 
     @property
     def is_current(self) -> bool:
-        """Whether the window of the last charge has not ended, or units were not sent yet."""
+        """Whether the time window of the last charge has not ended, or units were not sent to the storage yet."""
         return self._window == self._current_window() or (self._sending is not None and not self._sending.done())
 
     async def charge(self, units: int) -> Charge:
-        """Count units of work, at most the units of a whole window, and return the charge.
+        """Count units of work, at most the units of a whole time window, and return the charge.
 
         Raise WorkLimitExceeded if the window has no room for them.
         """
@@ -188,7 +191,10 @@ class WorkAccount:
         return charge
 
     def settle(self, charge: Charge, spent: int) -> None:
-        """Replace the units of a charge by the units that were spent. After the end of its window it does not count."""
+        """Replace the units of `charge` by the units that were spent.
+
+        After the end of its time window it does not count.
+        """
         self._renew()
         if self._window == charge.window:
             self._unsent += spent - charge.units
@@ -202,12 +208,12 @@ class WorkAccount:
         return (b"ratelimit-policy", limits.policy_header), (b"ratelimit", state)
 
     def seconds_left(self) -> int:
-        """Return the seconds until the current window ends, rounded up."""
+        """Return the seconds until the current time window ends, rounded up."""
         size = self._limits.window_seconds
         return max(1, math.ceil(size - self._limits.clock() % size))
 
     async def close(self) -> None:
-        """Send what was not sent yet."""
+        """Send charged units of work that were not sent to the storage yet."""
         if self._sending is not None:
             self._sending.cancel()
             with suppress(asyncio.CancelledError):
@@ -235,7 +241,7 @@ class WorkAccount:
         await self._send()
 
     async def _send(self) -> None:
-        """Add the unsent units to the storage, and learn its total. Without a response they stay unsent."""
+        """Add the unsent units of work to the storage, and store its total. Without a response they stay unsent."""
         async with self._lock:
             self._renew()
             window, units = self._window, self._unsent

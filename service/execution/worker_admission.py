@@ -72,19 +72,19 @@ class WorkerAdmission:
         return len(self._running) + len(self._waiting)
 
     def is_within_budget(self, cost: int) -> bool:
-        """Return whether the cost is at most `max_cost`."""
+        """Return whether `cost` is at most `max_cost`, the largest cost of a computation."""
         return cost <= self._max_cost
 
     def ensure_within_budget(self, cost: int) -> None:
-        """Raise ComputeBudgetExceeded if the cost is above `max_cost`."""
+        """Raise ComputeBudgetExceeded if `cost` is above `max_cost`, the largest cost of a computation."""
         if not self.is_within_budget(cost):
             raise ComputeBudgetExceeded(cost, self._max_cost)
 
     @asynccontextmanager
     async def slot(self, work: QueuedComputation, cost: int) -> AsyncGenerator[Lane]:
-        """Wait for a worker and hold it until the block ends. Yield the kind of worker, ordinary or reserve.
+        """Wait for a worker for `work`, and hold the worker until the block ends.
 
-        Raise QueueFull if the queue has no room.
+        Yield the kind of worker, ordinary or reserve. Raise QueueFull if the queue has no room.
         """
         work.seconds = cost / COST_UNITS_PER_SECOND
         work.is_short = self._worker_counts["reserve"] > 0 and work.seconds <= SHORT_WORK_SECONDS
@@ -202,7 +202,7 @@ class WorkerAdmission:
                     entry.work.granted.set_result(lane)
 
     def _estimated_wait_seconds(self, work: QueuedComputation, requester: str) -> float:
-        """Return the shortest estimated wait in seconds over the kinds of workers that can run the computation."""
+        """Return the shortest estimated wait of `work` in seconds, over the kinds of workers that can run it."""
         now = time.monotonic()
         waits: list[float] = []
         for lane in self._lanes_of(work):

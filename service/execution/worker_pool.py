@@ -36,7 +36,7 @@ _Call: TypeAlias = tuple[BodyProducer, BaseModel, str, str, float, bool]
 
 @final
 class WorkerPool:
-    """Pool of `worker_count` processes. The most recently used idle process is used first."""
+    """Pool of `worker_count` worker processes. The most recently used idle process is used first."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class WorkerPool:
 
     @property
     def alive(self) -> bool:
-        """Whether the pool accepts computations."""
+        """Whether the pool of worker processes accepts computations."""
         return not self._closed
 
     @property
     def started(self) -> int:
-        """Number of started worker processes, idle or busy."""
+        """Number of started worker processes of the pool, idle or busy."""
         return len(self._started)
 
     async def compute(
@@ -209,7 +209,10 @@ class WorkerPool:
 
 
 def _start(initial_arguments: tuple[Any, ...]) -> ProcessPool:
-    """Start a process, wait until it responds, and return its pool. Raise RuntimeError on failure."""
+    """Start a worker process, wait until it responds, and return its pool. Raise RuntimeError on failure.
+
+    `initial_arguments` are those of `worker.initialise`.
+    """
     worker = ProcessPool(
         max_workers=1,
         max_tasks=CALLS_BEFORE_REPLACEMENT,

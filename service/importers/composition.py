@@ -9,7 +9,11 @@ from service.importers.reading import DraftSpec, SourceValue, strip_locations
 
 
 def repeat(source: SourceValue, inner: DraftSpec, count: SourceValue) -> DraftSpec:
-    """Return the draft of `count` applications of a mechanism: a DP-SGD run if the mechanism is a DP-SGD step."""
+    """Return the draft of `count` applications of the mechanism `inner`.
+
+    It is a DP-SGD run if the mechanism is a DP-SGD step. `source` is the value of the state that describes the
+    repetition.
+    """
     step = _step(inner)
     if step is not None:
         return DraftSpec(source, type="dpsgd", noise_multiplier=step[0], sample_rate=step[1], steps=count)

@@ -115,7 +115,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism of a dp_accounting event. Raise ValidationError."""
+    """Return the mechanism that a dp_accounting event in `state` describes. Raise ValidationError."""
     notes = ImportNotes()
     relation: SourceValue | None = None
     event = state
@@ -177,7 +177,6 @@ def _destructure(node: SourceValue) -> tuple[str, dict[str, SourceValue]]:
 
 
 def _class(module: SourceValue, name: SourceValue) -> str:
-    """Return the class name of an event if the table `EVENTS` contains it. Raise ValidationError otherwise."""
     if module.value != MODULE:
         module.reject(f"Must be {MODULE}. Other modules are unknown, and no module is ever imported.")
     if isinstance(name.value, str) and name.value in NO_THEOREM:
@@ -252,9 +251,9 @@ def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: I
 
 
 def _fixed(sampling: str) -> Callable[[SourceValue, dict[str, SourceValue], ImportNotes], DraftSpec]:
-    """Return a function that builds Gaussian noise on batches of a fixed size.
+    """Return a function that builds the mechanism of Gaussian noise on batches of a fixed size.
 
-    The function rejects other events on such batches.
+    `sampling` names the method of sampling. The function rejects other events on such batches.
     """
 
     def build(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:

@@ -46,7 +46,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the draft of the training run that the arguments describe. Raise ValidationError."""
+    """Return the draft of the training run that arguments of JAX Privacy functions describe. Raise ValidationError."""
     sent = state.as_object
     for name in TRUNCATED:
         if name in sent:

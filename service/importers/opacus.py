@@ -45,14 +45,14 @@ def is_above_one(rate: object) -> bool:
 
 
 def matches(state: SourceValue) -> bool:
-    """Return whether a state (JSON value) has a history of steps, or is itself such a history."""
+    """Return whether a state (JSON value) has a history of Opacus steps, or is itself such a history."""
     return ("history" in state.as_object and state.as_object.get("mechanism") != "ctd") or isinstance(
         next(iter(state.as_list), None), list
     )
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the draft of the training run in a history of steps. Raise ValidationError."""
+    """Return the draft of the training run in a history of Opacus steps. Raise ValidationError."""
     notes: tuple[str, ...] = ()
     history = state
     if not isinstance(state.value, list):

@@ -18,7 +18,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the mechanism and the threat model of a state without changes. Raise ValidationError."""
+    """Return the mechanism and the threat model of a state of this service without changes. Raise ValidationError."""
     if "type" in state.as_object:
         return ImportedRun(_described(state))
     members = state.members((CARRIED[0],), tuple(name for name in MEMBERS if name != CARRIED[0]))
@@ -31,7 +31,7 @@ def read_state(state: SourceValue) -> ImportedRun:
 
 
 def _described(node: SourceValue) -> DraftSpec:
-    """Return an object of the contract, with the location of each member in the state."""
+    """Return an object of the contract as a draft, with the location of each member in the state."""
     if not isinstance(node.value, dict):
         node.reject("Must be a JSON object with a type.")
     return DraftSpec(

@@ -49,13 +49,13 @@ def whole_number(value: Any) -> Any:
 @final
 @dataclass(frozen=True, slots=True)
 class SourceValue:
-    """Value in the state of another library, with its location."""
+    """Value in the imported state of another library, with its location in the request."""
 
     value: Any
     location: Location = ROOT
 
     def reject(self, sentence: str) -> NoReturn:
-        """Raise ValidationError at this location. The sentence names the rule and the remedy."""
+        """Raise ValidationError at the location of this value. The sentence names the rule and the remedy."""
         raise import_error((self.location, sentence))
 
     @property
@@ -112,7 +112,7 @@ class SourceValue:
         return SourceValue(whole_number(self.value), self.location)
 
     def flag(self) -> bool:
-        """Return the value if it is a Boolean. Raise ValidationError for any other value."""
+        """Return the value if it is true or false. Raise ValidationError for any other value."""
         if type(self.value) is not bool:
             self.reject("Must be true or false.")
         return bool(self.value)
@@ -126,7 +126,7 @@ class SourceValue:
 
 @final
 class DraftSpec(dict[str, Any]):
-    """Draft of an object of the contract, not validated yet, with the value of the state from which it was made."""
+    """Draft of an object of the contract, not validated yet, with the value of the imported state behind it."""
 
     def __init__(self, source: SourceValue, **members: Any) -> None:
         super().__init__(members)
@@ -190,7 +190,7 @@ def validate_draft(found: ImportedRun) -> ValidatedImport:
 
 
 def strip_locations(made: Any) -> Any:
-    """Return a draft of a mechanism as plain values, without the places of its numbers in the imported file."""
+    """Return a draft of a mechanism as plain values, without the locations of its numbers in the imported state."""
     if isinstance(made, SourceValue):
         return strip_locations(made.value)
     if isinstance(made, PhaseNumbers):
@@ -203,7 +203,7 @@ def strip_locations(made: Any) -> Any:
 
 
 def _source_location(made: Any, pointer: str) -> Location:
-    """Return the location in the state of the value at a JSON pointer into a draft."""
+    """Return the location in the imported state of the value at a JSON pointer into the draft `made`."""
     location: Location = ()
     for step in pointer.split("/")[1:]:
         if isinstance(made, DraftSpec):

@@ -36,7 +36,7 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the draft of the training run that the arguments or the history describe. Raise ValidationError."""
+    """Return the draft of the training run that arguments or a history of riskcal describe. Raise ValidationError."""
     if "history" in state.as_object:
         return opacus.read_state(state)
     members = state.members(REQUIRED, tuple(DROPPED))

@@ -46,9 +46,9 @@ def matches(state: SourceValue) -> bool:
 
 
 def read_state(state: SourceValue) -> ImportedRun:
-    """Return the training run on Poisson samples, and the threat model for all examples of a user.
+    """Return the training run that arguments of TensorFlow Privacy describe, on Poisson samples.
 
-    Raise ValidationError.
+    The threat model for all examples of a user is a part of the result. Raise ValidationError.
     """
     deprecated = "n" in state.as_object
     if deprecated:
@@ -75,7 +75,6 @@ def read_state(state: SourceValue) -> ImportedRun:
 
 
 def _user_level_threat_model(state: SourceValue, members: dict[str, SourceValue]) -> DraftSpec | None:
-    """Return a threat model for all examples of a user together, or None if a user has at most one example."""
     most = members.get("max_examples_per_user")
     if most is None or most.value is None or (type(most.value) is int and most.value == 1):
         return None

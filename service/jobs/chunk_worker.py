@@ -119,7 +119,7 @@ class ChunkWorker:
         return True
 
     async def _process_traced(self, claim: ClaimedChunk) -> None:
-        """Process a chunk. With traces, record a span below the request that brought the job."""
+        """Process a claimed chunk. With traces, record a span (timed part) below the request that brought the job."""
         tracing, job = self._context.tracing, claim.job
         if tracing is None:
             await self._process(claim)
@@ -172,7 +172,7 @@ class ChunkWorker:
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
-        Raise _ChunkNotNeeded and the errors of WorkerPool.compute.
+        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. `plan` has the validated request of the job.
         """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:
@@ -225,10 +225,10 @@ class ChunkWorker:
                 context.audit.write(_decision_record(job, decided))
 
     async def _retry_or_split(self, claim: ClaimedChunk, error: Exception) -> bool:
-        """Return a chunk whose process was killed to the queue if another try is allowed; return whether it is.
+        """Return a chunk whose process was killed to the queue if another try is allowed, and return whether it is.
 
-        Requeue the chunk as a whole after the death of a worker, and as halves otherwise. A single point is not
-        requeued after it exceeded a limit.
+        A chunk is a range of points of a job. It is requeued as a whole after the death of a worker, and as halves
+        otherwise. A single point is not requeued after it exceeded a limit.
         """
         chunk, tries = claim.chunk, claim.tries + 1
         if isinstance(error, WorkerDied) and tries < MAX_TRIES:
@@ -243,7 +243,7 @@ class ChunkWorker:
         return True
 
     async def _fail_chunk(self, claim: ClaimedChunk, error: Exception) -> None:
-        """Save a problem document for every point of a chunk, or end the job if it consists of a single request."""
+        """Save a problem document for every point of a chunk (range of points), or end a job of a single request."""
         context, job, chunk = self._context, claim.job, claim.chunk
         self._report_failure(claim, error, "piece failed")
         context.metrics.count_chunk("failed", chunk.points)
@@ -334,7 +334,7 @@ class Housekeeping:
 
 
 def worker_name() -> str:
-    """Return the name of this process: host name and process id."""
+    """Return the name of this worker process: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -343,12 +343,10 @@ def _plan_of(context: WorkerContext, job: StoredJob) -> JobPlan:
 
 
 def _split(chunk: Chunk, most: int) -> list[Chunk]:
-    """Split a chunk (range of points) into chunks of at most `most` points."""
     return [Chunk(start, min(start + most, chunk.stop)) for start in range(chunk.start, chunk.stop, most)]
 
 
 def _log_origin(job: StoredJob) -> dict[str, str]:
-    """Return the log fields that identify the sender of a job."""
     return {"request_id": job.request_id, "requester": job.requester}
 
 

@@ -50,7 +50,7 @@ STORE_REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """State of the job queue: active jobs, announced workers, age limit of jobs in seconds, and current time."""
+    """State of the job queue: active jobs, announced workers, age limit of jobs and current time, both in seconds."""
 
     active: Sequence[StoredJob]
     workers: Sequence[Worker]
@@ -79,7 +79,8 @@ def explain_store_failure(reason: str) -> str:
 def explain_state(job: StoredJob, dispatched: Sequence[DispatchedChunk], queue: QueueState) -> str:
     """Return one sentence on what a job waits for, or where it is computed.
 
-    `dispatched` are the chunks of the job that were given to workers and have no results yet.
+    `dispatched` are the chunks of the job that were given to workers and have no results yet. `queue` is the state of
+    the queue of jobs.
     """
     if job.state in ENDED:
         return _explain_end(job)

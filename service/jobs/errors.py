@@ -1,14 +1,14 @@
 """Errors of the storage and computation of jobs.
 
 JobsError
-- JobNotFound              no job has this id, or the job has expired
-- JobsUnavailable          the storage of jobs cannot be read or written
-- IdempotencyKeyReused     another job has this idempotency key
-- InvalidJob               the request in a job does not match its resource
-- PageBeyondEnd            a page of results starts beyond the last point
-- InvalidCursor            the cursor belongs to no page of the list
-- JobTooOld                the job exceeded the age limit
-- ResultsTooLarge          the results exceed the storage quota of all jobs
+- JobNotFound              no job has this id, or the job has expired.
+- JobsUnavailable          the storage of jobs cannot be read or written.
+- IdempotencyKeyReused     another job has this idempotency key.
+- InvalidJob               the request in a job does not match its resource.
+- PageBeyondEnd            a page of results starts beyond the last point.
+- InvalidCursor            the cursor belongs to no page of the list.
+- JobTooOld                the job exceeded the age limit.
+- ResultsTooLarge          the results exceed the storage quota of all jobs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ class JobsError(Exception):
 
 
 class JobNotFound(JobsError):
-    """Unknown id of a job, or id of a job that has expired."""
+    """Raised for the id of a job that is unknown, or that has expired."""
 
 
 class JobsUnavailable(JobsError):
-    """Storage of jobs that does not respond or has no room. `reason` is for the log and contains no address."""
+    """Raised when the storage of jobs does not respond or has no room.
+
+    `reason` is for the log and contains no address.
+    """
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -33,13 +36,16 @@ class JobsUnavailable(JobsError):
 
 
 class IdempotencyKeyReused(JobsError):
-    """Idempotency key that the requester has sent with a different body before."""
+    """Raised for an idempotency key that the requester has sent with a different body before."""
 
     name, sentence = "Idempotency-Key", ""
 
 
 class InvalidJob(JobsError):
-    """Request in a job that does not match its resource. `errors` holds JSON pointers into the body, and reasons."""
+    """Raised for a job whose request does not match its resource.
+
+    `errors` holds JSON pointers into the body, and reasons.
+    """
 
     def __init__(self, errors: tuple[FieldError, ...]) -> None:
         self.errors = errors
@@ -47,7 +53,10 @@ class InvalidJob(JobsError):
 
 
 class PageBeyondEnd(JobsError):
-    """Page of results that starts beyond the last point. `name` is the parameter, `sentence` the allowed range."""
+    """Raised for a page of results that starts beyond the last point.
+
+    `name` is the parameter, `sentence` the allowed range.
+    """
 
     name = "start"
 
@@ -57,13 +66,13 @@ class PageBeyondEnd(JobsError):
 
 
 class InvalidCursor(JobsError):
-    """Cursor that no page of the list returned as `next`."""
+    """Raised for a cursor that no page of the list of jobs returned as `next`."""
 
     name, sentence = "cursor", "Must be the `next` of a page of this list."
 
 
 class JobTooOld(JobsError):
-    """Job that did not end within the age limit of `limit_seconds`."""
+    """Raised for a job that did not end within the age limit of `limit_seconds`."""
 
     def __init__(self, limit_seconds: float) -> None:
         self.limit_seconds = limit_seconds
@@ -71,4 +80,4 @@ class JobTooOld(JobsError):
 
 
 class ResultsTooLarge(JobsError):
-    """Job whose results exceed the storage quota of all jobs together."""
+    """Raised for a job whose results exceed the storage quota of all jobs together."""

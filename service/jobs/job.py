@@ -51,8 +51,8 @@ class StoredJob:
 
 
 def new_id() -> str:
-    """Return a random id that cannot be guessed."""
-    return secrets.token_urlsafe(ID_BYTES)
+    """Return a random id of a job in hexadecimal digits, which no command line reads as an option."""
+    return secrets.token_hex(ID_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,10 @@ class Chunk:
         return self.stop - self.start
 
     def halves(self) -> tuple[Chunk, Chunk]:
-        """Return the chunk as two chunks of at least one point each. The chunk must have at least two points."""
+        """Return the chunk (range of points) as two chunks of at least one point each.
+
+        The chunk must have at least two points.
+        """
         middle = (self.start + self.stop) // 2
         return Chunk(self.start, middle), Chunk(middle, self.stop)
 

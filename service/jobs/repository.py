@@ -80,7 +80,7 @@ class DispatchedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Number of jobs that have not ended, and the time at which the oldest of them was accepted. None: no job."""
+    """Number of jobs that have not ended, and the time at which the oldest of them was accepted (None: no job)."""
 
     jobs: int
     oldest: float | None
@@ -105,7 +105,7 @@ class JobRepository(Protocol):
         ...
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of a job."""
+        """Return the current state of the job `name`."""
         ...
 
     def request(self, name: str) -> bytes:
@@ -113,11 +113,14 @@ class JobRepository(Protocol):
         ...
 
     def list(self, requester: str | None, limit: int, cursor: str | None) -> Page:
-        """Return a page of jobs, newest first, of one requester or of all (None). Raise InvalidCursor."""
+        """Return a page of jobs, newest first, of one requester (group or address), or of all (None).
+
+        Raise InvalidCursor.
+        """
         ...
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel a job, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it."""
         ...
 
     def results(self, name: str, start: int, most: int = 1) -> Sequence[ChunkResult]:
@@ -177,7 +180,7 @@ class JobRepository(Protocol):
         ...
 
     def announce(self, worker: str, engine_version: str) -> None:
-        """Record the time at which a worker of this engine version is alive. Workers call this every few seconds."""
+        """Record that the worker `worker` of this engine version is alive now. Workers call this every few seconds."""
         ...
 
     def orphans(self, engine_version: str, seconds: float) -> Sequence[StoredJob]:
@@ -213,11 +216,14 @@ class JobRepository(Protocol):
         ...
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent of the request that brings a job, before or after the job itself is stored."""
+        """Store the traceparent (id of a trace) of the request that brings the job `name`.
+
+        The job itself may be stored before or after.
+        """
         ...
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent of a job, or None."""
+        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
         ...
 
     def probe(self) -> None:

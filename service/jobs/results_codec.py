@@ -30,12 +30,15 @@ def decompress(kept: bytes) -> bytes:
 
 
 def failure_count(kept: bytes) -> int:
-    """Return the number of failed points in the stored results of a chunk, without decompressing them."""
+    """Return the number of failed points in the stored results `kept` of a chunk, without decompressing them.
+
+    A chunk is a range of points of a job.
+    """
     return int.from_bytes(kept[:COUNT_BYTES], "big")
 
 
 def failure_lines(chunk: Chunk, problem: bytes) -> bytes:
-    """Return the stored form of a chunk whose points all have the same problem document."""
+    """Return the stored results of a chunk (range of points) whose points all have the same problem document."""
     return compress(
         b"".join(
             b'{"point":%d%b%b\n' % (point, PROBLEM, problem[1:] + b"}") for point in range(chunk.start, chunk.stop)
@@ -44,7 +47,7 @@ def failure_lines(chunk: Chunk, problem: bytes) -> bytes:
 
 
 def stored_response(kept: bytes) -> bytes:
-    """Return the response bytes of a job that consists of a single request."""
+    """Return the response bytes of a job of a single request, from its stored results `kept`."""
     return extract_response(decompress(kept))
 
 
@@ -62,12 +65,12 @@ def stored_response_and_decision(
 
 
 def response_line(response: bytes) -> bytes:
-    """Return the stored (compressed) form of the response of a job that consists of a single request."""
+    """Return the stored form of the response of a job of a single request: one compressed JSON line."""
     return compress(RESPONSE_PREFIX + response + RESPONSE_SUFFIX)
 
 
 def extract_response(line: bytes) -> bytes:
-    """Return the response bytes in the JSON line of a job that consists of a single request."""
+    """Return the response bytes in the JSON line `line` of a job that consists of a single request."""
     return line.rstrip(b"\n")[len(RESPONSE_PREFIX) : -len(RESPONSE_SUFFIX.rstrip(b"\n"))]
 
 

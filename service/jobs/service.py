@@ -46,7 +46,7 @@ Found = TypeVar("Found")
 @final
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """State of the backend: whether jobs are computed, and one sentence for operators."""
+    """State of the job backend: whether jobs are computed, and one sentence for operators."""
 
     works: bool
     sentence: str
@@ -106,8 +106,8 @@ class JobService:
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
-        `sent` is the JSON of the request, and `quote` its estimated cost. The estimate is charged to the account of the
-        sender, unless the job exists already.
+        `plan` is the validated request, `sent` its JSON, and `quote` its estimated cost. The estimate is charged to the
+        account of the sender, unless the job exists already.
         """
         parent = None if self._tracing is None else self._tracing.traceparent()
         if sender.account is None:
@@ -146,7 +146,10 @@ class JobService:
         return min(self.limits.cost, int(self.limits.single_seconds * COST_UNITS_PER_SECOND))
 
     async def get(self, name: str, requester: str) -> StoredJob:
-        """Return the current state of a job. Raise JobNotFound, also for the job of another owner; JobsUnavailable."""
+        """Return the current state of the job `name`.
+
+        Raise JobNotFound, also for the job of another owner than the requester, and JobsUnavailable.
+        """
         job = await self._in_thread(self.repository.get, name)
         if job.owner != owner_of(requester):
             raise JobNotFound
@@ -160,7 +163,10 @@ class JobService:
         return await self._in_thread(self.repository.list, requester, limit, cursor)
 
     async def cancel(self, name: str, requester: str) -> StoredJob:
-        """Cancel a job, unless it has ended. Raise JobNotFound and JobsUnavailable, as `get`."""
+        """Cancel the job `name`, unless it has ended, and return it.
+
+        Raise JobNotFound and JobsUnavailable, as `get`.
+        """
         await self.get(name, requester)
         job = await self._in_thread(self.repository.cancel, name)
         self._on_change(job)
@@ -209,9 +215,9 @@ class JobService:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def watch(self, name: str, requester: str, after: int) -> AsyncGenerator[StoredJob]:
-        """Yield the state of a job after each change since revision `after`, and every MAX_EVENT_INTERVAL_SECONDS.
+        """Yield the state of the job `name` after each change since the revision `after`.
 
-        The last yielded state is that of the ended job.
+        The state is also yielded every MAX_EVENT_INTERVAL_SECONDS. The last yielded state is that of the ended job.
         """
         loop = asyncio.get_running_loop()
         told = loop.time()
@@ -225,7 +231,7 @@ class JobService:
             await asyncio.sleep(POLL_SECONDS)
 
     async def wait_ended(self, name: str, requester: str, seconds: float) -> StoredJob:
-        """Wait until a job has ended, for at most `seconds`, and return its state."""
+        """Wait until the job `name` has ended, for at most `seconds`, and return its state."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         pause = 0.02
@@ -252,7 +258,10 @@ class JobService:
     def _enqueue(
         self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender, traceparent: str | None
     ) -> tuple[StoredJob, bool]:
-        """Store a job. Return the job, and whether it is new."""
+        """Store a job, and return the job and whether it is new.
+
+        Arguments are those of `enqueue`. `traceparent` is the id of a trace.
+        """
         if plan.total > self.limits.points:
             sentence = f"A job may have at most {self.limits.points} points."
             raise InvalidJob((FieldError(pointer=REQUEST_POINTER, detail=sentence),))
@@ -289,7 +298,10 @@ class JobService:
         return job
 
     async def _next_lines(self, name: str, place: int) -> tuple[int, int, list[bytes]] | None:
-        """Return start, stop and result lines of the first saved points from `place` on. None if none is saved yet."""
+        """Return start, stop and result lines of the first saved points of the job `name` from the point `place` on.
+
+        The result is None if none is saved yet.
+        """
 
         def read() -> tuple[int, int, list[bytes]] | None:
             found = self.repository.results(name, place, 1)

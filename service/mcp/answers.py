@@ -21,7 +21,7 @@ UNBOUNDED: Final = "an approximation without proved bounds; do not quote it as a
 
 
 def answer_result(body: bytes) -> CallToolResult:
-    """Return the result of a tool for a response of the service in JSON."""
+    """Return a response of the service in JSON as the result of a tool call."""
     response: dict[str, Any] = json.loads(body)
     return _result("\n".join(_sections(response)), response)
 
@@ -36,7 +36,7 @@ def _result(text: str, content: dict[str, Any], *, is_error: bool = False) -> Ca
 
 
 def _sections(response: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the text about a response."""
+    """Yield the lines of the text that describes a response."""
     yield from _decision(response)
     rows = number_rows(response)
     if rows:
@@ -52,7 +52,10 @@ def _sections(response: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _facts(described: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines with mechanism, assumptions, hazards and notes of a response, or of one run of a comparison."""
+    """Yield lines with mechanism, assumptions, hazards and notes of a response, or of one run of a comparison.
+
+    `described` is the JSON object of either.
+    """
     if mechanism := described.get("mechanism"):
         yield f"Mechanism: {json.dumps(mechanism)}"
     for name, title in (

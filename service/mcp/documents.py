@@ -22,7 +22,7 @@ INDEX: Final = ("web", "guide", "search", "search_index.json")
 
 
 def listed_documents() -> list[Resource]:
-    """Return all documents with their titles."""
+    """Return all documents that assistants may read (pages and the contract), with their titles."""
     found = [
         Resource(
             name="catalogue",
@@ -44,7 +44,7 @@ def listed_documents() -> list[Resource]:
 
 
 def document(uri: str) -> TextResourceContents | None:
-    """Return the document at an address, or None."""
+    """Return the document at the address `uri`, or None for an unknown address."""
     if uri == CATALOGUE:
         text = catalogue(ENGINE_VERSION, ()).model_dump_json(exclude_none=True)
         return TextResourceContents(uri=uri, mime_type="application/json", text=text)

@@ -28,7 +28,7 @@ async def answer_invalid_lines(lines: AsyncIterable[str], output: LineWriter) ->
 
 
 def error_of(line: str) -> dict[str, Any] | None:
-    """Return the JSON-RPC error for a line that is no message, or None.
+    """Return the JSON-RPC error for a line of input that is no message, or None for a message.
 
     The id of the error is null if the line does not tell the id of a request.
     """

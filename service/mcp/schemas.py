@@ -32,7 +32,7 @@ DEEPEST: Final = 4
 
 
 def input_schema(model: type[Request]) -> dict[str, Any]:
-    """Return the compact JSON schema of a request."""
+    """Return the compact JSON schema of the requests of type `model`."""
     whole = model.model_json_schema()
     compact = _compact(whole, whole.get("$defs", {}), 0)
     return compact | {"type": "object", "additionalProperties": False}
@@ -64,7 +64,10 @@ def _compact(schema: Schema, definitions: Schema, depth: int) -> dict[str, Any]:
 
 
 def _resolve(schema: Schema, definitions: Schema) -> Schema:
-    """Return the schema to which a reference points. A description beside the reference replaces that of the schema."""
+    """Return the schema to which a reference points, in `definitions`.
+
+    A description beside the reference replaces that of the schema.
+    """
     if "$ref" not in schema:
         return schema
     target: Schema = definitions[schema["$ref"].rpartition("/")[2]]
@@ -72,7 +75,10 @@ def _resolve(schema: Schema, definitions: Schema) -> Schema:
 
 
 def _options(schema: Schema, definitions: Schema) -> list[Schema]:
-    """Return the alternatives of a schema without null, or an empty list if there is only one alternative."""
+    """Return the alternatives of a schema without null, or an empty list if there is only one.
+
+    `definitions` has the schemas to which references point.
+    """
     given = cast("list[Schema]", schema.get("oneOf") or schema.get("anyOf") or [])
     options: list[Schema] = []
     for each in given:
@@ -83,7 +89,6 @@ def _options(schema: Schema, definitions: Schema) -> list[Schema]:
 
 
 def _kind(option: Schema) -> str | None:
-    """Return the value of `type` that selects this alternative of a union, or None."""
     kind: Schema = option.get("properties", {}).get("type", {})
     return kind.get("const")
 

@@ -86,7 +86,7 @@ ProtocolServer = Server[AppServices]
 
 @asynccontextmanager
 async def run_protocol_server(settings: Settings, metrics: Metrics) -> AsyncGenerator[ProtocolServer]:
-    """Start the services, and yield a server of the protocol that all its sessions share."""
+    """Start the services, and yield a server of the Model Context Protocol that all its sessions share."""
     version = distribution_version(DISTRIBUTION)
     settings = settings.model_copy(update={"data_folder": None})  # jobs of a service are not touched
     async with run_services(settings, metrics, make_logger(settings.log_level), version) as services:
@@ -113,7 +113,10 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool. Other failures than an unknown tool are results with `isError`."""
+    """Compute the answer of a tool, whose name and arguments are in `params`.
+
+    Failures other than an unknown tool are results with `isError`.
+    """
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services, request_id = context.lifespan_context, secrets.token_hex(16)
@@ -176,7 +179,7 @@ def _client(context: Context) -> WaitingClient:
 
 
 def is_worth_logging(record: logging.LogRecord) -> bool:
-    """Return whether a log record of the protocol's library reports more than the disconnection of a client."""
+    """Return whether a log record of the MCP library reports more than the disconnection of a client."""
     return not (record.exc_info and isinstance(record.exc_info[1], ClientDisconnect))
 
 
@@ -192,7 +195,10 @@ async def _read_resource(_context: Context, params: ReadResourceRequestParams) -
 
 
 async def serve_stdio(settings: Settings, stdin: int, stdout: int) -> None:
-    """Serve the protocol on two file descriptors until the input ends, the output is closed, or a signal arrives."""
+    """Serve the Model Context Protocol on two file descriptors.
+
+    It ends at the end of the input, when the output is closed, or at a signal.
+    """
     loop, stop = asyncio.get_running_loop(), cancel_at_signals()
     output = LineWriter(stdout)
     lines = answer_invalid_lines(read_lines(stdin, LONGEST_LINE * settings.max_body_bytes), output)
@@ -211,7 +217,8 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
     """Serve the protocol at `/mcp` on an open socket until a signal arrives.
 
     Requests with a foreign `Host` or `Origin` are rejected, so that no web page can call the tools. Beyond this machine
-    the service does not know the names of its host, and rejects every `Origin`.
+    the service does not know the names of its host, and rejects every `Origin`. The open socket is `listening`, bound
+    to `host` and `port`.
     """
     name = f"[{host}]" if ":" in host else host
     hosts = [f"{each}:{port}" for each in dict.fromkeys((name, "localhost", "127.0.0.1", "[::1]"))]
@@ -250,7 +257,7 @@ def refuse_call(error: Exception, scope: Scope) -> ASGIApp:
 
 
 def without_origins(app: ASGIApp) -> ASGIApp:
-    """Return an application that rejects requests of web pages."""
+    """Return an application that rejects requests of web pages (with a header `Origin`) before `app`."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"])

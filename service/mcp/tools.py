@@ -16,7 +16,7 @@ from service.resources.catalogue import resource
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """Resource behind a tool, and what an assistant reads of the tool."""
+    """Texts about a tool for assistants: the resource behind it, its title and its description."""
 
     resource: str
     title: str
@@ -71,7 +71,7 @@ TOOLS: Final[Mapping[str, ToolText]] = {
 
 
 def computation_of(name: str) -> Computation[Any, Any]:
-    """Return the resource behind a tool."""
+    """Return the resource behind the tool `name`."""
     return resource(TOOLS[name].resource)
 
 

@@ -162,7 +162,10 @@ def limit_mu(step_mu: float, sample_rate: Fraction, steps: Fraction) -> float:
 
 
 def step_mu_of_limit(mu: float, sample_rate: Fraction, steps: Fraction) -> float:
-    """Return the mu of one step for which many steps on random batches have `mu` > 0 (inverse of Equation 10)."""
+    """Return the mu of one step for which many steps on random batches have the total `mu` > 0.
+
+    The run has `steps` steps with the sampling rate `sample_rate`. The function inverts Equation 10.
+    """
     context = _context(min(mu, mu / float(sample_rate) / math.sqrt(steps)))
     return float(_step_of_limit(context, context.mpf(mu), _real(context, sample_rate), _real(context, steps)))
 
@@ -215,9 +218,9 @@ def differential_mu(mu_mip: float, training: Training) -> Enclosure | None:
 
 
 def free_mu(training: Training) -> Enclosure:
-    """Return the smallest mu for which a run is mu-GMIP without any noise (Corollary 5.1), an approximation.
+    """Return the smallest mu for which a run `training` is mu-GMIP without any noise, an approximation.
 
-    The result is infinite for a batch of one record.
+    GMIP is Gaussian membership inference privacy (Corollary 5.1). The result is infinite for a batch of one record.
     """
     if training.batch_size == 1:
         return Enclosure.point(math.inf)
@@ -257,7 +260,10 @@ def noise_for(mu: float, training: Training) -> RequiredNoise:
 
 
 def _context(smallest: float) -> Real:
-    """Return arithmetic with DIGITS more digits than cancel, for a mu of one step of at least `smallest`."""
+    """Return arithmetic with DIGITS digits more than a difference of numbers may cancel.
+
+    `smallest` is a lower bound of the mu of one step.
+    """
     import mpmath
 
     library: Any = mpmath
@@ -281,9 +287,10 @@ def _limit_mu(context: Real, step: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
-    """Return the mu of one step for which many sampled steps have `mu`, by Newton's method on logarithms.
+    """Return the mu of one step for which many sampled steps have the total `mu`, by Newton's method on logarithms.
 
-    ln mu is convex and rises in ln mu_step, so that every step from the right stays on the right.
+    The run has `steps` steps with the sampling rate `rate`. ln mu is convex and rises in ln mu_step, so that every step
+    of the method from the right stays on the right.
     """
     scaled = mu / (rate * context.sqrt(steps))
     # inner >= mu_step^2/2, and >= e^{mu_step^2}/2 - 2.
@@ -320,7 +327,8 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    None stands for a batch of one record that needs an N below 1.5, where mu need not decrease with N.
+    `training` has the batch size, the dimension and the susceptibility of a record. None stands for a batch of one
+    record that needs N < 1.5, where mu need not decrease with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))
@@ -346,6 +354,6 @@ def _approximation(value: Real) -> Enclosure:
 
 
 def _enclosed(value: Real) -> Enclosure:
-    """Enclose a number between both neighbours of the nearest double."""
+    """Enclose `value` between both neighbours of the nearest double."""
     nearest = float(value)
     return Enclosure(math.nextafter(nearest, 0.0), math.nextafter(nearest, math.inf), Evidence.EXACT)

@@ -62,7 +62,7 @@ class Evidence(StrEnum):
 
     @staticmethod
     def weakest(*parts: Evidence) -> Evidence:
-        """Return the weakest of these kinds of evidence.
+        """Return the weakest of the given kinds of evidence.
 
         A number that is computed from several numbers has the weakest of their evidence.
         """
@@ -147,7 +147,7 @@ class EnclosureArray:
         return EnclosureArray(lower, upper, *(None if None in column else np.array(column) for column in logs))
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> EnclosureArray:
-        """Return the enclosures at these indices, with logarithms if there are any."""
+        """Return the enclosures at the indices `at`, with logarithms if there are any."""
         logs = (None if end is None else end[at] for end in (self.log_lower, self.log_upper))
         return EnclosureArray(self.lower[at], self.upper[at], *logs)
 

@@ -80,7 +80,7 @@ def build_spec(source: ChartSource, response: Result, results: DependencyResults
 
 
 def shown_digests(response: Result, results: DependencyResults) -> list[str]:
-    """Return the digests of all results that a chart shows, the digest of the response first."""
+    """Return the digests of all results that a chart shows: that of its response first, then those of `results`."""
     return [each.digest for each in (response, *results) if each is not None]
 
 
@@ -128,7 +128,10 @@ def comparison_charts(response: ComparisonsResponse, results: DependencyResults)
 
 
 def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
-    """Return requests for the curves of attackers whose assumptions may hold, and for delta against epsilon."""
+    """Return further requests that the charts of an assessment need.
+
+    They are for the curves of attackers whose assumptions may hold, and for delta against epsilon.
+    """
     # Imported where it is used: pictures are known at import, computations are not.
     from service.resources.assessments.attackers import relaxed_attackers
     from service.resources.assessments.judged import AssessedRun
@@ -177,9 +180,10 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
 
 
 def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:
-    """Return charts of power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
+    """Return charts of an assessment: power, reconstruction, (epsilon, delta) pairs and widths of enclosures.
 
-    If nothing is proved about the run, return a single chart without curves.
+    `results` has the answers of further requests that the charts need. If nothing is proved about the run, return a
+    single chart without curves.
     """
     if not response.summary.bounded:
         return [unproved([with_full_stop(response.summary.title), response.summary.sentence])]
@@ -243,7 +247,7 @@ def _epsilon(response: AssessmentsResponse) -> float | None:
 
 
 def sweep_charts(response: SweepsResponse, _: DependencyResults) -> list[Spec]:
-    """Return a chart for each answer, against the varied number with the most values."""
+    """Return a chart for each answer of a sweep, against the varied number with the most values."""
     varied = {pointer.removeprefix("/mechanism/") for pointer in response.columns}
     subtitle = with_full_stop(describe_mechanism(response.mechanism, without=varied))
     return [sweep(response, place, [subtitle]) for place in range(len(response.answers))]

@@ -32,7 +32,7 @@ WARM_UP: Final[Spec] = {"data": {"values": [{"a": 1}]}, "mark": "point", "encodi
 
 @final
 class ChartRequest(Request):
-    """Request to render one image."""
+    """Request to render one image: the Vega-Lite specification of a chart (`spec`), and the form of the image."""
 
     spec: str
     """Complete Vega-Lite specification as JSON."""
@@ -41,15 +41,15 @@ class ChartRequest(Request):
 
 @final
 class ChartDrawing:
-    """Rendering task for a worker process."""
+    """Rendering task for a worker process, which draws one chart."""
 
     def body(self, request: ChartRequest, digest: str, engine_version: str) -> bytes:  # noqa: ARG002 - named by who calls
-        """Return the image as bytes: the text of an SVG element, or a PNG."""
+        """Return the image of the requested chart as bytes: the text of an SVG element, or a PNG."""
         return render_chart(request)
 
 
 def render_chart(request: ChartRequest) -> bytes:
-    """Render an image in this process."""
+    """Render the image of the requested chart in this process, and return its bytes."""
     import vl_convert
 
     if request.image == "svg":
@@ -70,7 +70,7 @@ def render_pdf(spec: str) -> bytes:
 
 
 def with_stable_ids(svg: str, prefix: str = "part") -> str:
-    """Return an SVG element whose identifiers depend on the element alone.
+    """Return an SVG element with identifiers that depend on the element alone, and that begin with `prefix`.
 
     The engine numbers identifiers across all images that it renders. Elements with different prefixes may stand in one
     page.

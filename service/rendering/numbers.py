@@ -58,7 +58,10 @@ def percent_up(share: float, digits: int = SHOWN) -> str:
 
 
 def percent_down(share: float, digits: int = SHOWN) -> str:
-    """Format a share in percent, rounded down: "0.406 %". Negative shares are rounded away from 0."""
+    """Format a share in percent, rounded down: "0.406 %". Negative shares are rounded away from 0.
+
+    `digits` is the number of significant digits.
+    """
     return f"{points_down(share, digits)}{SPACE}%"
 
 

@@ -65,12 +65,12 @@ class Rendering:
 
     @property
     def is_text(self) -> bool:
-        """Whether the body is text."""
+        """Whether the body of the representation is text."""
         return self.media_type != PNG
 
     @property
     def has_images(self) -> bool:
-        """Whether the body contains rendered charts."""
+        """Whether the body of the representation contains rendered charts."""
         return self.specs is not _none
 
     @property
@@ -80,13 +80,13 @@ class Rendering:
 
     @property
     def content_type(self) -> str:
-        """Value of the `Content-Type` header."""
+        """Value of the `Content-Type` header of the representation."""
         return f"{self.media_type}; charset=utf-8" if self.is_text else self.media_type
 
 
 @cache
 def renderings_of(name: str) -> Mapping[str, Rendering]:
-    """Return the renderings of a resource by media type, without JSON."""
+    """Return the renderings of the resource `name` by media type, without JSON."""
     found = [_text_rendering(media_type, write) for media_type, write in TEXT_WRITERS.get(name, {}).items()]
     if name in CHART_SOURCES:
         found += _chart_renderings(CHART_SOURCES[name])
@@ -96,7 +96,7 @@ def renderings_of(name: str) -> Mapping[str, Rendering]:
 
 
 def media_types(name: str) -> tuple[str, ...]:
-    """Return the media types of a resource, JSON first."""
+    """Return the media types in which the resource `name` answers, JSON first."""
     return (JSON, *renderings_of(name))
 
 

@@ -22,7 +22,7 @@ ResponseFields: TypeAlias = dict[str, Any]
 
 
 def no_ground_truth(_: BaseModel) -> None:
-    """Return None, because requests of this resource do not name a number of digits."""
+    """Return None as the number of digits of a ground truth, which requests of this resource do not have."""
 
 
 def exit_ok(_: Response) -> int:
@@ -37,7 +37,7 @@ cache of a processor."""
 
 
 class BodyProducer(Protocol):
-    """Producer of a response body: a resource, a chunk of a job, a chart, or an estimate with its engines."""
+    """Producer of a response body from a request: a resource, a chunk of a job, a chart, or a cost estimate."""
 
     def body(self, request: Any, digest: str, engine_version: str, /) -> bytes:
         """Return the response body of a request as JSON bytes."""
@@ -190,11 +190,17 @@ class Computation(Generic[RequestT, ResponseT]):
         return self.path.split("/")[2]
 
     def body(self, request: RequestT, digest: str, engine_version: str) -> bytes:
-        """Return the response body as JSON bytes. Raises the errors of the resource's function."""
+        """Compute the response to `request` as JSON bytes.
+
+        `digest` and `engine_version` become fields of the response. Raises the errors of the resource's function.
+        """
         return json_bytes(self.function(request, digest, engine_version))
 
     def response(self, request: RequestT, digest: str, engine_version: str) -> ResponseT:
-        """Return the parsed response. Raises the errors of the resource's function."""
+        """Compute the parsed response to `request`.
+
+        `digest` and `engine_version` become fields of the response. Raises the errors of the resource's function.
+        """
         return self.response_type.model_validate_json(self.body(request, digest, engine_version))
 
 

@@ -27,13 +27,16 @@ cached results."""
 
 
 def share(work: Work, left: int) -> float:
-    """Return the work that the next of `left` remaining evaluations may use; the last one takes the rest."""
+    """Return the part of the remaining `work` that the next one of `left` evaluations may use.
+
+    The last evaluation may use all of it.
+    """
     return work.left * max(1 / max(left, 1), SMALLEST_SHARE)
 
 
 @final
 class WorkBudgetShares:
-    """Division of the work that a request may use among its successive parts."""
+    """Division of the work (CPU time) that a request may use among its successive parts."""
 
     def __init__(self, work: Work, parts: int) -> None:
         self._work, self._left = work, parts

@@ -139,7 +139,7 @@ class EngineAnswer:
 
 
 def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the answer of these trade-off curves to a question, to a relative width of `tolerance`.
+    """Return the answer to `question`, evaluated on the trade-off curves to a relative width of `tolerance`.
 
     The answer for a weaker attacker is capped by that of the worst case. Raises PrivacyComputationError.
     """
@@ -149,7 +149,10 @@ def evaluate_question(curves: TradeOffPair, question: QuestionSpec, tolerance: f
 
 
 def narrower(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the narrower of the known answer and a new one, which is computed if the known answer lacked work."""
+    """Return the answer `known` or a new one, whichever is narrower.
+
+    The new answer to `question` is computed only if the known answer lacked work.
+    """
     if not known.cut_short:
         return known
     found = _evaluate_question(curves, question, tolerance)
@@ -167,7 +170,7 @@ def _narrower_points(
 ) -> EngineAnswer:
     """Return an answer with the narrower of two enclosures of each number of a list.
 
-    The result is `known` itself if no number of `found` is narrower.
+    `known` and `found` are answers to `question`. The result is `known` itself if no number of `found` is narrower.
     """
     before, after = known.read[0], found.read[0]
     better_error = _are_narrower(after.type_two_error, before.type_two_error)
@@ -190,9 +193,9 @@ def _narrower_points(
 
 
 def _are_narrower(found: EnclosureArray, known: EnclosureArray) -> BoolArray:
-    """Return where the enclosures `found` are narrower than `known`, by relative width and then by width.
+    """Return a mask of the enclosures in `found` that are narrower than those in `known`.
 
-    The relative width is 1 for every enclosure with the lower bound 0.
+    Relative widths are compared first, then widths. The relative width is 1 for every enclosure with the lower bound 0.
     """
     new, old = relative_widths(found), relative_widths(known)
     return (new < old) | ((new == old) & (found.upper - found.lower < known.upper - known.lower))
@@ -275,10 +278,10 @@ def curves_of(plans: Mapping[str, Plan]) -> dict[str, TradeOffPair]:
 def compare_engines(
     engines: Mapping[str, TradeOffPair], question: QuestionSpec, tolerance: float, work: Work, left: int
 ) -> list[ResponseFields]:
-    """Return the answer of every engine for the field `methods`.
+    """Return the answers of all `engines` to `question`, as entries of the field `methods` of a response.
 
-    An engine that fails, or for which no work is left, has a null number and a note with the reason. `left` is the
-    number of evaluations that share the rest of `work`.
+    The keys of `engines` are names of methods. An engine that fails, or for which no work is left, has a null number
+    and a note with the reason. `left` is the number of evaluations that share the rest of `work`.
     """
     entries: list[ResponseFields] = []
     for number, (method, curves) in enumerate(engines.items()):
@@ -328,7 +331,7 @@ def _trade_off(
 
 
 def written_points(question: TradeOffQuestion, read: CurvePoints, evidence: Evidence) -> list[TradeOffPoint]:
-    """Return points of a trade-off curve in the format of responses."""
+    """Return the points `read` of a trade-off curve in the format of responses, at the rates of `question`."""
     return [
         {"false_positive_rate": rate, "type_two_error": error, "power": power}
         for rate, error, power in zip(

@@ -25,7 +25,7 @@ WIDEST_NUMBER, WIDEST_TEXT = 8, 64
 
 
 class ArchiveError(Exception):
-    """Defect of an uploaded archive: a pointer to the array, and a sentence with the rule."""
+    """Defect of an uploaded archive of arrays: the JSON pointer of the array, and a sentence with the rule."""
 
     def __init__(self, pointer: str, sentence: str) -> None:
         self.pointer, self.sentence = pointer, sentence
@@ -63,7 +63,7 @@ class ArrayArchive:
             raise ArchiveError("", TOO_LARGE.format(largest_bytes))
 
     def read(self, name: str) -> NDArray[Any]:
-        """Return the array of this name.
+        """Return the array with this name in the archive.
 
         Raises ArchiveError if the bytes of the array contradict the directory or the header.
         """

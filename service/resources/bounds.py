@@ -77,7 +77,10 @@ class ResolvedRequest:
 
 
 def compute_bounds(request: BoundsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Answer all questions of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
+    """Answer all questions of a request for bounds.
+
+    Raises PrivacyComputationError with the pointer of the first faulty part.
+    """
     return _response(request, resolve_request(request), digest, engine_version)
 
 
@@ -180,10 +183,10 @@ def assumptions_and_hazards(
 def beside_relaxed(
     model: WorstCase, attacker: TradeOffPair, request: BoundsRequest, work: Work, plan: Plan
 ) -> ResponseFields:
-    """Return the answers against the strongest attacker, for display beside those against a weaker attacker.
+    """Return the answers against the strongest attacker `model`, for display beside those against a weaker attacker.
 
-    If the worst case caps the answers of the weaker attacker, every question has already been evaluated for the worst
-    case. The result has these stored answers, because narrower ones could lie below the capped answers.
+    If the worst case caps the answers of the weaker attacker (`attacker`), every question has already been evaluated
+    for the worst case. The result has these stored answers, because narrower ones could lie below the capped answers.
     """
     caps = attacker.worst_case
     with at_most(work.left if caps is None else 0.0):
@@ -206,7 +209,7 @@ def answers_of(curves: TradeOffPair, request: BoundsRequest, work: Work, *, cond
 
 
 def asked_of(request: BoundsRequest) -> list[AskedQuestion]:
-    """Return the distinct questions of a request: equal questions are evaluated once."""
+    """Return the distinct questions of a request for bounds: equal questions are evaluated once."""
     found: dict[QuestionSpec, AskedQuestion] = {}
     for index, question in enumerate(request.questions):
         if not index or question not in found:
@@ -242,7 +245,7 @@ def _primary_method(request: BoundsRequest) -> str:
 
 
 def _alternative_methods(request: BoundsRequest) -> tuple[str, ...]:
-    """Return the methods that a request compares, without expensive methods unless an option requests them."""
+    """Return the methods that a request compares, without expensive ones unless an option selects them."""
     if request.method != EVERY:
         return ()
     return tuple(

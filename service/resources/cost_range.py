@@ -50,7 +50,10 @@ class CostRange:
 
 
 def cost_range(resource: str, quoted: Quote, limit_seconds: float) -> CostRange:
-    """Return the range of the cost of a request, from its estimate. The request ends after `limit_seconds`."""
+    """Return the range of the cost of a request to `resource`, from its estimate `quoted`.
+
+    The request ends after `limit_seconds`.
+    """
     limit = limit_seconds * 1e6
     most = math.ceil(min(MACHINES * quoted.ceiling, limit) if quoted.ceiling else limit)
     likely = min(math.ceil(quoted.cost / CEILING) if quoted.inline else quoted.cost, most)

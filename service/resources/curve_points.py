@@ -15,7 +15,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 
 def points_of(curves: TradeOffPair, direction: Literal["add", "remove", "both"], rates: FloatArray) -> CurvePoints:
-    """Return type II error and power of the trade-off curves at these false positive rates.
+    """Return type II error and power of the trade-off curve of `direction` at the false positive rates `rates`.
 
     Raises PrivacyComputationError.
     """

@@ -57,7 +57,10 @@ class CurvePlans:
 
 
 def compute_curves(request: CurvesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every curve of a request. Raises PrivacyComputationError with the pointer of the first faulty part."""
+    """Evaluate every trade-off curve of a request.
+
+    Raises PrivacyComputationError with the pointer of the first faulty part.
+    """
     return _response(request, _planned(request), digest, engine_version)
 
 
@@ -82,7 +85,7 @@ def _response(request: CurvesRequest, planned: CurvePlans, digest: str, engine_v
 
 
 def curves_quote(request: CurvesRequest) -> Quote:
-    """Return the estimated cost of all curves, written points and comparisons."""
+    """Return the estimated cost of all trade-off curves of a request, written points and comparisons."""
     return _quote(request, lambda: _planned(request))
 
 

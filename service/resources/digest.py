@@ -18,7 +18,7 @@ LEADING_ZEROS: Final = 6
 
 
 def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> bytes:
-    """Return the RFC 8785 form of {engine_version, request, resource}.
+    """Return the RFC 8785 form (canonical JSON) of {engine_version, request, resource}.
 
     Aliases of the request are resolved and defaults filled in. Absent optional fields stay absent.
     """
@@ -27,22 +27,22 @@ def canonical_bytes(resource: str, engine_version: str, request: BaseModel) -> b
 
 
 def digest(resource: str, engine_version: str, request: BaseModel) -> str:
-    """Return `sha256:` and 64 hexadecimal digits for a request."""
+    """Return the SHA-256 digest of a request to `resource`: `sha256:` and 64 hexadecimal digits."""
     return bytes_digest(canonical_bytes(resource, engine_version, request))
 
 
 def text_digest(canonical: str) -> str:
-    """Return `sha256:` and 64 hexadecimal digits for a text in canonical form."""
+    """Return the SHA-256 digest of a text in canonical form: `sha256:` and 64 hexadecimal digits."""
     return bytes_digest(canonical.encode())
 
 
 def bytes_digest(canonical: bytes) -> str:
-    """Return `sha256:` and 64 hexadecimal digits for bytes in canonical form."""
+    """Return the SHA-256 digest of bytes in canonical form: `sha256:` and 64 hexadecimal digits."""
     return DIGEST_PREFIX + hashlib.sha256(canonical).hexdigest()
 
 
 def canonical_text(value: Any) -> str:
-    """Return the text of `rfc8785.dumps` for plain data and models.
+    """Return the canonical JSON text (RFC 8785) of plain data or a model, as `rfc8785.dumps` writes it.
 
     Model fields that hold None are omitted, and so are words that equal an omitted default. This function needs a
     quarter of the time of `rfc8785.dumps` and runs for every request. It handles only plain cases. Huge numbers,

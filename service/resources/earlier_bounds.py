@@ -26,7 +26,10 @@ BoundedQuestion = (
 
 
 def earlier_bounds(mechanism: AbstractMechanism, curves: TradeOffPair, question: QuestionSpec) -> list[ResponseFields]:
-    """Return the answers of earlier theorems that apply. `curves` are the worst case of the mechanism."""
+    """Return the answers of earlier theorems of the literature to `question` about a mechanism.
+
+    `curves` are the worst case of the mechanism.
+    """
     if not isinstance(question, BoundedQuestion):
         return []
     parameters = _parameters(mechanism, curves)

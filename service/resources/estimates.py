@@ -145,7 +145,7 @@ def _parts_of(threat_model: ThreatModelSpec) -> int:
 
 
 def questions_cost(questions: Sequence[QuestionSpec], model: CostModel | Ceiling) -> float:
-    """Return the estimated cost of all answers to these questions, without writing them.
+    """Return the estimated cost of all answers to these questions by the cost model `model`, without writing them.
 
     Equal questions are evaluated once. Limits of the likelihood ratio need no curve.
     """
@@ -193,7 +193,7 @@ MAY_READ_LIMITS: Final = frozenset(
 
 
 def _reads_limits(question: QuestionSpec) -> bool:
-    """Return whether the answer needs only the extreme likelihood ratios, and no point of the curve.
+    """Return whether the answer to `question` needs only the extreme likelihood ratios, and no point of the curve.
 
     This holds for predictive values without a false positive rate. It also holds at rate 0 or 1, where the test never
     gives the answer that the value is about.

@@ -19,7 +19,7 @@ MOST_INLINE: Final = 600
 
 
 def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the run that the state describes, and the properties that the state leaves open."""
+    """Return the run that the state of another library describes, and the properties that the state leaves open."""
     found = import_state(request.format, request.content)
     try:
         known = caveats(mechanism_of(found.mechanism))
@@ -39,7 +39,7 @@ def compute_imports(request: ImportsRequest, digest: str, engine_version: str) -
 
 
 def imports_quote(request: ImportsRequest) -> Quote:
-    """Return the estimated cost from the number of values of the state."""
+    """Return the estimated cost of an import from the number of values in the state of the other library."""
     values = _values(request.content)
     return Quote(BASE_COST + VALUE_COST * values, inline=values <= MOST_INLINE)
 

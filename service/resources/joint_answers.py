@@ -48,7 +48,7 @@ NARROWED: Final = (
 @final
 @dataclass(slots=True)
 class _Family:
-    """Known bounds of delta, epsilon and power for both directions of a test, and for the worse of both.
+    """Known bounds of delta, epsilon and power of trade-off curves in both directions, and of the worse of both.
 
     For `both`, delta and epsilon are the larger of the numbers of `add` and `remove`, and the power is at least both
     powers.
@@ -60,12 +60,12 @@ class _Family:
     known: dict[Direction, JointBounds] = field(default_factory=dict["Direction", JointBounds])
 
     def of(self, direction: Direction) -> JointBounds:
-        """Return the known numbers of one direction. Equal curves share one value."""
+        """Return the known numbers of one direction (add, remove or both). Equal curves share one value."""
         name: Direction = "both" if self.curves.add is self.curves.remove else direction
         return self.known.setdefault(name, JointBounds())
 
     def bounds(self, direction: Direction, read: Callable[[JointBounds], Logs], *, is_largest: bool) -> Logs:
-        """Return (lower, upper) logarithms of a number.
+        """Return (lower, upper) logarithms of the number that `read` returns for a direction.
 
         `is_largest` is whether the number of the direction `both` is the larger of the numbers of `add` and `remove`.
         """
@@ -176,7 +176,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
 
 
 def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
-    """Return (lower, upper) logarithm of the delta or power that a question is about, or None for other questions."""
+    """Return (lower, upper) bounds of ln of the delta or power that `question` is about, or None for others."""
     direction: Direction = question.direction
     if (eps := _eps_of(question)) is not None:
         return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)
@@ -227,12 +227,12 @@ def _narrowed_points(
 
 
 def _met(narrowed: EnclosureArray, read: EnclosureArray) -> EnclosureArray:
-    """Return the narrowed enclosures, made no wider than the evaluated enclosures `read` by rounding of exp."""
+    """Return the enclosures `narrowed`, limited to the enclosures `read`, beyond which only rounding moves them."""
     return replace(narrowed, lower=np.maximum(narrowed.lower, read.lower), upper=np.minimum(narrowed.upper, read.upper))
 
 
 def _limit(answer: EngineAnswer, left: WidthLimit | None) -> WidthLimit | None:
-    """Return why an answer is wider than the tolerance after narrowing, or None if it is narrow enough.
+    """Return why `answer` is wider than the tolerance after narrowing, or None if it is narrow enough.
 
     `left` is the general reason; a reason that the evaluation itself recorded is more specific and takes precedence.
     """
@@ -246,14 +246,14 @@ def _with_note(answer: EngineAnswer) -> tuple[str, ...]:
 
 
 def _eps_of(question: QuestionSpec) -> float | None:
-    """Return the eps >= 0 of a question about delta(eps), or None. The advantage is delta(0)."""
+    """Return the epsilon >= 0 of a question about the profile delta(epsilon), or None. The advantage is delta(0)."""
     if isinstance(question, DeltaQuestion):
         return question.epsilon
     return 0.0 if isinstance(question, AdvantageQuestion) else None
 
 
 def _rate_of(question: QuestionSpec) -> float | None:
-    """Return the double alpha in (0, 1) of a question about P(alpha), or None."""
+    """Return the false positive rate in (0, 1) of a question about the power at a rate, or None."""
     if not isinstance(question, ReconstructionQuestion):
         return None
     rate = question.baseline_success
@@ -263,6 +263,5 @@ def _rate_of(question: QuestionSpec) -> float | None:
 
 
 def _logs(number: Enclosure) -> Logs:
-    """Return the natural logarithms (lower, upper) of both bounds of a number in [0, 1], rounded outwards."""
     lower, upper = log_ends(EnclosureArray.of(number))
     return float(lower[0]), float(upper[0])

@@ -55,7 +55,7 @@ def begin_limits(curves: TradeOffPair) -> None:
 
 
 def limit_fields(limit: WidthLimit | None) -> ResponseFields:
-    """Return the field `limit` of an answer. The result is empty if the answer meets the tolerance."""
+    """Return the field `limit` of an answer with the reason why it is wide, or no field for a narrow answer."""
     return {} if limit is None else {"limit": advice(limit)}
 
 

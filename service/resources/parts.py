@@ -90,7 +90,7 @@ def assumption_of(premise: Premise) -> Assumption:
 
 
 def options_of(request: Request) -> EngineOptions:
-    """Return the engine options of a request. Absent fields keep their default."""
+    """Return the engine options in a request. Absent fields keep their default."""
     held = request.__dict__
     given = {name: held[name] for name in OPTIONS if held[name] is not None}
     tolerance: float = held["relative_tolerance"]
@@ -128,9 +128,9 @@ def attribute_error(
 
 @cache
 def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
-    """Return the constructor in the core for a part of a request. Both use the same field names.
+    """Return the constructor in the numeric core for a part of a request of the type `kind`.
 
-    Imported states are converted before a request reaches this module.
+    Both use the same field names. Imported states are converted before a request reaches this module.
     """
     if kind is mechanisms.MixtureComponent:
         return WeightedMechanism

@@ -49,7 +49,7 @@ class AskedQuestion:
 def read_in_rounds(
     curves: TradeOffPair, questions: Sequence[AskedQuestion], tolerance: float, work: Work
 ) -> list[EngineAnswer]:
-    """Return the answers of these curves within the rest of `work`, each narrowed by the others.
+    """Return the answers of `curves` to `questions` within the rest of `work`, each narrowed by the others.
 
     A single question may use all work. mu is evaluated after the other questions, because it needs many numbers. Raises
     PrivacyComputationError with the pointer of a question.
@@ -137,7 +137,7 @@ def _within(share: float, asked: AskedQuestion, read: Callable[[], EngineAnswer]
 
 
 def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return the first answer to a question; the worst case, which caps the answer, may use half of the work."""
+    """Return the first answer of `curves` to `question`; the worst case, which caps it, may use half of the work."""
     if curves.worst_case is None:
         return evaluate_question(curves, question, tolerance)
     with at_most(remaining_work() / 2):
@@ -147,7 +147,7 @@ def _first(curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> En
 
 
 def _again(known: EngineAnswer, curves: TradeOffPair, question: QuestionSpec, tolerance: float) -> EngineAnswer:
-    """Return a new answer to a question or the known answer, whichever is narrower."""
+    """Return a new answer to `question` or the answer `known`, whichever is narrower."""
     if curves.worst_case is not None:
         with at_most(remaining_work() / 2):
             narrower(evaluate_question(curves.worst_case, question, tolerance), curves.worst_case, question, tolerance)

@@ -33,7 +33,10 @@ CHOICES: Final = (
 
 @final
 class CannotAuthenticate(Exception):
-    """Settings with which the service must not start. The message is one sentence for the operator."""
+    """Raised for settings of credentials with which the service must not start.
+
+    The message is one sentence for the operator.
+    """
 
 
 def requires_credentials(settings: Settings, host: str) -> bool:
@@ -78,7 +81,6 @@ def ensure_authentication(settings: Settings, host: str | None) -> None:
 
 
 def _ensure_key_set(path: Path) -> None:
-    """Check that a file is a JWK set. Raise CannotAuthenticate."""
     from service.access.key_set_source import FileReader
     from service.access.signing_keys import InvalidKeySet, read_key_set
 
@@ -103,7 +105,10 @@ def key_store(settings: Settings) -> KeyStore:
 
 
 def build_authenticator(settings: Settings, logger: FilteringBoundLogger) -> Authenticator:
-    """Return the authenticator of the settings. It checks nothing before it runs. Raise KeyStoreError."""
+    """Return the check of credentials that the settings describe.
+
+    It checks nothing before it runs. Raise KeyStoreError.
+    """
     keys = KeyRing(key_store(settings), _reporter(logger, "keys"))
     issuer, audience, place = settings.token_issuer, settings.token_audience, settings.token_jwks
     if issuer is None or audience is None or place is None:

@@ -129,7 +129,10 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
 
 
 def telemetry_layer(metrics: Metrics, logger: FilteringBoundLogger) -> partial[HttpTelemetry]:
-    """Return the middleware that counts and logs requests, without the function `requester_of` of its port."""
+    """Return the middleware that counts and logs requests, except for its argument `requester_of`.
+
+    The caller adds that function, which depends on the port.
+    """
     return partial(
         HttpTelemetry,
         metrics=metrics,
@@ -188,7 +191,7 @@ def add_layers(
 def build_framework(
     version: str, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[dict[str, AppServices]]]
 ) -> FastPathApplication:
-    """Return the application without routes, with the metadata of the published document."""
+    """Return the HTTP application without routes, with the metadata of the published document."""
     return FastPathApplication(
         title="Privacy bounds",
         summary="Certified bounds on what an attacker can learn from a differentially private release.",

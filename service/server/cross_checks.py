@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from service.engine_version import ENGINE_VERSION
 from service.execution.cross_check import CrossChecker
-from service.execution.quarantine import ResultQuarantine
+from service.execution.quarantine import FILE_NAME, ResultQuarantine
 from service.execution.runner import ComputationRunner
 from service.execution.worker_pool import WorkerPool
 from service.resources.abstract import BodyProducer
@@ -17,13 +17,13 @@ from service.telemetry.metrics import Metrics
 
 LOWEST_PRIORITY: Final = 19
 """Niceness of the process that checks answers."""
-QUARANTINE_FILE: Final = "quarantined_results"
 
 
 def build_quarantine(settings: Settings, logger: FilteringBoundLogger) -> ResultQuarantine:
-    """Return the quarantine with its file in the data folder, or in memory without a data folder.
+    """Return the store of results that a cross check contradicts, with its file in the data folder.
 
-    The log receives one event when the file becomes unreadable, and one when the file can be read again.
+    Without a data folder it is in memory. The log receives one event when the file becomes unreadable, and one when the
+    file can be read again.
     """
 
     def report(failure: str) -> None:
@@ -33,7 +33,7 @@ def build_quarantine(settings: Settings, logger: FilteringBoundLogger) -> Result
             logger.info("quarantine", state="answers")
 
     folder = settings.data_folder
-    return ResultQuarantine(folder and folder / QUARANTINE_FILE, report)
+    return ResultQuarantine(folder and folder / FILE_NAME, report)
 
 
 def build_cross_checker(
@@ -46,8 +46,8 @@ def build_cross_checker(
         check_of=cross_check_of,
         pool=pool,
         is_idle=runner.is_idle,
-        forget=runner.forget,
-        quarantine=runner.quarantine,
+        forget=runner.results.forget,
+        quarantine=runner.results.quarantine,
         metrics=metrics,
         logger=logger,
         engine_version=ENGINE_VERSION,

@@ -141,7 +141,6 @@ def _operator_socket(
 
 
 def _exit(*_: object) -> NoReturn:
-    """Exit by a Python exception, so that context managers close sockets and remove files."""
     sys.exit(0)
 
 

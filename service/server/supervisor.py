@@ -71,7 +71,10 @@ class Supervisor:
         self._is_stopping = False
 
     def run(self) -> int:
-        """Run until a signal arrives. Return the exit code of the last process if none can start, else 0."""
+        """Run the processes until a signal arrives.
+
+        Return the exit code of the last process if none can start, else 0.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         code = 0

@@ -14,7 +14,7 @@ from service.telemetry.tracing import Attributes, Tracing
 
 @contextmanager
 def make_tracing(settings: Settings, role: str) -> Generator[Tracing | None]:
-    """Yield the traces of this process while the block runs, or None without PRIVACY_BOUNDS_TRACES_ENDPOINT.
+    """Yield the sender of traces of this process while the block runs, or None without PRIVACY_BOUNDS_TRACES_ENDPOINT.
 
     `role` is api or worker, and ends the name of the service in traces.
     """
@@ -34,7 +34,7 @@ def make_tracing(settings: Settings, role: str) -> Generator[Tracing | None]:
 
 
 def facts_of_request(scope: Scope) -> Attributes:
-    """Return the attributes of a request that its route filled in."""
+    """Return the attributes for a trace that the route of a request filled in."""
     context: RequestContext | None = scope.get(REQUEST_CONTEXT_KEY)
     if context is None:
         return {}

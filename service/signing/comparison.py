@@ -44,7 +44,7 @@ class AnswerComparison:
         return bool(self.apart or self.verdicts)
 
     def sentence(self) -> str:
-        """Return in one sentence what differs, and whether the enclosures meet."""
+        """Return one sentence that says what differs between both answers, and whether their enclosures meet."""
         if self.is_equal:
             return f"equal: {count(self.numbers, 'number')}, {count(self.enclosures, 'enclosure')}"
         parts: list[str] = []
@@ -65,7 +65,10 @@ class AnswerComparison:
 
 
 def count(number: int, name: str, plural: str = "") -> str:
-    """Return a number with the name of what it counts."""
+    """Return a number with the name of what it counts, such as "3 numbers".
+
+    `plural` is the plural of `name`, if it is irregular.
+    """
     return f"{number} {name}" if number == 1 else f"{number} {plural or name + 's'}"
 
 
@@ -102,7 +105,10 @@ def _compare_leaves(found: AnswerComparison, at: str, before: Leaf, now: Leaf) -
 
 
 def _leaves(value: Any, at: str) -> Iterator[tuple[str, Leaf]]:
-    """Yield the pointer and value of every number, text, truth value and null. Infinities are numbers."""
+    """Yield the pointer and value of every number, text, truth value and null in the JSON value `value` at `at`.
+
+    Infinities are numbers.
+    """
     if isinstance(value, dict):
         for key, inner in cast("dict[str, Any]", value).items():
             if key not in COUNTS and (at or key != "engine_version"):
@@ -117,7 +123,10 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Leaf]]:
 
 
 def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
-    """Yield the pointer and both bounds of every enclosure, also of columns of enclosures."""
+    """Yield the pointer and both bounds of every enclosure in the JSON value `value` at the pointer `at`.
+
+    Columns of enclosures count as well.
+    """
     if isinstance(value, list):
         for index, inner in enumerate(cast("list[Any]", value)):
             yield from _enclosures(inner, f"{at}/{index}")
@@ -133,7 +142,7 @@ def _enclosures(value: Any, at: str) -> Iterator[tuple[str, Pair]]:
 
 
 def _columns(lower: Any, upper: Any) -> Iterator[tuple[str, float, float]]:
-    """Yield both bounds of one enclosure, or of a column of enclosures with their places in it."""
+    """Yield pointer, lower and upper bound of one enclosure, or of each enclosure in a column."""
     is_column = isinstance(lower, list) and isinstance(upper, list)
     lows: list[Any] = cast("list[Any]", lower) if is_column else [cast("Any", lower)]
     highs: list[Any] = cast("list[Any]", upper) if is_column else [cast("Any", upper)]

@@ -36,13 +36,13 @@ class SignedPayload:
     signature: bytes
 
     def encode(self) -> bytes:
-        """Return the canonical form (RFC 8785). No value of it needs an escape."""
+        """Return the signed envelope as bytes in canonical form (RFC 8785). No value of it needs an escape."""
         signature = f'{{"keyid":"{self.key_id}","sig":"{base64.b64encode(self.signature).decode()}"}}'
         head = b'{"payload":"%b","payloadType":"%b",' % (base64.b64encode(self.payload), PAYLOAD_TYPE.encode())
         return head + f'"signatures":[{signature}]}}'.encode()
 
     def verify(self, keys: dict[str, VerificationKey]) -> None:
-        """Raise NotVerified unless the signature is by the key with the identifier of the envelope."""
+        """Raise NotVerified unless the signature is by the key in `keys` with the identifier of the envelope."""
         key = keys.get(self.key_id)
         if key is None:
             raise NotVerified("the key of the signature is not among the given keys")
@@ -59,7 +59,7 @@ def sign_payload(payload: bytes, keys: SigningKeys) -> bytes:
 
 
 def parse_envelope(text: bytes) -> SignedPayload:
-    """Return the envelope in bytes. Raise Unreadable unless they are its canonical form."""
+    """Parse the signed envelope in `text`. Raise Unreadable unless the bytes are its canonical form."""
     members = parse_object(text)
     if set(members) != {"payload", "payloadType", "signatures"}:
         raise Unreadable("the file is no DSSE envelope: it must have payload, payloadType and signatures only")
@@ -73,7 +73,7 @@ def parse_envelope(text: bytes) -> SignedPayload:
 
 
 def _single_signature(signatures: Any) -> tuple[str, bytes]:
-    """Return key identifier and bytes of the only signature of an envelope. Raise Unreadable."""
+    """Return key identifier and bytes of the only signature in the list `signatures`. Raise Unreadable."""
     match signatures:
         case [{"keyid": str(key_id), "sig": str(signature), **others}] if not others:
             found = decode_base64(signature)
@@ -85,12 +85,15 @@ def _single_signature(signatures: Any) -> tuple[str, bytes]:
 
 
 def encode_for_signature(payload: bytes) -> bytes:
-    """Return what is signed: the pre-authentication encoding of DSSE, which contains type and length."""
+    """Return the bytes that are signed for a payload: the pre-authentication encoding of DSSE.
+
+    They contain type and length of the payload.
+    """
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 def parse_object(text: bytes) -> dict[str, Any]:
-    """Return a JSON object of limited length and depth. Raise Unreadable. Of duplicate members, the last one counts."""
+    """Parse a JSON object of limited length and depth. Raise Unreadable. Of duplicate members, the last one counts."""
     if len(text) > LARGEST_ENVELOPE:
         raise Unreadable(f"the signed statement has more than {LARGEST_ENVELOPE} bytes")
     try:
@@ -118,7 +121,7 @@ def parse_canonical(text: bytes) -> dict[str, Any]:
 
 
 def decode_base64(text: Any) -> bytes:
-    """Return the bytes of a text in base64. Raise Unreadable for any other form of the same bytes."""
+    """Decode a text in base64. Raise Unreadable for any other form of the same bytes."""
     try:
         found = base64.b64decode(text.encode("ascii") if isinstance(text, str) else b"?", validate=True)
     except ValueError:

@@ -1,17 +1,17 @@
 """Errors of signed statements.
 
 SigningError
-- UnusableKeys      a file of keys that cannot be read, or has keys of another type
-- Unreadable        bytes that are no envelope, statement or signed report
-- NotVerified       a well-formed envelope whose signature or digest is wrong
-- NotSignable       an answer without what a statement needs
+- UnusableKeys      a file of keys that cannot be read, or has keys of another type.
+- Unreadable        bytes that are no envelope, statement or signed report.
+- NotVerified       a well-formed envelope whose signature or digest is wrong.
+- NotSignable       an answer without what a statement needs.
 """
 
 from __future__ import annotations
 
 
 class SigningError(Exception):
-    """Base of all errors of signed statements. `sentence` says what is wrong, and what to do."""
+    """Base of all errors of signed statements. `sentence` says what is wrong, and what to do about it."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence

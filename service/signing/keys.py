@@ -44,20 +44,20 @@ ROOT_USER: Final = 0
 @final
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """Public key with its identifier."""
+    """Public key for the verification of signatures, with its identifier."""
 
     id: str
     key: Ed25519PublicKey
 
     @staticmethod
     def of(key: Ed25519PublicKey) -> VerificationKey:
-        """Return a key with its thumbprint."""
+        """Return the public key with its thumbprint (RFC 7638) as identifier."""
         members = _required_members(key.public_bytes(Encoding.Raw, PublicFormat.Raw))
         canonical = json.dumps(members, sort_keys=True, separators=(",", ":"))
         return VerificationKey(encode_base64url(hashlib.sha256(canonical.encode()).digest()), key)
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Return whether the signature of a message is by this key."""
+        """Return whether `signature` is a signature of `message` by this key."""
         try:
             self.key.verify(signature, message)
         except InvalidSignature:
@@ -78,7 +78,7 @@ class VerificationKey:
 @final
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """Keys of a service. The first key signs, and all public keys are published."""
+    """Keys with which a service signs. The first private key signs, and all public keys are published."""
 
     private: Ed25519PrivateKey
     public: tuple[VerificationKey, ...]
@@ -126,7 +126,7 @@ def read_signing_keys(path: Path) -> SigningKeys:
 
 
 def _read_private_file(path: Path) -> bytes:
-    """Return the content of a file that others may not read. Raise UnusableKeys."""
+    """Return the content of the file at `path`, which others may not read. Raise UnusableKeys."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer does not block
         try:
@@ -156,7 +156,7 @@ def _check_access(found: os.stat_result) -> None:
 
 
 def _read_block(label: bytes, block: bytes) -> Ed25519PrivateKey | Ed25519PublicKey:
-    """Return the key of one PEM block. Raise UnusableKeys."""
+    """Return the key in one PEM block with the label `label`. Raise UnusableKeys."""
     if label == b"ENCRYPTED PRIVATE KEY":
         raise UnusableKeys(f"a signing key is encrypted, and the service has no password for it; {CREATE_A_KEY}")
     try:
@@ -218,7 +218,6 @@ def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _required_members(raw: bytes) -> dict[str, str]:
-    """Return the members that determine a key, from which its thumbprint is made."""
     return {"crv": "Ed25519", "kty": "OKP", "x": encode_base64url(raw)}
 
 

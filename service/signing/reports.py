@@ -22,31 +22,34 @@ LARGEST_REPORT: Final = 2**26
 
 
 class SignedReport(NamedTuple):
-    """Report without its block, and the envelope of the block."""
+    """Parts of a signed HTML report: the report without its block, and the envelope (signature) in the block."""
 
     report: bytes
     envelope: bytes
 
 
 def report_sha256(report: bytes) -> str:
-    """Return the SHA-256 of a report without its block, in hexadecimal."""
+    """Return the SHA-256 of a report without its signature, in hexadecimal digits."""
     return hashlib.sha256(report).hexdigest()
 
 
 def insert_block(report: bytes, envelope: bytes) -> bytes:
-    """Return a report with the block of its envelope. Raise ValueError if the report does not end as reports do."""
+    """Insert a signed envelope into an HTML report as a block.
+
+    Raise ValueError if the report does not end as reports do.
+    """
     if not report.endswith(END_OF_PAGE) or BLOCK_START in report:
         raise ValueError("not a report without a signature")
     return report.removesuffix(END_OF_PAGE) + BLOCK_START + envelope + BLOCK_END + END_OF_PAGE
 
 
 def is_report(text: bytes) -> bool:
-    """Whether a file may be a report, and not an envelope."""
+    """Return whether the bytes of a file may be a signed report, and not an envelope."""
     return text.lstrip()[:1] == b"<"
 
 
 def split_report(text: bytes) -> SignedReport:
-    """Return the parts of a signed report. Raise Unreadable."""
+    """Split a signed report into the report and its envelope. Raise Unreadable."""
     if len(text) > LARGEST_REPORT:
         raise Unreadable(f"the report has more than {LARGEST_REPORT} bytes")
     before, start, after = text.partition(BLOCK_START)

@@ -60,11 +60,11 @@ class Statement:
     key_id: str
 
     def encode(self) -> bytes:
-        """Return the statement in canonical form (RFC 8785)."""
+        """Return the signed statement as bytes in canonical form (RFC 8785)."""
         return canonical_text(self.members()).encode()
 
     def members(self) -> dict[str, Any]:
-        """Return the statement as a JSON object."""
+        """Return the members of the statement as a JSON object."""
         digests = {"request": self.request_sha256, "answer": self.answer_sha256, "report": self.report_sha256}
         return {
             "_type": STATEMENT_TYPE,
@@ -108,7 +108,7 @@ def make_statement(
 
 
 def parse_statement(payload: bytes) -> Statement:
-    """Return the statement in a payload. Raise Unreadable unless the payload is its canonical form."""
+    """Parse the statement in a signed payload. Raise Unreadable unless the payload is its canonical form."""
     members = parse_canonical(payload)
     kind: Any = members.get("predicateType")
     if isinstance(kind, str) and kind.startswith(PREDICATE_FAMILY) and kind != PREDICATE_TYPE:
@@ -162,7 +162,7 @@ def _statement_of(predicate: dict[str, Any], subjects: Any) -> Statement:
 
 
 def _digests(subjects: Any) -> dict[str, str] | None:
-    """Return the digests of the subjects by name, or None if the subjects have another form."""
+    """Return the digests of the subjects of a statement by name, or None if the subjects have another form."""
     try:
         found = {subject["name"]: subject["digest"]["sha256"] for subject in subjects}
         return found if all(SHA256.fullmatch(each) for each in found.values()) else None
@@ -177,14 +177,13 @@ def _request_sha256(resource: str, engine_version: str, request: dict[str, Any])
 
 
 def _attestations(request: dict[str, Any]) -> list[Any]:
-    """Return the attestations of a request: those of its context."""
     context: Any = request.get("context")
     attested: Any = cast("dict[str, Any]", context).get("attested") if isinstance(context, dict) else None
     return cast("list[Any]", attested) if isinstance(attested, list) else []
 
 
 def _contradiction_with_answer(statement: Statement) -> str:
-    """Return the name of what differs between a statement and its answer, or ""."""
+    """Return the name of a member that differs between a statement and its answer, or ""."""
     name = "result" if statement.kind == "decision" else "digest"
     if statement.answer.get(name) != f"sha256:{statement.request_sha256}":
         return "the digest of the answer"

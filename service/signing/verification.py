@@ -37,14 +37,18 @@ class Signer:
         return sign_payload(statement.encode(), self.keys)
 
     def sign_report(self, request: bytes | None, answer: bytes, report: bytes) -> bytes:
-        """Return an HTML report with the block of its envelope. Raise as `sign_answer`."""
+        """Return an HTML report with a block that contains its signed envelope.
+
+        `answer` is the answer in JSON, and `request` has the bytes whose SHA-256 is its digest. Raise NotSignable as
+        `sign_answer` does.
+        """
         return insert_block(report, self.sign_answer("report", request, answer, report))
 
 
 def verify_file(text: bytes, keys: dict[str, VerificationKey]) -> Statement:
-    """Return the statement of an envelope or signed report. Raise Unreadable, or NotVerified.
+    """Verify the signature of a signed envelope or report, and return its statement.
 
-    The signature is verified before the statement is parsed.
+    The signature is verified before the statement is parsed. Raise Unreadable, or NotVerified.
     """
     report, envelope = _parts(text)
     envelope.verify(keys)
@@ -52,7 +56,7 @@ def verify_file(text: bytes, keys: dict[str, VerificationKey]) -> Statement:
 
 
 def read_file(text: bytes) -> Statement:
-    """Return the statement of an envelope or signed report without verifying the signature. Raise as `verify_file`."""
+    """Return the statement of a signed envelope or report without verifying the signature. Raise Unreadable."""
     report, envelope = _parts(text)
     return _statement(envelope, report)
 

@@ -37,7 +37,10 @@ Record = Mapping[str, Any]
 
 @final
 class AuditStream:
-    """Audit stream to `target`: the path of a file, or STANDARD_OUTPUT. `write` never blocks and never raises."""
+    """Stream of records about requests to `target`: the path of a file, or STANDARD_OUTPUT.
+
+    `write` never blocks and never raises.
+    """
 
     def __init__(self, target: str, metrics: Metrics, logger: FilteringBoundLogger) -> None:
         self._target = target
@@ -51,11 +54,11 @@ class AuditStream:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that writes."""
+        """Start the thread that writes the records."""
         self._thread.start()
 
     def write(self, record: Record) -> None:
-        """Write a record, now or later. The values are those that JSON can represent."""
+        """Write a record now or later. Its values are those that JSON can represent."""
         try:
             self._records.put_nowait({"timestamp": datetime.now(UTC), **record})
         except queue.Full:
@@ -71,7 +74,7 @@ class AuditStream:
         return "; ".join(parts) or None
 
     def close(self) -> None:
-        """Write what waits, for at most CLOSING_SECONDS, and stop the thread. Count what is lost then."""
+        """Write waiting records for at most CLOSING_SECONDS, stop the thread, and count the records that are lost."""
         self._closing.set()
         with suppress(queue.Full):
             self._records.put_nowait(None)
@@ -91,7 +94,10 @@ class AuditStream:
             os.close(self._file)
 
     def _persist(self, lines: bytes, count: int) -> bool:
-        """Write lines, and repeat the attempt until it succeeds. Return False if the stream was closed before."""
+        """Write lines, and repeat the attempt until it succeeds. Return False if the stream was closed before.
+
+        `count` is the number of records in the lines.
+        """
         while lines:
             try:
                 lines = _unwritten(lines, os.write(self._open(), lines))
@@ -106,7 +112,10 @@ class AuditStream:
         return True
 
     def _open(self) -> int:
-        """Return the descriptor of the stream. Open the file again if another file, or none, is at its path."""
+        """Return the file descriptor of the stream.
+
+        Open the file again if another file, or none, is at its path.
+        """
         if self._target == STANDARD_OUTPUT:
             return 1
         if self._file is not None:
@@ -139,12 +148,15 @@ def _line(record: Record) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON has no form for as an object or as text."""
+    """Return an object or a text for a value that JSON cannot represent."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def _unwritten(lines: bytes, written: int) -> bytes:
-    """Return what is left of lines after a write. A torn line is written again as a whole, after a line break."""
+    """Return the part of `lines` that is left after a write of `written` bytes.
+
+    A torn line is written again as a whole, after a line break.
+    """
     start = lines.rfind(b"\n", 0, written) + 1
     return lines[written:] if start == written or written == len(lines) else b"\n" + lines[start:]
 

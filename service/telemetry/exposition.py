@@ -67,7 +67,7 @@ class SharedExposition:
         self._not_before = 0.0
 
     async def text(self) -> bytes:
-        """Return the metrics with all that was counted before the call."""
+        """Return the text of all metrics, with everything that was counted before the call."""
         if self._next is None:
             self._next = asyncio.create_task(self._write_next())
         return await asyncio.shield(self._next)
@@ -85,7 +85,7 @@ class SharedExposition:
 
 
 def _series(name: str, labels: Mapping[str, str]) -> str:
-    """Return the text of a series up to its value."""
+    """Return the text of a metric up to its value: name and labels."""
     if not labels:
         return f"{name} "
     pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sorted(labels.items()))

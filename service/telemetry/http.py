@@ -121,7 +121,7 @@ class HttpTelemetry:
         self._audit_of = audit_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one ASGI connection."""
+        """Serve a request by the application inside, and measure and log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

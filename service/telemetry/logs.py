@@ -88,7 +88,6 @@ def _write_traceback(stream: TextIO, exc_info: ExcInfo) -> None:
 
 
 def _escaped(value: Any) -> Any:
-    """Return a text with escapes for characters that may control a terminal; other values are returned unchanged."""
     if not isinstance(value, str) or value.isprintable():
         return value
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in value)

@@ -32,7 +32,10 @@ ChunkOutcome = Literal["done", "failed", "again"]
 
 @final
 class Metrics:
-    """Metrics of one application in a separate registry, so that a process can hold several applications."""
+    """Metrics (counters and timings) of one application in a separate registry.
+
+    A process can therefore hold several applications.
+    """
 
     def __init__(self, registry: CollectorRegistry, engine_version: str) -> None:
         self._registry = registry
@@ -168,7 +171,7 @@ class Metrics:
         self._violations.inc(count)
 
     def count_cross_check(self, outcome: CrossCheckOutcome) -> None:
-        """Count one answer that was offered to a check by an independent engine."""
+        """Count one answer that was offered to a check by an independent engine, by the outcome of the check."""
         self._cross_checks.labels(outcome).inc()
         if outcome == "disagreed":
             self._cross_check_failures.inc()
@@ -207,11 +210,11 @@ class Metrics:
         self._refusals.labels(reason).inc()
 
     def observe_loop_lag(self, seconds: float) -> None:
-        """Record the lag of the event loop in seconds."""
+        """Record by how many seconds the event loop woke up late."""
         self._loop_lag.observe(seconds)
 
     def count_worker_loss(self, reason: WorkerLoss) -> None:
-        """Count one worker process that ended early, or one computation that exceeded its memory limit."""
+        """Count one worker process that ended early, or one computation that exceeded its memory limit, by reason."""
         self._worker_losses.labels(reason).inc()
 
     def count_redis_failure(self, operation: RedisOperation) -> None:

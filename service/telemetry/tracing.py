@@ -31,7 +31,10 @@ CLOSING_SECONDS: Final = 2.0
 
 @final
 class Tracing:
-    """Sender of spans of one process. The export runs in a thread, and drops spans when the receiver is away."""
+    """Sender of spans (timed parts of requests) of one process to a receiver of traces.
+
+    The export runs in a thread, and drops spans when the receiver is away.
+    """
 
     def __init__(self, endpoint: str, *, sample_ratio: float, service: str, version: str) -> None:
         """Start the export to an OTLP receiver, for example `http://collector:4318`.
@@ -75,9 +78,10 @@ class Tracing:
         carrier: Mapping[str, str] | None = None,
         kind: Literal["internal", "server", "consumer"] = "internal",
     ) -> Generator[Any]:
-        """Record the block as a span, and yield the span. An exception of the block is recorded with its class.
+        """Record the block as a span (timed part of a trace) called `name`, and yield the span.
 
-        `carrier` has the headers of the parent in another process. Without it, the parent is the current span.
+        An exception of the block is recorded with its class. `carrier` has the headers of the parent in another
+        process. Without it, the parent is the current span.
         """
         parent = None if carrier is None else self._propagator.extract(carrier)
         chosen = self._trace.SpanKind[kind.upper()]
@@ -103,7 +107,10 @@ class Tracing:
 
 
 def carrier_of(traceparent: str | None) -> Mapping[str, str]:
-    """Return the headers of a stored traceparent. What is no traceparent begins a new trace."""
+    """Return the headers that continue the trace of a stored `traceparent`.
+
+    A text that is no traceparent begins a new trace.
+    """
     is_valid = traceparent is not None and TRACEPARENT.fullmatch(traceparent)
     return {"traceparent": traceparent} if is_valid and traceparent else {}
 
@@ -120,7 +127,7 @@ class RequestTracing:
         self._facts = facts
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that records a span for each request to another application."""
+        """Return an application that records a span (timed part of a trace) for each request to `app`."""
 
         async def traced(scope: Scope, receive: Any, send: Any) -> None:
             if self.tracing is None or scope["type"] != "http" or scope["path"] in QUIET:
@@ -153,7 +160,10 @@ class RequestTracing:
 
 
 def _carrier(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return `traceparent` and `tracestate` as text, without values of more than `LARGEST_STATE_BYTES` bytes."""
+    """Return the headers `traceparent` and `tracestate` as text, without long values.
+
+    The longest value has `LARGEST_STATE_BYTES` bytes.
+    """
     return {
         HEADERS[name]: value.decode("latin-1")
         for name, value in headers

@@ -28,7 +28,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written and can pause reading."""
+    """Stub of a transport that keeps what is written and can pause reading."""
 
     def __init__(self, client: str) -> None:
         super().__init__({"peername": (client, 1)})

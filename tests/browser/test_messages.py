@@ -20,7 +20,7 @@ VOCABULARY: Final = re.compile(r"\b[A-Za-z]+(?:_[a-z]+)+\b|\bJSON\b|\bSend\b|/v1
 
 
 def vocabulary(text: str) -> set[str]:
-    """Return the words of the API in a text."""
+    """Return the words in a text that belong to the API and not to the page."""
     return set(VOCABULARY.findall(text)) - KNOWN
 
 
@@ -67,7 +67,7 @@ WRONG: Final[dict[str, tuple[str, str]]] = {
 
 
 def is_wrong(field: str, kind: str) -> bool:
-    """Return whether a kind of input is wrong in a field."""
+    """Return whether a kind of input is wrong in a field of the form."""
     match kind:
         case "empty":
             return field in REQUIRED
@@ -92,7 +92,7 @@ def open_page(page: Page, address: str, state: dict[str, Any]) -> None:
 
 
 def typed_message(page: Page, field: str, text: str, beside: str = "") -> str:
-    """Fill in a text, and return the message at the field or at another field."""
+    """Fill in a text in a field, and return the message at the field or at the field `beside`."""
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)

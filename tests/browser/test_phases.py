@@ -127,7 +127,7 @@ def restore_first_form(page: Page) -> None:
 
 
 def type_other_state(page: Page, /) -> str:
-    """Put another state into the text field."""
+    """Put another state into the text field of the page."""
     page.fill("#paste", OTHER)
     return "other"
 

@@ -19,6 +19,8 @@ import pytest
 
 from service.backup.archive import FORMAT, MANIFEST, VERSION
 from service.command.backup import run_backup, run_restore
+from service.execution.quarantine import FILE_NAME as QUARANTINE_NAME
+from service.execution.quarantine import ResultQuarantine
 from service.jobs.job import StoredJob
 from service.jobs.local.jobs_file import FILE_NAME
 from service.jobs.local.store import SqliteStore
@@ -51,7 +53,7 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(folder: Path) -> list[tuple[StoredJob, bytes | None, list[bytes]]]:
-    """Return all jobs of a folder with their requests and results."""
+    """Return all jobs of a data folder with their requests and results."""
     with closing(SqliteStore(folder)) as store:
         listed = store.list(None, 100, None).jobs
         active = {job.id for job in store.active()}
@@ -152,6 +154,27 @@ def test_texts_of_an_archive_do_not_reach_the_terminal(
     make_archive(tmp_path / "backup.zip", {"keys.json": KEYS}, created="\x1b[2J\ud800")
     assert run_restore(str(tmp_path / "backup.zip"), replaces=True) == 0
     assert capsys.readouterr().out == f"{folder}: 0 jobs of the backup of an unknown time\n"
+
+
+def test_quarantined_results_come_back_and_none_is_lost(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results that were quarantined after the backup stay in quarantine. The last line of a file may be cut."""
+    first, second = ("sha256:" + digit * 64 for digit in "12")
+    ResultQuarantine(folder / QUARANTINE_NAME).add(first, "")
+    with (folder / QUARANTINE_NAME).open("a") as file:
+        file.write('{"digest": "sha')
+    assert run_backup(str(tmp_path / "backup.zip")) == 0
+    use(tmp_path / "other", monkeypatch)
+    (tmp_path / "other").mkdir()
+    path = tmp_path / "other" / QUARANTINE_NAME
+    ResultQuarantine(path).add(second, "")
+    assert run_restore(str(tmp_path / "backup.zip"), replaces=False) == 0
+    found = ResultQuarantine(path)
+    assert len(found) == 2
+    assert first in found
+    assert second in found
+    assert found.damaged_lines == 1
 
 
 def test_restore_needs_a_stopped_service(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,21 +13,27 @@ from typing import Any
 
 import pytest
 import redis
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from service.command.doctor import run_doctor
 from service.command.main import main as cli
 from service.doctor import machine, secrets
 from service.doctor.redis import check_anonymous_access
 from service.execution.entry_mac import EntryAuthenticator
+from service.execution.quarantine import FILE_NAME as QUARANTINE_NAME
+from service.execution.quarantine import ResultQuarantine
 from service.jobs.celery.store import RedisStore
 from service.jobs.local.jobs_file import FILE_NAME
 from service.jobs.local.store import SqliteStore
 from service.jobs.repository import Quota
 from service.settings import Settings
 from tests.conftest import REDIS_PASSWORD, ComposedRedis, RedisServer
+from tests.signing.statements import keys, pem, write
 from tests.system.jobs import SEAL_KEY, new_job
 
 KEY = "0123456789abcdef0123456789abcdef"
+X25519_PEM = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 QUOTA = Quota(10, 2**20)
 Examine = Callable[..., dict[str, tuple[str, str]]]
 
@@ -210,6 +216,51 @@ def test_who_may_call_is_checked(examine: Examine, tmp_path: Path, capsys: pytes
 def test_data_folder_that_cannot_be_used_is_found(examine: Examine, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no folder")
     assert examine()["data folder"][0] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "sentence"),
+    [
+        (None, 0o600, "cannot be read: no such file"),
+        (pem(1), 0o644, "others may read"),
+        (b"no key", 0o600, "no PEM block"),
+        (X25519_PEM, 0o600, "of type X25519, and only Ed25519 signs"),
+    ],
+)
+def test_unusable_signing_keys_are_found(
+    examine: Examine, tmp_path: Path, content: bytes | None, mode: int, sentence: str
+) -> None:
+    file = tmp_path / "signing.pem"
+    if content is not None:
+        file.write_bytes(content)
+        file.chmod(mode)
+    found = examine(signing_keys=str(file))
+    assert failed(found) == {"signing keys"}
+    assert sentence in found["signing keys"][1]
+
+
+def test_signing_keys_are_counted(examine: Examine, tmp_path: Path) -> None:
+    assert examine()["signing keys"] == ("ok", "No signing keys are set: answers are not signed.")
+    file = Path(write(tmp_path, "signing.pem", pem(1) + pem(2)))
+    found = examine(signing_keys=str(file))
+    assert found["signing keys"] == ("ok", f"Key {keys(1).id} signs, and 2 public keys are published.")
+
+
+def test_quarantine_is_checked(examine: Examine, tmp_path: Path) -> None:
+    path = tmp_path / "data" / QUARANTINE_NAME
+    assert examine()["quarantine"] == ("ok", "No result is in quarantine.")
+    path.mkdir(parents=True)
+    found = examine()
+    assert failed(found) == {"quarantine"}
+    assert f"{path}: Is a directory" in found["quarantine"][1]
+    path.rmdir()
+    path.write_text('\n{"digest": "sha25')
+    ResultQuarantine(path).add("sha256:" + "1" * 64, "epsilon: two engines")
+    found = examine()
+    assert failed(found) == set()
+    assert found["quarantine"] == ("warning", "Two engines disagree about 1 results, which are in quarantine.")
+    path.write_text('{"digest": "sha25\n')
+    assert examine()["quarantine"][1].startswith(f"1 lines of {path} are damaged")
 
 
 def test_damaged_newer_and_future_files_of_jobs_are_found(examine: Examine, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def _assessment(random: Generator) -> tuple[str, Spec]:
 
 
 def _state(random: Generator) -> tuple[str, Spec]:
-    """Draw a state of another library, as an import or as the mechanism of a request."""
+    """Draw the state of another library, for an import or for the mechanism of a request."""
     library = str(random.choice(list(STATES)))
     written = STATES[library][str(random.choice(list(STATES[library])))]
     state = {"format": library, "content": written["content"]}

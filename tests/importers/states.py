@@ -105,7 +105,7 @@ def parsed_request(mechanism: Any, *questions: dict[str, Any], **more: Any) -> B
 
 
 def imported(content: Any, library: str = "detect") -> dict[str, Any]:
-    """Return an imported mechanism."""
+    """Return an imported mechanism: the state `content` of another library in place of a mechanism."""
     return {"type": "imported", "format": library, "content": content}
 
 

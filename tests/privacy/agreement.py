@@ -36,7 +36,10 @@ Ask = Callable[[], Enclosure]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of two engines for one number; `failure` if an engine found its own numbers contradictory."""
+    """Results of two engines for one number.
+
+    `failure` tells that an engine found its own numbers contradictory.
+    """
 
     family: str
     what: str
@@ -106,12 +109,12 @@ def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float
 
 
 def box_answer(point: BoxPoint, direction: str) -> Enclosure:
-    """Return the power at the baseline as the service computes it, to a relative width of 1e-6."""
+    """Return the power at the baseline of a random run as the service computes it, to a relative width of 1e-6."""
     return _power(point, direction, "auto", BOX)
 
 
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
-    """Compare the answer with the power by the less expensive of the other engines."""
+    """Compare the power of a random run by the service with that by the less expensive of the other engines."""
     # Ball arithmetic is slow for a run that rarely samples the record, and fast for a single step.
     names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:

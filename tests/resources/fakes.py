@@ -73,7 +73,7 @@ class StubCurve(AbstractTradeOff):
 
 
 class Failing(StubCurve):
-    """A curve whose every evaluation fails."""
+    """Stub of a curve whose every evaluation fails."""
 
     def _points_formula(self, alpha: FloatArray) -> NoReturn:
         raise NumericalFailure(REASON)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import abc
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -27,7 +28,7 @@ NOT_POISSON: Final = shape_of_field(DpsgdMechanism.model_fields["sampling"]).cho
 def spread(low: float, high: float, *corners: float) -> Draw:
     """Return a log-uniform draw between positive endpoints.
 
-    Every fourth number is an endpoint or one of the corners.
+    Every fourth number is an endpoint or one of the numbers `corners`.
     """
 
     def draw(random: Generator) -> float:
@@ -39,7 +40,7 @@ def spread(low: float, high: float, *corners: float) -> Draw:
 
 
 def mostly_common(low: float, high: float, rare: Draw) -> Draw:
-    """Return a draw with two of three numbers from the common range, and the rest from the whole domain."""
+    """Return a draw that takes two of three numbers from [`low`, `high`], and the rest by `rare`."""
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
@@ -153,6 +154,42 @@ def _rdp(random: Generator) -> Spec:
 LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
     "zcdp": lambda random: {"type": "zcdp", "rho": rho(random)},
     "rdp": _rdp,
+    "randomized_response": lambda random: {
+        "type": "randomized_response",
+        "epsilon": epsilon(random),
+        "options": max(2, _whole(2, 100, 1e12)(random)),
+    },
+    "unary_encoding": lambda random: _unary_encoding(random),  # noqa: PLW0108 - defined below
+    "staircase": lambda random: {"type": "staircase", "epsilon": epsilon(random), "gamma": random.uniform()},
+    "discrete_laplace": lambda random: {
+        "type": "discrete_laplace",
+        "scale": mostly_common(0.3, 30.0, spread(1e-3, 1e9))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "discrete_gaussian": lambda random: {
+        "type": "discrete_gaussian",
+        "sigma": mostly_common(0.3, 30.0, spread(1e-2, 1e4))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "skellam": lambda random: {
+        "type": "skellam",
+        "variance": mostly_common(0.3, 300.0, spread(1e-3, 1e7))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "report_noisy_max": lambda random: {
+        "type": "report_noisy_max",
+        "noise": str(random.choice(["gumbel", "exponential", "laplace"])),
+        "scale": mostly_common(0.3, 30.0, spread(1e-6, 1e15))(random),
+        "sensitivity": mostly_common(0.5, 5.0, spread(1e-6, 1e15))(random),
+        "monotone": bool(random.integers(2)),
+    },
+    "permute_and_flip": lambda random: {"type": "permute_and_flip", "epsilon": epsilon(random)},
+    "sparse_vector": lambda random: {
+        "type": "sparse_vector",
+        "threshold_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "query_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "positives": _whole(1, 5, 10**6)(random),
+    },
 }
 """Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""
 LATER_SHARE: Final = 0.25
@@ -160,7 +197,7 @@ _only_earlier = ContextVar("only_earlier", default=False)
 
 
 @contextmanager
-def earlier_mechanisms() -> Iterator[None]:
+def earlier_mechanisms() -> abc.Generator[None]:
     """Draw requests without the mechanisms of `LATER`."""
     token = _only_earlier.set(True)
     try:
@@ -169,12 +206,20 @@ def earlier_mechanisms() -> Iterator[None]:
         _only_earlier.reset(token)
 
 
+def _unary_encoding(random: Generator) -> Spec:
+    low, high = sorted((probability(random), probability(random)))
+    if low == high:
+        low, high = 0.25, 0.75
+    found: Spec = {"type": "unary_encoding", "true_bit": high, "false_bit": low}
+    return found if random.uniform() < 0.5 else {**found, "bits_per_value": _whole(1, 5, 1000)(random)}
+
+
 COMPOUNDS: Final = ("repeated", "composed", "mixture")
 DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """Draw an element, or nested mechanisms up to a depth. Mixtures are outermost."""
+    """Draw a mechanism, nested up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
         (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same
@@ -239,7 +284,7 @@ METHODS: Final = (*choose.METHODS[1:], "all")
 
 
 def body(random: Generator) -> Spec:
-    """Draw one request: mostly defaults, one in four against another attacker, one in three by another method."""
+    """Draw one request for bounds: mostly defaults, some against another attacker or by another method."""
     found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
     if random.uniform() < 0.25:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)

@@ -147,6 +147,25 @@ def test_equal_runs_have_equal_proofs(one: Spec, two: Spec) -> None:
         assert float(first.lower or "nan") == pytest.approx(float(second.lower or "nan"), rel=1e-9)
 
 
+def quoted(mechanism: Spec, question: Spec = EPSILON, **more: Any) -> int:
+    body = {"mechanism": mechanism, "question": question, "value": 0.5, **more}
+    return CERTIFICATES.quote(CERTIFICATES.request_type.model_validate_json(json.dumps(body))).cost
+
+
+def test_quotes_grow_with_directions_kinds_and_shifts() -> None:
+    """A direction, a kind of sampled step and a shift cost the same each time. Plain steps are one step."""
+    mixtures = [
+        MIXTURE | {"shifts": [k / 4 for k in range(count)], "weights": [1 / count] * count} for count in (2, 4, 8)
+    ]
+    two, four, eight = map(quoted, mixtures)
+    assert eight - four == 2 * (four - two) > 0
+    kinds = [{**RUN, "noise_multiplier": [1 + k / 8 for k in range(count)], "steps": 50} for count in (1, 2, 3)]
+    one, both, three = map(quoted, kinds)
+    assert three - both == both - one > four - two
+    assert one == 2 * quoted(RUN, EPSILON | {"direction": "add"})
+    assert quoted({"type": "repeated", "mechanism": STEP, "steps": 50}) == quoted(STEP) < two
+
+
 LAPLACE: Final[Spec] = {"type": "laplace", "noise_multiplier": 1.0}
 NOT_COVERED: Final[list[tuple[Spec, str, str]]] = [
     ({"mechanism": LAPLACE, "question": EPSILON}, "/mechanism", "gaussian_mixture"),

@@ -40,7 +40,7 @@ POINTS = {"type": "trade_off", "false_positive_rates": [0.1]}
 
 
 def exponentials(steps: int) -> dict[str, Any]:
-    """Return several successive choices by score."""
+    """Return several successive choices by score, as a composition of exponential mechanisms."""
     return {"type": "repeated", "steps": steps, "mechanism": {"type": "exponential", "epsilon": 0.1}}
 
 
@@ -51,7 +51,7 @@ def response_body(computation: Computation[Any, Any], **request: Any) -> dict[st
 
 
 def with_evidence(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a body that has evidence."""
+    """Yield every object of a response body that has the field `evidence`."""
     if isinstance(node, dict):
         named = cast("dict[str, Any]", node)
         if "evidence" in named and "crossings" not in named:
@@ -168,7 +168,7 @@ def test_practical_privacy_parameters_have_expected_tight() -> None:
 
 
 def pairs(relation: NeighboringRelation) -> Iterator[tuple[str, str, TradeOffPair]]:
-    """Yield the curves of every case by every engine that serves it, without evaluation."""
+    """Yield the curves of every case under a relation by every engine that serves it, without evaluation."""
     for case in CASES:
         for method in choose.METHODS:
             try:

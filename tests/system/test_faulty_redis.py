@@ -53,7 +53,7 @@ class Asker:
         return answer.headers["cache-status"] == HIT
 
     def hits(self, *numbers: int) -> int:
-        """Send these requests in turn, and return the number of results that Redis had."""
+        """Send the requests with these numbers in turn, and return the number of results that Redis had."""
         return sum(map(self.is_hit, numbers))
 
     def is_used(self) -> bool:

@@ -65,7 +65,7 @@ def ask(client: httpx2.Client, request: dict[str, Any]) -> httpx2.Response:
 
 
 def counted(client: httpx2.Client, metric: str) -> float:
-    """Return the sum of all samples of a metric."""
+    """Return the sum of all samples of a metric of a service."""
     lines = client.get("/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric))
 

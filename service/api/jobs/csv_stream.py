@@ -19,7 +19,7 @@ class CsvWriter:
         """Objects without an answer that precede the first object with an answer."""
 
     def write(self, found: Iterable[dict[str, Any]]) -> bytes:
-        """Return result objects as CSV (RFC 4180). The header precedes the first rows.
+        """Return the result objects `found` as CSV (RFC 4180). The header precedes the first rows.
 
         Rows are held back until a result object has an answer, because its columns are the header.
         """

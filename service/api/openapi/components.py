@@ -14,7 +14,7 @@ RESPONSE_VARIANT: Final = "Echo"
 
 
 def add_requests(document: dict[str, Any], requests: dict[str, Any]) -> None:
-    """Add the schemas of requests to a document that has the schemas of responses.
+    """Add the schemas `requests` of requests to an OpenAPI document that has the schemas of responses.
 
     If both have a schema of the same name and the schemas differ, the name of the response schema ends in `Echo`.
     """
@@ -77,7 +77,7 @@ def _hoist_components(node: Any, found: dict[str, Any]) -> Any:
 
 
 def _references(node: Any) -> set[str]:
-    """Return the names of the components that a schema refers to."""
+    """Return the names of the components that a part `node` of an OpenAPI document refers to."""
     if isinstance(node, list):
         return set[str]().union(*map(_references, cast("list[Any]", node)))
     if not isinstance(node, dict):
@@ -89,7 +89,10 @@ def _references(node: Any) -> set[str]:
 
 
 def _replace_references(node: Any, names: dict[str, str], but: str = "") -> Any:
-    """Return a copy of the document in which references are renamed by `names` (old to new), except below `but`."""
+    """Return a copy of a part `node` of an OpenAPI document in which references are renamed by `names` (old to new).
+
+    The component `but` stays unchanged.
+    """
     if isinstance(node, list):
         return [_replace_references(inner, names, but) for inner in cast("list[Any]", node)]
     if isinstance(node, dict):

@@ -107,7 +107,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def request_body(computation: Computation[Any, Any]) -> dict[str, Any]:
-    """Return `openapi_extra=` for the route of a resource: schema and examples of the body."""
+    """Return `openapi_extra=` for the route of a resource: schema and examples of the request body."""
     reference = {"$ref": SCHEMA_REFERENCE.format(model=computation.request_type.__name__)}
     content: dict[str, Any] = {JSON: {"schema": reference, "examples": computation.examples}}
     if computation.read_archive is not None:
@@ -128,11 +128,10 @@ def rendered_content(computation: Computation[Any, Any]) -> dict[int | str, dict
 
 
 def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, dict[str, Any]]:
-    """Return the entry of `responses=` for a result of any of these resources.
+    """Return the entry of `responses=` for a route whose response is a result of any of the resources `offered`.
 
-    The routes of the resources document the types.
-
-    No response model is given, because the validator of a union of all types is expensive to build and never used.
+    The routes of the resources document the types. No response model is given, because the validator of a union of all
+    types is expensive to build and never used.
     """
     types = [{"$ref": SCHEMA_REFERENCE.format(model=each.response_type.__name__)} for each in offered]
     schema = {"anyOf": types, "title": "Response Result"}
@@ -140,7 +139,10 @@ def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, di
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
-    """Install a document generator that adds the schemas that `request_body` and `problems` refer to."""
+    """Make the application publish an OpenAPI document with the schemas that `request_body` and `problems` refer to.
+
+    `request_models` are the models of all request bodies.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -151,7 +153,7 @@ def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> Non
 
 
 def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> dict[str, Any]:
-    """Build the document of an application."""
+    """Build the OpenAPI document of an application. `request_models` are the models of its requests."""
     document = get_openapi(
         title=app.title,
         version=app.version,
@@ -192,7 +194,7 @@ def build_document(app: FastAPI, request_models: tuple[type[RequestModel], ...])
 
 
 def _add_response_examples(document: dict[str, Any]) -> None:
-    """Add example responses: the answers to the example requests, and the problem of an invalid request."""
+    """Add example responses to an OpenAPI document: answers to the example requests, and a problem."""
     examples = response_examples()
     for item in document["paths"].values():
         for operation in item.values():

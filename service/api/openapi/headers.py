@@ -68,7 +68,10 @@ COMPUTATION_HEADERS: Final = (*RESULT_HEADERS, "Content-Location")
 
 
 def document_headers(document: dict[str, Any]) -> None:
-    """Add descriptions of the headers of every response, and of the request headers of stored results."""
+    """Add descriptions of the headers to an OpenAPI document.
+
+    They are those of every response, and the request headers of stored results.
+    """
     document["components"]["headers"] = HEADERS
     document["components"]["parameters"] = PARAMETERS
     for item in document["paths"].values():

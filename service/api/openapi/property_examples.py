@@ -12,7 +12,7 @@ SAYS_ITS_VALUES: Final = frozenset({"examples", "const", "enum", "$ref"})
 
 
 def add_property_examples(document: dict[str, Any]) -> None:
-    """Give each property of a component the first value that an example of the document has for it.
+    """Give each property of a component in an OpenAPI document an example: the first value in any example.
 
     Properties that list their values, or that have an example, stay as they are. Objects are described by their own
     properties.
@@ -23,7 +23,7 @@ def add_property_examples(document: dict[str, Any]) -> None:
 
 
 def _examples_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yield the schema and the value of each example of a body."""
+    """Yield the schema and the value of each example of a request or response in an OpenAPI document."""
     for item in document["paths"].values():
         for operation in item.values():
             bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
@@ -60,7 +60,10 @@ def _show(schema: dict[str, Any], value: Any) -> None:
 
 
 def _matching(schema: dict[str, Any], value: Any, schemas: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the object or list schema that describes a value, or None if no schema does."""
+    """Return the object or list schema that describes `value`, or None if no schema does.
+
+    `schema` may refer to components in `schemas`, or list alternatives.
+    """
     if "$ref" in schema:
         return _matching(schemas[schema["$ref"].removeprefix(PREFIX)], value, schemas)
     for each in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), *schema.get("allOf", ())):

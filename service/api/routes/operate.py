@@ -60,6 +60,6 @@ def _administration(services: AppServices) -> Administration:
 
 
 async def _told(call: Callable[[], ResponseModel]) -> Response:
-    """Return the response of the blocking function `call`, which runs outside the event loop."""
+    """Run the blocking function `call` outside the event loop, and return its result as a JSON response."""
     found = await asyncio.to_thread(call)
     return Response(found.json_bytes(), headers={"Cache-Control": "no-store"}, media_type="application/json")

@@ -60,7 +60,7 @@ def index_page() -> str:
 
 @cache
 def page(kind: str) -> str:
-    """Return the HTML of the page about one type of problem."""
+    """Return the HTML of the page about the type of problem `kind`."""
     text, statuses = TEXTS[kind], " or ".join(map(str, statuses_of(kind)))
     remedies = "".join(f"<li>{_marked(remedy)}</li>" for remedy in text.remedies)
     return _document(
@@ -72,12 +72,12 @@ def page(kind: str) -> str:
 
 
 def title_of(kind: str) -> str:
-    """Return the title of a type of problem."""
+    """Return the title of the type of problem `kind`."""
     return next((each.title for each in ALL_PROBLEMS if each.type == kind), "Request refused")
 
 
 def statuses_of(kind: str) -> list[str]:
-    """Return the HTTP statuses that a type of problem may have."""
+    """Return the HTTP statuses that the type of problem `kind` may have."""
     return sorted({str(each.status) for each in ALL_PROBLEMS if each.type == kind}) or ["4xx"]
 
 

@@ -105,7 +105,7 @@ class ClusterMonitor:
         """Reason for which Redis responds but stores no jobs, or None."""
 
     def condition(self) -> Condition:
-        """Return whether jobs are computed according to the last check, with one sentence for operators."""
+        """Return whether jobs were computed at the last check, with one sentence for operators."""
         if self._workers is None and self._refusal is not None:
             return Condition(works=False, sentence=self._refusal)
         if self._workers is None:
@@ -124,7 +124,7 @@ class ClusterMonitor:
             await asyncio.sleep(PERIOD_SECONDS)
 
     def log_failure(self, call: Callable[[], object]) -> bool:
-        """Call a function, log its error, and return whether the call succeeded.
+        """Run `call`, log its error, and return whether it succeeded.
 
         A failed wake-up of workers needs no other reaction, because workers repeat it.
         """

@@ -24,7 +24,7 @@ VISIBILITY_SECONDS: Final = 10
 
 
 def queue_name(engine_version: str) -> str:
-    """Return the name of the queue of an engine version."""
+    """Return the name of the Celery queue with the jobs of an engine version."""
     return f"work-{engine_version}"
 
 

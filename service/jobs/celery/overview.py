@@ -88,7 +88,7 @@ class RedisOverview(ABC):
     def _parse_job(self, name: str, pairs: Sequence[bytes]) -> StoredJob: ...
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and when the oldest of them was accepted."""
+        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
         jobs, oldest = self._run(_BACKLOG)
         return Backlog(int(jobs), None if oldest is None else float(oldest))
 
@@ -121,11 +121,11 @@ class RedisOverview(ABC):
         return sorted(chunks, key=lambda each: each.chunk.start)
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent of the request that brings a job."""
+        """Store the traceparent (id of a trace) of the request that brings the job `name`."""
         self._run(_KEEP_TRACE, name, traceparent, TRACE_SECONDS)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent of a job, or None."""
+        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
         found = self._run(_TRACE, name)
         return None if found is None else found.decode(errors="replace")
 

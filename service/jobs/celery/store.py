@@ -71,7 +71,10 @@ class RedisStore(RedisOverview):
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key."""
+        """Store a new job, or return the job that has this idempotency key.
+
+        Arguments and errors are those of `JobRepository.add`.
+        """
         added = self._write_job(job, request, key, fingerprint, quota, size)
         if added == "reused":
             raise IdempotencyKeyReused
@@ -81,7 +84,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job that an early release of the service accepted, with its saved results."""
+        """Store a job that an early release of the service accepted, with its saved results `kept`."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:
@@ -126,7 +129,7 @@ class RedisStore(RedisOverview):
         return cast("str", self._run(scripts.ADD, job.id, job.requester, hashed, text, *limits, *listed).decode())
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of a job."""
+        """Return the current state of the job `name`."""
         return self._parse_job(name, self._run(scripts.GET, name))
 
     def request(self, name: str) -> bytes:
@@ -148,13 +151,13 @@ class RedisStore(RedisOverview):
         return Page(jobs, found[limit - 1][2].decode() if len(found) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel a job, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it."""
         cancelled = self._parse_job(name, self._run(scripts.END, name, "cancelled", "", ""))
         self._wait_until_written()
         return cancelled
 
     def fail(self, name: str, generation: int, problem: bytes) -> StoredJob:
-        """End an active job with a problem document, and return the job.
+        """End an active job with the problem document `problem`, and return the job.
 
         Change nothing if the job was restarted after this `generation`, a counter of its restarts.
         """
@@ -270,7 +273,10 @@ class RedisStore(RedisOverview):
         return self.authenticator.sign("lines", _lines_name(job, chunk), lines)
 
     def _readable_jobs(self, found: Iterable[Any], *, give_up: bool = True) -> Iterator[StoredJob]:
-        """Yield the jobs in Redis whose records have a valid signature."""
+        """Yield the jobs in Redis whose records have a valid signature.
+
+        With `give_up`, jobs with other records are ended.
+        """
         for name, held in found:
             try:
                 yield self._parse_job(name.decode(), held)

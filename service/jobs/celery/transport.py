@@ -21,7 +21,7 @@ _redis: Any = redis  # kombu has no types
 
 
 def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
-    """Return a transport class that delivers only messages of TASK.
+    """Return a transport class for Celery that delivers only messages of the task TASK.
 
     `on_dropped` is called with the reason for each dropped message.
     """
@@ -55,7 +55,7 @@ def make_transport(app: Celery, on_dropped: Callable[[str], None]) -> Any:
 
 
 def is_task_message(message: Any) -> bool:
-    """Return whether a decoded message names the task TASK."""
+    """Return whether a decoded message names the only task of the service, TASK."""
     headers: Any = cast("Any", message).get("headers") if isinstance(message, dict) else None
     return isinstance(headers, dict) and cast("Any", headers).get("task") == TASK
 

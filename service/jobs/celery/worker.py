@@ -63,7 +63,7 @@ def run_worker(
     audit: AuditStream | None = None,
     tracing: Tracing | None = None,
 ) -> int:
-    """Compute chunks until a signal stops the process. Return the exit code."""
+    """Compute chunks (ranges of points of jobs) until a signal stops the process, and return the exit code."""
 
     def dropped(reason: str) -> None:
         metrics.count_bad_entry()

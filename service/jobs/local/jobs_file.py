@@ -35,7 +35,7 @@ class JobsFile:
         self._identity: tuple[int, int] | None = None
 
     def close(self) -> None:
-        """Close the connection to the file."""
+        """Close the connection to the SQLite file of jobs."""
         with self._lock:
             self._close()
 

@@ -11,23 +11,26 @@ from service.jobs.repository import Backlog, DispatchedChunk, Worker
 
 
 def backlog(database: sqlite3.Connection) -> Backlog:
-    """Return the number of active jobs, and when the oldest of them was accepted."""
+    """Return the number of active jobs in the database, and the time at which the oldest of them was accepted."""
     return Backlog(*database.execute(f"SELECT count(*), min(created) FROM jobs WHERE {ACTIVE}").fetchone())
 
 
 def active_jobs(database: sqlite3.Connection) -> Sequence[StoredJob]:
-    """Return all active jobs, oldest first."""
+    """Return all active jobs in the database, oldest first."""
     return [job_from_row(row) for row in database.execute(f"SELECT {NAMES} FROM jobs WHERE {ACTIVE} ORDER BY place")]
 
 
 def announced_workers(database: sqlite3.Connection) -> Sequence[Worker]:
-    """Return the announced workers, most recent announcement first."""
+    """Return the workers that announced themselves in the database, most recent announcement first."""
     rows = database.execute("SELECT worker, engine_version, seen FROM workers ORDER BY seen DESC")
     return [Worker(*row) for row in rows]
 
 
 def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[DispatchedChunk]:
-    """Return the chunks of a job that were given to workers and have no results yet. Raise JobNotFound."""
+    """Return the chunks (ranges of points) of the job `name` that workers have and that have no results yet.
+
+    Raise JobNotFound.
+    """
     read_job(database, name)
     rows = database.execute(
         "SELECT start, stop, tries, worker, until FROM claims WHERE job = ? ORDER BY start", (name,)
@@ -36,14 +39,17 @@ def dispatched_chunks(database: sqlite3.Connection, name: str) -> Sequence[Dispa
 
 
 def keep_trace(database: sqlite3.Connection, name: str, traceparent: str) -> None:
-    """Store the traceparent of a job. The table is no part of the schema: files without traces have none."""
+    """Store the traceparent (id of a trace) of the job `name`.
+
+    The table is no part of the schema: files without traces have none.
+    """
     database.execute("CREATE TABLE IF NOT EXISTS traces (job TEXT PRIMARY KEY, parent TEXT NOT NULL) STRICT")
     database.execute("DELETE FROM traces WHERE job NOT IN (SELECT id FROM jobs)")
     database.execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (name, traceparent))
 
 
 def trace_of(database: sqlite3.Connection, name: str) -> str | None:
-    """Return the stored traceparent of a job, or None."""
+    """Return the stored traceparent (id of a trace) of the job `name`, or None."""
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'traces'").fetchone() is None:
         return None
     row = database.execute("SELECT parent FROM traces WHERE job = ?", (name,)).fetchone()

@@ -53,9 +53,9 @@ def remove_oldest_ended(database: sqlite3.Connection, at_least: int = 0) -> bool
 
 
 def largest_active(database: sqlite3.Connection) -> Sequence[StoredJob]:
-    """Return the largest active job of the requester that stores the most bytes.
+    """Return a list with the largest active job of the requester that stores the most bytes.
 
-    The result is a list of this job, or an empty list.
+    The list is empty without active jobs. A requester is a group of callers or an address.
     """
     holder = "(SELECT requester FROM jobs GROUP BY requester ORDER BY sum(bytes) DESC LIMIT 1)"
     found = f"SELECT {NAMES} FROM jobs WHERE requester = {holder} AND {ACTIVE} ORDER BY bytes DESC LIMIT 1"

@@ -40,7 +40,10 @@ IDLE_SECONDS: Final = 30.0
 
 @final
 class LocalScheduler:
-    """Scheduler of one event loop. It retries after every failure, and `condition` reports the current failures."""
+    """Scheduler of the jobs of one event loop.
+
+    It retries after every failure, and `condition` reports the current failures.
+    """
 
     def __init__(
         self,
@@ -112,7 +115,10 @@ class LocalScheduler:
             await self._close_pool()
 
     async def _compute(self, place: int) -> None:
-        """Compute chunks (ranges of points of jobs), one after the other, until the task is cancelled."""
+        """Compute chunks (ranges of points of jobs), one after the other, until the task is cancelled.
+
+        `place` is the number of this computing task.
+        """
         pause = SHORTEST_PAUSE_SECONDS
         while True:
             try:

@@ -79,7 +79,7 @@ def transaction(database: sqlite3.Connection) -> Generator[None]:
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Update the file to the current schema. Raise JobsUnavailable for a file with a newer schema."""
+    """Update the database file of jobs to the current schema. Raise JobsUnavailable for a file with a newer schema."""
     if schema_version(database) == len(_MIGRATIONS):
         return
     database.execute("PRAGMA auto_vacuum = FULL")  # takes effect in an empty file, or with the next VACUUM
@@ -93,7 +93,10 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def schema_version(database: sqlite3.Connection) -> int:
-    """Return the version of the schema. Raise JobsUnavailable for a version that this service does not know."""
+    """Return the version of the schema of the database file.
+
+    Raise JobsUnavailable for a version that this service does not know.
+    """
     found = int(database.execute("PRAGMA user_version").fetchone()[0])
     if found > len(_MIGRATIONS):
         sentence = f"a newer version of the service wrote the file of jobs (schema {found}, known: {len(_MIGRATIONS)})"
@@ -102,7 +105,7 @@ def schema_version(database: sqlite3.Connection) -> int:
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
-    """Create the tables, and move the jobs of a file without a schema version into them."""
+    """Create the tables of jobs, and move the jobs of a file without a schema version into them."""
     is_old = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone() is not None
     if is_old:
         database.execute("DROP INDEX IF EXISTS jobs_by_state")

@@ -71,7 +71,10 @@ class SqliteStore:
     def add(
         self, job: StoredJob, request: bytes, key: str | None, fingerprint: bytes, quota: Quota, size: int
     ) -> StoredJob:
-        """Store a new job, or return the job that has this idempotency key."""
+        """Store a new job, or return the job that has this idempotency key.
+
+        Arguments and errors are those of `JobRepository.add`.
+        """
         with self._file.write_transaction() as database:
             if key is not None:
                 known = database.execute(
@@ -99,7 +102,7 @@ class SqliteStore:
         return job
 
     def get(self, name: str) -> StoredJob:
-        """Return the current state of a job."""
+        """Return the current state of the job `name`."""
         with self._file.read_connection() as database:
             return read_job(database, name)
 
@@ -126,7 +129,7 @@ class SqliteStore:
         return Page(found, str(rows[limit - 1][0]) if len(rows) > limit else None)
 
     def cancel(self, name: str) -> StoredJob:
-        """Cancel a job, unless it has ended, and return it."""
+        """Cancel the job `name`, unless it has ended, and return it."""
         with self._file.write_transaction() as database:
             return self._end(database, read_job(database, name), "cancelled")
 
@@ -203,7 +206,10 @@ class SqliteStore:
             return changed.rowcount > 0
 
     def save(self, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-        """Save the results of a claimed chunk (range of points) unless the chunk has results, and return the job."""
+        """Save the results of a claimed chunk (range of points) unless the chunk has results, and return the job.
+
+        `lines` are the results in their stored form. Later chunks of the job may have `size` points.
+        """
         chunk = claim.chunk
         with self._file.write_transaction() as database:
             job = read_job(database, claim.job.id)
@@ -329,12 +335,12 @@ class SqliteStore:
             return overview.dispatched_chunks(database, name)
 
     def keep_trace(self, name: str, traceparent: str) -> None:
-        """Store the traceparent of the request that brings a job."""
+        """Store the traceparent (id of a trace) of the request that brings the job `name`."""
         with self._file.write_transaction() as database:
             overview.keep_trace(database, name, traceparent)
 
     def trace_of(self, name: str) -> str | None:
-        """Return the stored traceparent of a job, or None."""
+        """Return the stored traceparent (id of a trace) of the job `name`, or None."""
         with self._file.read_connection() as database:
             return overview.trace_of(database, name)
 
@@ -362,14 +368,17 @@ class SqliteStore:
             )
 
     def backlog(self) -> Backlog:
-        """Return the number of active jobs, and when the oldest of them was accepted."""
+        """Return the number of active jobs, and the time at which the oldest of them was accepted."""
         with self._file.read_connection() as database:
             return overview.backlog(database)
 
     def _update_active(
         self, database: sqlite3.Connection, name: str, changes: str, values: Sequence[Any] = ()
     ) -> StoredJob:
-        """Update columns of an active job, increase its revision, and return the job."""
+        """Set columns of the active job `name` by the SQL text `changes`, increase its revision, and return the job.
+
+        `values` fill the placeholders of the text.
+        """
         database.execute(
             f"UPDATE jobs SET {changes}, updated = ?, revision = revision + 1 WHERE id = ? AND {ACTIVE}",
             (*values, self._clock(), name),
@@ -393,8 +402,8 @@ class SqliteStore:
 def _follow_clock(database: sqlite3.Connection, now: float) -> None:
     """Move claims and announcements back by the time by which the clock was set back.
 
-    Otherwise the chunk of a dead worker would wait for that time in addition. Claims that were made after the step
-    stay: they end less than half a step from now.
+    A claim is the right of a worker to compute a chunk until a time. Otherwise the chunk of a dead worker would wait
+    for that time in addition. Claims that were made after the step stay: they end less than half a step from now.
     """
     [latest] = database.execute("SELECT coalesce(max(seen), 0) FROM workers").fetchone()
     step = latest - now
@@ -417,7 +426,7 @@ def _claim_expiry(database: sqlite3.Connection, claim: ClaimedChunk) -> float | 
 
 
 def _delete_claim(database: sqlite3.Connection, claim: ClaimedChunk, job: StoredJob) -> bool:
-    """Delete the claim on a chunk, whichever worker holds it, and return whether there was such a claim.
+    """Delete the claim of any worker on a chunk (range of points), and return whether there was such a claim.
 
     Claims of earlier generations (before a restart of the job) do not count.
     """

@@ -149,7 +149,7 @@ def audit_against_background(
 
 
 def _check_disjoint(query_gradients: FloatArray, background: FloatArray) -> None:
-    """Raise OutOfDomain when a query has the gradient of a background record; shapes (q, d) and (b, d)."""
+    """Raise OutOfDomain when a row of `query_gradients` equals a row of `background`."""
     queries = {(row + 0.0).tobytes(): place for place, row in enumerate(query_gradients)}
     for row in background:
         place = queries.get((row + 0.0).tobytes())
@@ -179,9 +179,11 @@ def _pool(difference: FloatArray, centred: FloatArray, v: float, shrinkage: floa
 
 
 def shrinkage_of(covariance: FloatArray, count: int) -> float:
-    """Return the shrinkage min(1, ((b - 2)/b tr S^2 + tr^2 S)/((b + 2)(tr S^2 - tr^2 S/d))), shape of S (d, d).
+    """Return the weight rho of the identity in a shrunk covariance matrix, by Ledoit and Wolf's estimate.
 
-    Ledoit and Wolf's estimate, averaged over all normal samples of size b = `count` and mean 0 with the same S.
+    rho is min(1, ((b - 2)/b tr S^2 + tr^2 S)/((b + 2)(tr S^2 - tr^2 S/d))). S is `covariance`, shape (d, d), tr its
+    trace, and b = `count` the number of samples. The estimate is averaged over all normal samples of mean 0 with the
+    same S.
     """
     squares, squared_trace = float(np.sum(covariance**2)), float(np.trace(covariance)) ** 2
     spread = (count + 2) * (squares - squared_trace / len(covariance))
@@ -190,9 +192,11 @@ def shrinkage_of(covariance: FloatArray, count: int) -> float:
 
 
 def _compare(pooled: _Pooled, offsets: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the correlation r of every query with the release, and an upper bound of ln P(Student's t >= t(r)).
+    """Return the correlation r of every query with the release, and an upper bound of ln P(T >= t(r)).
 
-    `offsets` are the queries minus the pooled mean, shape (q, d). Both results have shape (q,).
+    `pooled` describes the release and the background gradients. `offsets` are the query gradients minus the pooled
+    mean, shape (q, d). T has Student's law, and t(r) is the t statistic of the correlation r. Both results have shape
+    (q,).
     """
     from scipy.special import stdtr
 
@@ -228,10 +232,11 @@ def _log_likelihood_ratio(pooled: _Pooled, offsets: FloatArray, r: FloatArray, a
 
 
 def log_normaliser(kappa: FloatArray, count: int) -> FloatArray:
-    """Return an upper bound of ln E exp(kappa r), r a coordinate of a uniform unit vector in b = `count` dimensions.
+    """Return an upper bound of ln E exp(kappa r), where r is a coordinate of a uniform unit vector in b dimensions.
 
-    The derivative is I_{b/2}(kappa)/I_{b/2-1}(kappa) <= kappa/(alpha + sqrt(kappa^2 + beta^2)) with alpha = b/2 - 1 and
-    beta = b/2 + 1, which is integrated. Source: Amos 1974, equation 16; Hornik, Gruen 2013, theorem 2.
+    b is `count`. The derivative in kappa is I_{b/2}(kappa)/I_{b/2-1}(kappa), a quotient of modified Bessel functions.
+    It is at most kappa/(alpha + sqrt(kappa^2 + beta^2)) with alpha = b/2 - 1 and beta = b/2 + 1, which is integrated.
+    Source: Amos 1974, equation 16; Hornik, Gruen 2013, theorem 2.
     """
     alpha, beta = count / 2 - 1, count / 2 + 1
     excess = kappa**2 / (np.hypot(kappa, beta) + beta)
@@ -241,12 +246,12 @@ def log_normaliser(kappa: FloatArray, count: int) -> FloatArray:
 def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float) -> tuple[FloatArray, FloatArray]:
     """Return an unbiased estimate of the susceptibility K of every query, cut off at 0, and an upper bound; shape (q,).
 
-    K = |Sigma^-1/2 (theta - mu)|^2 for the query theta. `deviations` are u = theta - x, where x is the background mean,
-    shape (q, d). `centred` is the background minus x, shape (b, d), with scatter A. The quotient u'Sigma^-1 u/(u'A^-1
-    u) has the chi-square law of b - d degrees, independent of u. Hence u'Sigma^-1 u is at most u'A^-1 u times the upper
-    quantile of this law. The part of x - mu in the direction of theta - mu is normal with variance 1/b, so sqrt(K) is
-    at most sqrt(u'Sigma^-1 u) plus its upper quantile. Each quantile is exceeded with probability `doubt`. Source:
-    Muirhead 1982, Theorem 3.2.12.
+    K = |Sigma^-1/2 (theta - mu)|^2 for the query gradient theta, where mu and Sigma are the mean and the covariance of
+    the gradients. `deviations` are u = theta - x, where x is the background mean, shape (q, d). `centred` is the
+    background minus x, shape (b, d), with scatter A. The quotient u'Sigma^-1 u/(u'A^-1 u) has the chi-square law of b -
+    d degrees, independent of u. Hence u'Sigma^-1 u is at most u'A^-1 u times the upper quantile of this law. The part
+    of x - mu in the direction of theta - mu is normal with variance 1/b, so sqrt(K) is at most sqrt(u'Sigma^-1 u) plus
+    its upper quantile. Each quantile is exceeded with probability `doubt`. Source: Muirhead 1982, Theorem 3.2.12.
     """
     from scipy.special import chdtri, ndtri
 
@@ -259,7 +264,7 @@ def _susceptibilities(deviations: FloatArray, centred: FloatArray, doubt: float)
 
 
 def _quotients(deviations: FloatArray, centred: FloatArray) -> FloatArray:
-    """Return u'A^-1 u for every row u of `deviations`, shape (q,). A is the scatter matrix of the rows of `centred`.
+    """Return u'A^-1 u for every row u of `deviations`, where A is the scatter matrix of the rows of `centred`.
 
     Raises OutOfDomain for a singular A.
     """

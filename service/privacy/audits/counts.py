@@ -74,7 +74,7 @@ class Region:
         )
 
     def oriented(self) -> tuple[Region, Region]:
-        """Return the regions of the attack and of the attack with the opposite decisions."""
+        """Return this region of an attack's rates, and the region of the attack that makes the opposite decisions."""
         return self, self.reversed()
 
 
@@ -118,9 +118,10 @@ def region(true_positives: int, members: int, false_positives: int, non_members:
 def clopper_pearson(
     successes: int, trials: int, tail: float, trials_name: str = "trials", successes_name: str = "successes"
 ) -> Rate:
-    """Return the interval of a rate that is wrong with probability at most `tail` on either side.
+    """Return the Clopper-Pearson interval of a rate, given `successes` out of `trials`.
 
-    `lower` solves P(Bin(trials, p) >= successes) = tail, and `upper` solves P(Bin(trials, p) <= successes) = tail.
+    The interval is wrong with probability at most `tail` on either side. `lower` solves P(Bin(trials, p) >= successes)
+    = tail for p, and `upper` solves P(Bin(trials, p) <= successes) = tail. Error messages use both names.
     """
     if trials < 1:
         raise OutOfDomain(trials_name, trials, "at least 1")
@@ -223,7 +224,7 @@ def epsilon(rates: Region, delta: float) -> Enclosure:
 
 
 def _ratio(numerator: float, denominator: float, sign: int) -> float:
-    """Return ln(numerator/denominator), rounded down (sign -1) or up (1); -inf if the numerator is not positive."""
+    """Return ln(numerator/denominator), rounded down (`sign` -1) or up (1); -inf without a positive numerator."""
     if numerator <= 0:
         return -math.inf
     if denominator == 0:
@@ -245,7 +246,6 @@ def _mu(hits: Rate, alarms: Rate) -> tuple[float, float]:
 
 
 def _quantile(rate: float, complement: float) -> float:
-    """Return the standard normal quantile of a rate, computed from the smaller of the rate and its complement."""
     from scipy.special import ndtri
 
     return float(ndtri(rate)) if rate < complement else -float(ndtri(complement))

@@ -169,7 +169,7 @@ def audit_step(
 
 
 def check_range(name: str, whitened: FloatArray, largest: float) -> None:
-    """Raise OutOfDomain when an entry of the whitened array `name` is above `largest` in absolute value."""
+    """Raise OutOfDomain for `name` when an entry of `whitened` exceeds `largest` in absolute value."""
     if float(np.max(np.abs(whitened))) > largest:
         domain = f"within {largest:g} standard deviations of the background's mean, in every direction"
         raise OutOfDomain(
@@ -183,9 +183,10 @@ def check_range(name: str, whitened: FloatArray, largest: float) -> None:
 def _proportional(x: FloatArray, g: FloatArray, v0: float, n: int) -> tuple[FloatArray, FloatArray]:
     """Return the test statistic S of every query, small for members, and ln of its p-value; both of shape (q,).
 
-    x is the whitened release m, g the whitened query theta, v0 the variance of x under H0 and n the batch size. S = |x
-    - n v0 g|^2/v0 has the law chi2'_d(N K) with N = n^2 v0 under H0. Without noise N = n, and S = n (m - theta)'
-    Sigma^-1 (m - theta).
+    This is the test for noise with a covariance proportional to that of the gradients. x is the whitened released mean
+    m, g the whitened query gradient theta, v0 the variance of x under H0 (the query is no member) and n the batch size.
+    S = |x - n v0 g|^2/v0 has a noncentral chi-square law with d degrees and noncentrality n^2 v0 K under H0, K = |g|^2.
+    Without noise v0 is 1/n, and S is n (m - theta)' Sigma^-1 (m - theta) with the covariance Sigma.
     """
     residual = x - n * v0 * g
     statistic = np.einsum("qd,qd->q", residual, residual) / v0
@@ -199,9 +200,10 @@ def _isotropic(
     """Return the test statistic for isotropic noise, small for members, and ln of its p-value; both of shape (q,).
 
     The statistic is minus twice the log-likelihood ratio without constants, sum_j a_j x_j^2 - 2 x_j g_j/(n v1_j) with a
-    = 1/v1 - 1/v0. x is the whitened release, g the whitened query, v0 and v1 the variances of x under H0 and H1. The
-    rank of the statistic among draws of the release under H0 gives a valid p-value for any number of draws. All queries
-    share the draws, so the p-values of different queries in a step are not independent.
+    = 1/v1 - 1/v0. x is the whitened release, g the whitened query, n the batch size, and v0 and v1 the variances of x
+    without and with the query in the batch (H0, H1). The rank of the statistic among draws of the release under H0
+    gives a valid p-value for any number of draws. All queries share the draws, so the p-values of different queries in
+    a step are not independent.
     """
     weights, slopes = 1 / v1 - 1 / v0, -2 * g / (n * v1)
     statistic = x**2 @ weights + np.einsum("qd,qd->q", x, slopes)

@@ -36,7 +36,8 @@ MARGIN: Final = 1e-9
 class ConcaveCurve:
     """Concave curve of power over false positive rate, with bounds at nodes of increasing rates.
 
-    All arrays have shape (nodes,). `slopes` are the likelihood ratios at the nodes, which are the slopes of tangents.
+    All arrays have shape (nodes,). `rate_lower` and `rate_upper` bound the rate of a node, `power_lower` and
+    `power_upper` its power. `slopes` are the likelihood ratios at the nodes, which are the slopes of tangents.
     """
 
     rate_lower: FloatArray
@@ -63,11 +64,10 @@ class ConcaveCurve:
 
 
 def susceptibility_groups(susceptibilities: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (largest susceptibility K, weight) of up to 32 groups of records, two arrays of shape (groups,).
+    """Return the largest susceptibility and the weight of each of up to 32 groups of records, shape (groups,).
 
-    Power increases with K, so the curve of the groups is an upper bound of the curve of the records.
-
-    The susceptibility is the squared length of a record's whitened gradient, and the weight the share of records.
+    The susceptibility K of a record is the squared length of its whitened gradient, and the weight of a group its share
+    of the records. Power increases with K, so the curve of the groups is an upper bound of the curve of the records.
     """
     rising = np.sort(susceptibilities)
     parts = np.array_split(rising, min(LARGEST_GROUPS, rising.size))
@@ -123,11 +123,11 @@ def _lower_tail(degrees: int, noncentrality: float, x: FloatArray) -> FloatArray
 
 
 def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatArray:
-    """Return decreasing likelihood-ratio levels at which the curve is evaluated, in nats.
+    """Return decreasing levels of the log-likelihood ratio (nats) at which a curve of power over rate is evaluated.
 
     The false positive rates reach from deep in the lower tail of the statistic under H0 to far above the mean of the
     statistic. Most levels are equally spaced. The other levels resolve the smallest thresholds, which matter in few
-    dimensions.
+    dimensions. `groups` has the largest susceptibility and the weight of each group of records.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

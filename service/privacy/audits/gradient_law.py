@@ -18,10 +18,10 @@ REMEDY = "Leave out coordinates that are constant or sums of other coordinates."
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientLaw:
-    """Mean, shape (d,), and covariance of one gradient.
+    """Mean and covariance of one gradient in d dimensions.
 
-    `variances`, shape (d,), are positive. `axes`, shape (d, d), has the eigenvectors as columns, and is None for a
-    diagonal covariance.
+    `mean` has shape (d,). `variances`, shape (d,), are the positive eigenvalues of the covariance. `axes`, shape (d,
+    d), has its eigenvectors as columns, and is None for a diagonal covariance.
     """
 
     mean: FloatArray

@@ -76,10 +76,10 @@ def _series(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> F
 
 
 def chernoff(statistic: FloatArray, degrees: int, noncentrality: FloatArray) -> FloatArray:
-    """Return Chernoff's upper bound of ln P(X <= x) for X ~ chi2'_d(nc), shape (q,).
+    """Return Chernoff's upper bound of ln P(X <= x), shape (q,), for a noncentral chi-square number X.
 
-    x is `statistic`, d `degrees` and nc `noncentrality`. The bound is (1-w)/2 (nc/w - x) - (d/2) ln w at w = max(1, (d
-    + sqrt(d^2 + 4 x nc))/(2x)). Source: Chernoff 1952.
+    X has d = `degrees` degrees of freedom and noncentrality c = `noncentrality`, and x is `statistic`. The bound is
+    (1-w)/2 (c/w - x) - (d/2) ln w at w = max(1, (d + sqrt(d^2 + 4 x c))/(2x)). Source: Chernoff 1952.
     """
     positive = np.maximum(statistic, 1e-290)
     w = np.maximum((degrees + np.sqrt(degrees**2 + 4 * positive * noncentrality)) / (2 * positive), 1.0)

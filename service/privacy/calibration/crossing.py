@@ -93,7 +93,10 @@ class Crossing:
     _progress: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def run(self, start: float) -> None:
-        """Search from `start` until numbers on both sides of the crossing are neighbours, or an endpoint is reached."""
+        """Search from the number `start` until numbers on both sides of the crossing are neighbours.
+
+        The search ends earlier at an endpoint of the range. The crossing is where the condition begins to hold.
+        """
         self._update_bracket()
         following: float | None = start if not self.evaluations else self._next()
         while following is not None:
@@ -101,10 +104,6 @@ class Crossing:
             following = self._next()
 
     def _record(self, number: float, found: Evaluation | None) -> None:
-        """Record an evaluation of the condition at a number.
-
-        An undecided number within the bracket (interval around the crossing) counts as one without the condition.
-        """
         if found is None and self.inside is not None and self.outside is not None:
             found = Evaluation(number, holds=False, height=math.nan)
         if found is not None:
@@ -116,7 +115,7 @@ class Crossing:
             self._below = number
 
     def _update_bracket(self) -> None:
-        """Update the bracket: the last number without the condition, and the first beyond it with the condition."""
+        """Update `outside` and `inside`: the last number without the condition, and the first beyond it with it."""
         place = self.scale.coordinate
         outside = [each for each in self.evaluations if not each.holds]
         self.outside = max(outside, key=lambda each: place(each.at), default=None)
@@ -135,10 +134,10 @@ class Crossing:
         return None
 
     def _next_outside(self, anchor: Evaluation, way: int, end: float, refused: float | None) -> float | None:
-        """Return the next number to evaluate outside all evaluated numbers, or None at the end of the range.
+        """Return the next number to evaluate beyond all evaluated numbers, or None at the end of the range.
 
         `anchor` is the outermost evaluation, `way` the direction (1 or -1), `end` the endpoint of the range, and
-        `refused` a number that could not be decided.
+        `refused` a number at which the condition could not be decided.
         """
         scale = self.scale
         if anchor.at == end or (refused is not None and scale.are_neighbours(anchor.at, refused)):
@@ -156,10 +155,6 @@ class Crossing:
         return number
 
     def _next_after(self, number: float, anchor: float, way: int) -> float:
-        """Return `number`, or the neighbour of `anchor` if `number` does not lie beyond `anchor`.
-
-        `way` is the direction of the search, 1 or -1.
-        """
         scale = self.scale
         if way * (scale.coordinate(number) - scale.coordinate(anchor)) > 0:
             return number
@@ -168,10 +163,11 @@ class Crossing:
         return min(max(moved, scale.low), scale.high)
 
     def _distance(self, anchor: Evaluation, way: int, unknown: float) -> float:
-        """Return the estimated distance of the crossing from the anchor, in the coordinate.
+        """Estimate the distance of the crossing from `anchor`, in the coordinate (signed logarithm).
 
-        The heights of evaluations decrease to 0 at the crossing, where a condition begins to hold. The distance follows
-        from the secant through two evaluations, or from a first slope.
+        The heights of evaluations decrease to 0 at the crossing. The distance follows from the secant through two
+        evaluations, or from a first slope. `way` is the direction of the search, and `unknown` the result without a
+        usable slope.
         """
         others = [each for each in self.evaluations if each is not anchor and math.isfinite(each.height)]
         if not math.isfinite(anchor.height):
@@ -185,7 +181,6 @@ class Crossing:
         return abs(anchor.height / slope) if slope < 0 else unknown
 
     def _next_inside(self, outside: Evaluation, inside: Evaluation) -> float:
-        """Return the next number to evaluate between both sides of the bracket, an interval around the crossing."""
         scale = self.scale
         low, high = scale.coordinate(outside.at), scale.coordinate(inside.at)
         middle = scale.between(outside.at, inside.at)
@@ -204,10 +199,6 @@ class Crossing:
         return number if low < scale.coordinate(number) < high else middle
 
     def _stalls(self, width: float, height: float) -> bool:
-        """Return whether two evaluations reduced neither the interval around the crossing nor the smallest height.
-
-        A height is a number that is about 0 at the crossing.
-        """
         self._progress.append((width, height))
         if len(self._progress) < 3:
             return False
@@ -220,7 +211,8 @@ class Crossing:
     def _estimate_crossing(self, low: float, high: float) -> tuple[float, float] | None:
         """Return (coordinate at which the heights cross 0, its estimated error), or None if the heights do not help.
 
-        A height is positive where the condition fails and negative where it holds. `low` and `high` limit the crossing.
+        The crossing lies between the coordinates `low` and `high`. A height is positive where the condition fails and
+        negative where it holds.
         """
         known = [
             (each.height, self.scale.coordinate(each.at)) for each in self.evaluations if math.isfinite(each.height)
@@ -235,7 +227,7 @@ class Crossing:
 
 
 def _at_zero(nodes: Sequence[tuple[float, float]]) -> float:
-    """Evaluate the polynomial through these (height, coordinate) nodes at height 0, by Neville's scheme.
+    """Evaluate the polynomial through the (height, coordinate) `nodes` at height 0, by Neville's scheme.
 
     The result is not-a-number if two heights are equal.
     """

@@ -12,6 +12,16 @@ noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. P
 1/(1 + b^2 t^2) for scale b, and
 (1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2) for the sum.
 
+Discrete noise. Let l = e^{-1/scale}. Discrete Laplace noise has the characteristic function (1 - l)^2/(1 - 2 l cos t +
+l^2). For l < l' the quotient of both functions is a positive multiple of l/l' + (1 - l/l')(1 - l l')/(1 - 2 l' cos t +
+l'^2), that of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e = e^-epsilon and share g:
+the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D), where D = g + (1 - g) e, and N
+= 2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
+
+Reports. k-ary randomised responses are matrices c I + (1 - c) J/k, with c rising in epsilon, and products of such
+matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) if every bit is kept with probability
+c = (p - q)/(p' - q) and otherwise drawn with probability q, and likewise for (p, q').
+
 Rates. Keep the output of a step of rate q with probability c, and otherwise draw it from the law N(0) without the
 record. This maps the pair (1 - q) N(0) + q N(+-mu) to the pair of rate c q, and keeps N(0). Several records are hit
 less often: binomial and hypergeometric laws increase stochastically with the rate and the batch, and decrease with the
@@ -82,6 +92,43 @@ MORE_RECORDS: Final = Law(
 )
 NOT_READ: Final = Law(0, "the worst case does not depend on the number")
 
+_SMALLER_CHANGE: Final = Law(-1, "a query that changes by no more than a number changes by no more than a larger one")
+_OTHER_BITS: Final = Law(
+    -1, "a second randomisation of every bit brings its two probabilities closer (post-processing)"
+)
+DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
+    ("randomized_response", "epsilon"): Law(
+        -1, "a second randomised response to the report is one of a smaller epsilon (post-processing)"
+    ),
+    ("randomized_response", "options"): Law(
+        1, "the loss is 0 with a larger probability and otherwise +-epsilon with the same odds (random omission)"
+    ),
+    ("unary_encoding", "true_bit"): _OTHER_BITS,
+    ("unary_encoding", "false_bit"): Law(1, _OTHER_BITS.theorem),
+    ("unary_encoding", "bits_per_value"): Law(-1, "fewer bits are a function of all bits (post-processing)"),
+    ("staircase", "epsilon"): Law(
+        -1,
+        "the most powerful deterministic test has a lower false positive rate and a higher power for a larger epsilon",
+    ),
+    ("discrete_laplace", "scale"): Law(
+        1,
+        "discrete Laplace noise of a larger scale equals noise of a smaller scale plus independent noise, which is 0 "
+        "or discrete Laplace (by characteristic functions)",
+    ),
+    ("discrete_laplace", "sensitivity"): _SMALLER_CHANGE,
+    ("discrete_gaussian", "sensitivity"): _SMALLER_CHANGE,
+    ("skellam", "variance"): MORE_NOISE,
+    ("skellam", "sensitivity"): _SMALLER_CHANGE,
+    ("report_noisy_max", "scale"): Law(
+        1, "scores and noise divided by one number give the same choices, so a larger scale is a smaller sensitivity"
+    ),
+    ("report_noisy_max", "sensitivity"): _SMALLER_CHANGE,
+    ("permute_and_flip", "epsilon"): Law(
+        -1, "the mechanism of a smaller epsilon is that of a larger epsilon with a smaller change of all scores"
+    ),
+}
+"""Laws of discrete and local mechanisms."""
+
 MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("gaussian", "noise_multiplier"): MORE_NOISE,
     ("gaussian_mixture", "noise_multiplier"): MORE_NOISE,
@@ -97,6 +144,7 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("exponential", "epsilon"): Law(
         -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),
+    **DISCRETE,
     ("poisson_sampled", "sample_rate"): LESS_OFTEN,
     ("repeated", "steps"): FEWER_STEPS,
     ("dpsgd", "noise_multiplier"): MORE_NOISE,
@@ -196,7 +244,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
 
 
 def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
-    """Return whether another value of this field changes the number of training steps.
+    """Return whether another value of the field `field` changes the number of training steps of a mechanism `kind`.
 
     Privacy is then not monotone in the field: a smaller sampling rate gives more steps for the same epochs, and the
     number of steps is rounded up. Shuffled epochs are monotone (`MORE_BATCHES`).
@@ -207,15 +255,15 @@ def steps_follow(kind: str, field: str, fields: Mapping[str, object]) -> bool:
 
 
 def law_of_threat_model(kind: str, field: str) -> Law:
-    """Return in which direction privacy moves with a field of a threat model, and the theorem."""
+    """Return in which direction privacy moves with the field `field` of a threat model `kind`, and the theorem."""
     return RELAXED.get((kind, field), UNKNOWN)
 
 
 def law_of_question(read: str, field: str, side: str | None) -> Law:
-    """Return in which direction an answer moves with a field of its question, and the theorem.
+    """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` belongs to predictive
-    values.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` is the side of a
+    predictive value, None for other questions.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

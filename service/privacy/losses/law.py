@@ -65,7 +65,7 @@ class Generating:
 
     @staticmethod
     def joined(parts: Sequence[Generating]) -> Generating:
-        """Concatenate the values at several groups of tilts in their order.
+        """Concatenate the values of several `parts`, each at a group of tilts.
 
         A tilt s is the argument of the cumulant generating function ln E0 e^{sL} of the privacy loss L.
         """
@@ -131,7 +131,10 @@ class LossLaw(ABC):
 
 @final
 class GaussianLossLaw(LossLaw):
-    """Law of L for N(0, 1) against N(mu, 1): normal with mean -mu^2/2 (H0) or mu^2/2 (H1) and variance mu^2."""
+    """Law of the privacy loss L of N(0, 1) against N(mu, 1).
+
+    L is normal with variance mu^2, and its mean is -mu^2/2 without the record (H0) and mu^2/2 with it (H1).
+    """
 
     def __init__(self, mu: float) -> None:
         self.mu, self.gaussian_mu_squared = mu, mu**2
@@ -320,7 +323,7 @@ class ComposedLoss:
         return total
 
     def generating(self, tilts: FloatArray) -> Generating:
-        """Return the cumulant generating function of the run's loss with derivatives and divergences, at real tilts."""
+        """Return the cumulant generating function of the run's loss, with derivatives, at real tilts of shape (S,)."""
         listed = [(law.generating(tilts), float(count)) for law, count in self.parts]
         return Generating(
             value=sum((count * one.value for one, count in listed), np.zeros_like(tilts)),

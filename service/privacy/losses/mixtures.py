@@ -55,9 +55,9 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
     is_weak = seldom < WEAK
 
     def log_density(y: FloatArray) -> FloatArray:
-        """Return ln of the density of sum w_i N(d_i, 1) over that of N(0, 1) at y, in the shape of y.
+        """Return ln of the density of sum w_i N(d_i, 1) over that of N(0, 1) at each y.
 
-        The density of N(0, 1) is the unit, w_i are the weights and d_i the distances.
+        w_i are the weights and d_i the distances.
         """
         parts = (np.multiply.outer(y[at : at + rows], d) - 0.5 * d * d for at in range(0, len(y), rows))
         return np.concatenate([_log_weak(part, w, log_w) if is_weak else _log_sum(part + log_w) for part in parts])
@@ -89,14 +89,16 @@ def gaussian_mixture_loss(distances: Sequence[float], weights: Sequence[float], 
 
 
 def _log_sum(exponents: FloatArray) -> FloatArray:
-    """Return ln of the sum of e^exponents along the last axis; the exponents are overwritten."""
     top = exponents.max(axis=-1)
     exponents -= top[:, np.newaxis]
     return top + np.log(np.exp(exponents, out=exponents).sum(axis=-1))
 
 
 def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArray) -> FloatArray:
-    """Return ln sum w e^exponent with full relative accuracy near 0, because the weights sum to 1."""
+    """Return ln sum_i w_i e^(exponent_i) along the last axis, with full relative accuracy near 0.
+
+    The weights w_i = `weights` sum to 1, and `log_weights` are their logarithms.
+    """
     change = np.expm1(np.minimum(exponents, LARGEST_EXPONENT)) @ weights
     small = (np.abs(change) < 0.5) & (exponents.max(axis=-1) < LARGEST_EXPONENT)
     found = np.log1p(np.where(small, change, 0.0))
@@ -106,9 +108,9 @@ def _log_weak(exponents: FloatArray, weights: FloatArray, log_weights: FloatArra
 
 
 def _inverse(loss: Callable[[FloatArray], FloatArray], losses: FloatArray, size: float) -> FloatArray:
-    """Return the points y at which an increasing loss has the given values; infinite beyond the limits of the loss.
+    """Return the points y at which the increasing function `loss` has the values `losses`; infinite beyond its limits.
 
-    The rounding error of the loss is proportional to `size`.
+    The rounding error of `loss` is proportional to `size`.
     """
     low, high = -1.0, 1.0
     finite = losses[np.isfinite(losses)]

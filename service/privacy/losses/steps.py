@@ -33,7 +33,7 @@ PANEL_NODES = 20
 
 
 def gaussian_loss(mu: float) -> LossLaw:
-    """Return the law of the privacy loss for N(0, 1) against N(mu, 1)."""
+    """Return the law of the privacy loss L = ln dP1/dP0 for P0 = N(0, 1) against P1 = N(mu, 1)."""
     return GaussianLossLaw(mu)
 
 
@@ -70,6 +70,24 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
         exact_distribution=distribution,
         singular_mass=delta,
     )
+
+
+def listed_loss(losses: FloatArray, log_absent: FloatArray, log_present: FloatArray) -> LossLaw:
+    """Return the law of a privacy loss with listed values.
+
+    Parameters
+    ----------
+    losses : array, shape (n,)
+        Losses in nats, ascending.
+    log_absent, log_present : array, shape (n,)
+        ln of their masses under H0 and under H1.
+    """
+    below = [np.concatenate([[0.0], np.cumsum(np.exp(logs))]) for logs in (log_absent, log_present)]
+
+    def distribution(at: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        return np.minimum(below[hypothesis][np.searchsorted(losses, at, side="right")], 1.0)
+
+    return NodeLossLaw(losses, log_absent, float(losses[0]), float(losses[-1]), distribution)
 
 
 def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
@@ -109,7 +127,8 @@ def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
 def bounded_range_loss(eta: float) -> LossLaw:
     """Return the law of the privacy loss of the exponential mechanism at its worst shift.
 
-    `eta` is the length of the interval of losses, nats. The density is e^{-(l+eta)/2}/(2 (1 - e^-eta)) for |l| < eta.
+    `eta` is the length of the interval of losses, nats. The density at the loss l is e^{-(l+eta)/2}/(2 (1 - e^-eta))
+    for |l| < eta.
     """
     if eta == 0:
         return two_point_loss(0.0, 0.0)
@@ -147,7 +166,7 @@ def sampled_gaussian_loss(noise_multiplier: float, sample_rate: float) -> LossLa
 
 
 def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
-    """Return the law of the sampled loss ln(1 - p + p e^L), where p is `rate`.
+    """Return the law of the loss ln(1 - p + p e^L) of a step on a random sample, where p is the sampling rate `rate`.
 
     `base` is the law of the loss L without sampling. The law under H0 is unchanged, and H1 becomes the mixture (1 - p)
     H0 + p H1.
@@ -164,16 +183,15 @@ def _sampled(base: NodeLossLaw, rate: float) -> NodeLossLaw:
 
 
 def _middle(map_enclosed: Callable[[FloatArray, float], EnclosureArray], values: FloatArray, rate: float) -> FloatArray:
-    """Return the middle of the enclosures that `map_enclosed` returns for log-likelihood ratios at a sampling rate."""
     bounds = map_enclosed(values, rate)
     return np.where(bounds.lower == bounds.upper, bounds.upper, 0.5 * bounds.lower + 0.5 * bounds.upper)
 
 
 def _grid(mu: float, step: float) -> FloatArray:
-    """Return quadrature nodes in the noise y, at a distance of about `step`, where tilted laws have their mass.
+    """Return quadrature nodes of a normal outcome, at a distance of about `step`, where tilted laws have their mass.
 
-    The laws of the outcome of a step with shift mu, tilted by e^{sL} for the loss L and s = 0, 1, 2, have modes at 0,
-    mu and 2 mu. The nodes surround these modes and fill gaps between close modes.
+    The outcome of a step has the shift `mu`. Its laws tilted by e^{sL}, for the loss L and s = 0, 1, 2, have modes at
+    0, mu and 2 mu. The nodes surround these modes and fill gaps between close modes.
     """
     if mu <= ONE_GRID:
         ends = [(-REACH, max(mu + REACH, 2 * mu + 13))]
@@ -186,10 +204,10 @@ def _grid(mu: float, step: float) -> FloatArray:
 
 
 def _panels(mu: float, sample_rate: float) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss-Legendre nodes in the loss on (-mu, mu), and ln of their weights, two arrays of shape (nodes,).
+    """Return Gauss-Legendre nodes of a loss on (-mu, mu), and ln of their weights, two arrays of shape (nodes,).
 
-    Panels grow with their distance from the endpoints and from ln((1 - p)/p). p is the sampling rate. The sampled loss
-    has branch points at ln((1 - p)/p) +- i pi.
+    p is the sampling rate `sample_rate`. The sampled loss has branch points at ln((1 - p)/p) +- i pi. Panels grow with
+    their distance from the endpoints and from ln((1 - p)/p).
     """
     anchors = [-mu, mu]
     if sample_rate < 1:

@@ -27,6 +27,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+    from service.privacy.trade_off.atomic_law import AtomicLaw
 
 
 class AbstractMechanism(ABC):
@@ -100,14 +101,17 @@ def _caveats(
 
 
 def _nodes_of(mechanism: AbstractMechanism) -> list[tuple[AbstractMechanism, bool]]:
-    """Return all mechanisms inside a mechanism and itself, innermost first, and whether each contains others."""
+    """Return all mechanisms inside `mechanism` and itself, innermost first, each with whether it contains others."""
     inner = mechanism.inner
     different = dict.fromkeys(inner) if len(inner) > 1 else inner
     return [*(node for part in different for node in _nodes_of(part)), (mechanism, bool(inner))]
 
 
 class StepPart:
-    """Numbers of a step that composition engines need. Subclasses exist for each kind of step."""
+    """Numbers of a step that composition engines need; subclasses exist for each kind of step.
+
+    `decays` states whether the transform of the loss decays along every contour, because the loss has a density.
+    """
 
     __slots__ = ()
     decays: ClassVar[bool] = True
@@ -115,7 +119,7 @@ class StepPart:
 
     @property
     def jump(self) -> tuple[float, float] | None:
-        """Noise over the largest shift, and the probability that the record is sampled.
+        """Noise over the largest shift of the release, and the probability that the record is sampled.
 
         The result is None if the privacy loss has no large increments apart from its bulk.
         """
@@ -123,7 +127,10 @@ class StepPart:
 
     @property
     def noise_between_shifts(self) -> float:
-        """Noise over the distance of the two smallest shifts of sampled Gaussian steps and mixtures; else infinite."""
+        """Noise of the release over the smallest distance of two of its shifts; infinite without two shifts.
+
+        Steps with several shifts are sampled Gaussian steps and mixtures.
+        """
         return math.inf
 
     @property
@@ -133,7 +140,7 @@ class StepPart:
 
     @property
     def gaussian_shift(self) -> Enclosure | None:
-        """mu of a step that composes like N(0, 1) against N(mu, 1), or None for other steps."""
+        """Parameter mu of a step that composes like N(0, 1) against N(mu, 1), or None for other steps."""
         return None
 
     @property
@@ -307,7 +314,7 @@ class GaussianMixturePart(StepPart):
 
     @property
     def mean_shift(self) -> float:
-        """Mean of the shift in units of the noise, doubled for a mirrored mixture.
+        """Mean of the shift of the release in units of the noise, doubled for a mirrored mixture.
 
         The number approximates the standard deviation of the privacy loss if that deviation is small.
         """
@@ -345,7 +352,26 @@ class GaussianMixturePart(StepPart):
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
+@dataclass(frozen=True, slots=True)
+class AtomsPart(StepPart):
+    """Numbers of a step whose loss has a list of values.
+
+    Attributes
+    ----------
+    law : AtomicLaw
+        Values and masses.
+    """
+
+    decays: ClassVar[bool] = False
+    law: AtomicLaw
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss, nats."""
+        return min(self.law.spread, 1.0)
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart | AtomsPart
 
 
 ATOM_DIGITS = 50
@@ -372,6 +398,9 @@ class Attained:
     choices : callable or None
         The function that returns the attained runs of a count of such steps, one run for each known attack. None if
         `step` is the only attack.
+    may_come_last : bool
+        Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
+        chosen after all other results, for every threshold of its own.
     """
 
     step: AbstractStep
@@ -379,6 +408,7 @@ class Attained:
     alone: AbstractStep | None = None
     either_way: bool = True
     choices: Callable[[int], tuple[Steps, ...]] | None = None
+    may_come_last: bool = False
 
 
 class AbstractStep(AbstractMechanism):
@@ -397,7 +427,7 @@ class AbstractStep(AbstractMechanism):
 
     @abstractmethod
     def under(self, neighbours: Neighbours) -> AbstractStep:
-        """Return the step whose pair of laws is the worst case between such neighbouring data sets.
+        """Return the step whose pair of laws is the worst case between these neighbouring data sets.
 
         The pair is at least as easy to distinguish as any neighbouring data sets, in every composition. Some data sets
         are equally easy to distinguish unless `attained` states otherwise.
@@ -427,9 +457,10 @@ class AbstractStep(AbstractMechanism):
         return None
 
     def covered(self) -> Part | None:
-        """Return the numbers of the step for engines if doubles with stated errors cover the step, or None.
+        """Return the numbers of the step for engines, or None if doubles do not cover the step.
 
-        None means that two roundings of the step, one more private and one less private, have to be evaluated.
+        Numbers cover the step if their stated errors include its exact parameters. None means that two roundings of the
+        step, one more private and one less private, have to be evaluated.
         """
         return self.part() if self.rounded(-1) == self.rounded(1) else None
 
@@ -442,6 +473,17 @@ class AbstractStep(AbstractMechanism):
             Loss (nats, add direction) and its probability, both within 16 roundings.
         """
         return ()
+
+    def atomic_law(self) -> AtomicLaw | None:
+        """Return the law of the loss if its values can be listed, without the mass that reveals everything, or None."""
+        return None
+
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
+        """Return the step on a Poisson sample of the records, between such data sets; None if no pair is known.
+
+        `rate` is the probability in (0, 1) with which each record is sampled.
+        """
+        return None
 
     def attained(self) -> Attained | None:
         """Return a lower bound of a composition, from one choice of data sets, if the pair of `curves` is not attained.

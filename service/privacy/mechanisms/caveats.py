@@ -62,7 +62,7 @@ class MechanismHazard:
 
 @dataclass(frozen=True, slots=True)
 class Caveats:
-    """Premises and hazards of a mechanism and all its parts, each once."""
+    """Premises (conditions of the answers) and hazards of a mechanism and all its parts, each once."""
 
     premises: tuple[Premise, ...]
     hazards: tuple[MechanismHazard, ...]
@@ -72,7 +72,10 @@ Caveat = TypeVar("Caveat", Premise, MechanismHazard)
 
 
 def in_order(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
-    """Return each premise or hazard once, ordered by subject. Caveats about one subject keep their order."""
+    """Return each premise or hazard of `caveats` once, ordered by subject.
+
+    Caveats about one subject keep their order.
+    """
     return tuple(sorted(dict.fromkeys(caveats), key=lambda each: PLACES[each.about]))
 
 

@@ -12,9 +12,9 @@ from service.privacy.errors import OutOfDomain
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Interval `[low, high]` of numbers, or `(low, high]` with `open_low`; only integers with `integer`.
+    """Interval of numbers from `low` to `high`, both included; without `low` if `open_low`.
 
-    With `or_infinite`, infinity belongs to the domain.
+    With `integer`, the interval contains integers only. With `or_infinite`, infinity belongs to the domain.
     """
 
     low: float
@@ -56,6 +56,18 @@ MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
 SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
 RECORDS = Domain(1, 10**6, integer=True)
+OPTIONS = Domain(2, 10**12, integer=True)
+BIT = Domain(0.0, 1.0)
+BITS_PER_VALUE = Domain(1, 1_000, integer=True)
+GAMMA = Domain(0.0, 1.0)
+DISCRETE_SCALE = Domain(1e-3, 1e9)
+DISCRETE_SIGMA = Domain(1e-2, 1e4)
+SKELLAM_VARIANCE = Domain(1e-3, 1e7)
+WHOLE_SENSITIVITY = Domain(1, 10_000, integer=True)
+SCORE_SCALE = Domain(1e-6, 1e15)
+SCORE_SENSITIVITY = Domain(1e-6, 1e15)
+POSITIVE_EPSILON = Domain(1e-6, 1e4)
+POSITIVES = Domain(1, 10**6, integer=True)
 SHIFTS = 256
 """Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256
@@ -66,9 +78,9 @@ _RESOLVED = {"resolved": True}
 
 
 def resolved(default: int) -> Any:
-    """Return a dataclass field that requests do not have; the neighbouring relation sets its value.
+    """Return a dataclass field that requests do not have, with the default value `default`.
 
-    The method `AbstractStep.under` sets the value.
+    The method `AbstractStep.under` sets the value, which depends on the neighbouring relation.
     """
     return field(default=default, metadata=_RESOLVED)
 
@@ -93,7 +105,7 @@ def check_fields(mechanism: object) -> None:
 
 @cache
 def domains(kind: type[Any]) -> dict[str, Domain]:
-    """Return the declared domain of each numeric field of a mechanism class."""
+    """Return the declared domain of each numeric field of a mechanism class, by name of the field."""
     hints = get_type_hints(kind, include_extras=True)
     found: dict[str, Domain] = {}
     for each in fields(kind):
@@ -105,5 +117,5 @@ def domains(kind: type[Any]) -> dict[str, Domain]:
 
 @cache
 def _absent(kind: type[Any]) -> frozenset[str]:
-    """Return the names of the optional fields of a mechanism class."""
+    """Return the names of the fields of a mechanism class that requests do not contain."""
     return frozenset(field.name for field in fields(kind) if field.default is None)

@@ -124,7 +124,7 @@ class DpSgd(AbstractMechanism):
         return merged(self._epochs() if self.sampling == "shuffled" else self._counted())
 
     def _epochs(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Yield (step of epochs, count) for shuffled batches.
+        """Yield (step of epochs, count) for batches in a shuffled order.
 
         With a new order in every epoch, a step is one epoch. With one order for all epochs, all epochs are one step.
         """
@@ -143,7 +143,7 @@ class DpSgd(AbstractMechanism):
             yield ShuffledEpochs(square=square, batches=batches), -(-steps // batches)
 
     def _counted(self) -> Iterator[tuple[AbstractStep, int]]:
-        """Yield the step of each phase with its number of repetitions. Equal phases share a step."""
+        """Yield the step of each phase of the training with its number of repetitions; equal phases share a step."""
         made: dict[tuple[float, float], AbstractStep] = {}
         for noise, rate, steps in self._phases():
             if (noise, rate) not in made:
@@ -187,7 +187,7 @@ class DpSgd(AbstractMechanism):
         return zip(noises, rates, map(int, islice(steps, self._length)), strict=False)
 
     def _batches_per_epoch(self, rate: float) -> Fraction:
-        """Return the exact number of batches in an epoch, 1/rate.
+        """Return the exact number of batches in an epoch, 1/`rate`, for a sampling rate.
 
         A rate of 0.1 means exactly a tenth, not the double nearest to 0.1.
         """
@@ -208,7 +208,7 @@ class DpSgd(AbstractMechanism):
 
 
 def whole(number: Fraction) -> int:
-    """Return a number of batches, rounded up to a whole number."""
+    """Return a number of batches, rounded up to a whole number unless a whole number is within rounding."""
     nearest = max(round(number), 1)
     return nearest if abs(number - nearest) <= NEARLY * number else math.ceil(number)
 

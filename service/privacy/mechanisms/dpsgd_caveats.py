@@ -84,7 +84,10 @@ SAMPLERS: Final[Mapping[Sampling, SamplerCaveats]] = {
 
 
 def steps_rounded_up(described: str, served: int) -> Premise:
-    """Return the premise that a length of training was rounded up to whole batches or epochs."""
+    """Return the premise that a length of training was rounded up to whole batches or epochs.
+
+    `described` is the length in the request, and `served` the number after rounding.
+    """
     return Premise(
         "steps_rounded_up",
         f"{described}: the number is rounded up. The answers are for {served} batches, which reveal at least as much.",

@@ -80,9 +80,9 @@ class BracketedStep(ResolvedStep):
 
 
 def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
-    """Return the number of changed records times epsilon.
+    """Return the number of records that differ between the `neighbours`, times `epsilon`.
 
-    Raise UnsupportedCombination if the product exceeds the domain of epsilon.
+    Raise UnsupportedCombination for a mechanism `kind` if the product exceeds the domain of epsilon.
     """
     total = Fraction(epsilon) * neighbours.records
     if total > Fraction(EPSILON.high):
@@ -92,7 +92,10 @@ def multiple(epsilon: float, neighbours: Neighbours, kind: str) -> Fraction:
 
 
 def between(below: AbstractStep, above: AbstractStep) -> AbstractStep:
-    """Return the step between two roundings of its parameters, or the step itself if both are equal."""
+    """Return the step between two roundings, `below` and `above`, of its parameters.
+
+    If both are equal, the result is the step itself.
+    """
     return above if below == above else BracketedStep(below=((below, 1),), above=above)
 
 
@@ -112,9 +115,10 @@ def group_delta(epsilon: float, delta: float, records: int) -> float:
 
 
 def attained_noise(epsilon: float, neighbours: Neighbours) -> Laplace | None:
-    """Return Laplace noise that is eps-DP for one record, as a step between data sets that differ in several records.
+    """Return Laplace noise that is eps-DP for one record, eps = `epsilon`, as a step between these `neighbours`.
 
-    The result is None if the scale is out of the domain of Laplace noise.
+    The neighbouring data sets differ in several records. The result is None if the scale is out of the domain of
+    Laplace noise.
     """
     scale = math.inf if epsilon == 0 else rounded(1 / Fraction(epsilon), 1)
     if scale not in NOISE_MULTIPLIER:

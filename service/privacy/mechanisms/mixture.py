@@ -27,7 +27,7 @@ DRAW_IS_INDEPENDENT: Final = Premise(
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedMechanism:
-    """Mechanism with the probability that it is drawn."""
+    """Mechanism of a mixture, with the probability `weight` that it is drawn."""
 
     weight: Annotated[float, WEIGHT]
     mechanism: AbstractMechanism
@@ -85,7 +85,7 @@ class Mixture(AbstractMechanism):
 
     @override
     def elementary_steps(self) -> NoReturn:
-        """Raise UnsupportedCombination, because the steps depend on the draw."""
+        """Raise UnsupportedCombination, because the steps depend on the mechanism that is drawn."""
         raise _inside("a list of steps")
 
 

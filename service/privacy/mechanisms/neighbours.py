@@ -53,7 +53,7 @@ class Neighbours:
     def refused(self, what: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
         """Return the error that names the missing theorem for the mechanism `what` between these neighbours.
 
-        `reason` is the explanation, and `supported` lists the relations that have a theorem.
+        `reason` is the explanation, and `supported` lists the relations between neighbours that have a theorem.
         """
         several = f" of {self.records} records" if self.records > 1 else ""
         return UnsupportedCombination("threat_model", f"{self.relation}{several} for {what}", reason, supported)

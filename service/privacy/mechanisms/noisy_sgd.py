@@ -103,7 +103,10 @@ class NoisySgd(AbstractMechanism):
 
     @property
     def _noise_multiplier(self) -> float:
-        """Ratio n tau/C of the noise on the sum of a batch to the largest gradient; 0 for unbounded gradients."""
+        """Noise on the sum of a batch over the largest length of a gradient; 0 for unbounded gradients.
+
+        With batch size n, noise tau on the mean and clipping norm C it is n tau/C.
+        """
         return 0.0 if self.max_grad_norm is None else self.batch_size * self.noise_std / self.max_grad_norm
 
     @override
@@ -123,7 +126,7 @@ class NoisySgd(AbstractMechanism):
 
 
 def _ever(rate: Fraction, steps: int, side: int) -> float:
-    """Return 1 - (1 - rate)^steps, the chance that a batch holds the record, rounded down (side -1) or up (side 1).
+    """Return 1 - (1 - `rate`)^`steps`, the chance that a batch holds the record, rounded down (`side` -1) or up (1).
 
     u = 2^-53 is the unit of rounding. With x = -steps ln(1 - rate), an error of ln x changes ln(1 - e^-x) by at most
     that error. For rate <= 1/2 the roundings of the rate, of log1p and of the product move ln x by less than 12 u, and

@@ -143,7 +143,10 @@ def _series(nu: float) -> tuple[FloatArray, float, float]:
 
 @cache
 def polynomials() -> tuple[Polynomial, ...]:
-    """Return the Debye polynomials U_0 to U_TERMS, with coefficients from the constant term up (DLMF 10.41.9)."""
+    """Return the Debye polynomials U_0 to U_TERMS (DLMF 10.41.9).
+
+    Each has its coefficients from the constant term up.
+    """
     found: list[Polynomial] = [(Fraction(1),)]
     for _ in range(TERMS):
         previous = found[-1]

@@ -59,10 +59,11 @@ def mean_at_least(values: FloatArray, widths: FloatArray, log_factor: float) -> 
 
 
 def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[FloatArray, FloatArray]:
-    """Return the cautious and the trusting bets of each round, sqrt(2 ln(1/failure)/(T variance)).
+    """Return the cautious and the trusting bets of each round, both in the shape of `values`, (rounds, columns).
 
-    Both arrays have the shape of `values`, (rounds, columns). T is the number of rounds, and the variance is estimated
-    from earlier rounds. Trusting bets use the empirical variance alone, and cautious bets add a prior variance.
+    A bet is sqrt(2 l/(T v)) with l = `log_factor`, the number T of rounds, and the variance v of earlier rounds.
+    `widths` are the lengths of the ranges of the values. Trusting bets use the empirical variance alone, and cautious
+    bets add a prior variance.
     """
     rounds = len(values)
     # Subtract the first row, so that sums of squares do not cancel if all rows are nearly equal.
@@ -82,7 +83,7 @@ def _bets(values: FloatArray, widths: FloatArray, log_factor: float) -> tuple[Fl
 def _log_capital(values: FloatArray, bets: FloatArray, means: FloatArray) -> FloatArray:
     """Return the logarithm of the betting capital after all rounds, for each column.
 
-    The capital is prod (1 + bet (value - mean)) over the rounds and decreases with the assumed mean.
+    The capital is prod (1 + bet (value - mean)) over the rounds. It decreases with the assumed mean in `means`.
     """
     largest = LARGEST_SHARE / np.maximum(means, np.finfo(np.float64).tiny)
     factors = 1 + np.minimum(bets, largest) * (values - means)

@@ -67,17 +67,18 @@ class TailTable:
     beyond_error: FloatArray
 
     def covers(self, first: int, last: int) -> bool:
-        """Return whether the table contains all numbers of successes from `first` to `last`.
-
-        The table has the masses and upper tails of a binomial number of successes.
-        """
+        """Return whether this table has rows for all numbers of successes from `first` to `last`."""
         return self.first <= first and last < self.first + len(self.log_mass)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TailRows:
-    """Columns of a `TailTable` (masses and upper tails of a binomial law) at arbitrary numbers k of successes."""
+    """Columns of a `TailTable` at arbitrary numbers k of successes of a binomial number K.
+
+    `log_mass` is ln P(K = k). `beyond` is P(K > k)/P(K = k), and `log_beyond` its logarithm. `mass_error` and
+    `beyond_error` bound relative errors.
+    """
 
     log_mass: FloatArray
     beyond: FloatArray
@@ -207,7 +208,7 @@ class BinomialTails:
             more *= 2
 
     def row(self, first: int, end: int) -> int:
-        """Return how many consecutive ratios between `first` and `end` may be multiplied without underflow.
+        """Return how many consecutive ratios between `first` and `end` successes may be multiplied without underflow.
 
         A ratio is P(K = k + 1)/P(K = k) for the binomial number K of successes.
         """
@@ -218,9 +219,9 @@ class BinomialTails:
         return max(1, min(LONGEST_CHAIN, math.floor(LARGEST_DROP / drop)))
 
     def _table(self, first: int, last: int, end: int) -> TailTable:
-        """Build the table of tails for k = `first`..`last` from the masses up to `end`.
+        """Build the table of the tails P(K > k) for k = `first`..`last` from the masses P(K = k) up to k = `end`.
 
-        The mass beyond `end` is negligible. K is the binomial number of successes, and a tail is P(K > k).
+        K is the binomial number of successes. The mass beyond `end` is negligible.
         """
         count_work(A_TABLE + A_PLACE * (end + 1 - first))
         ratios = self.ratios(np.arange(first, end + 1, dtype=np.float64))
@@ -265,10 +266,10 @@ class BinomialTails:
         return fall + log_ratio - math.log(-math.expm1(log_ratio)) < -NEGLIGIBLE
 
     def _log_masses(self, first: int, ratios: FloatArray, chain: int) -> tuple[FloatArray, FloatArray]:
-        """Return ln P(K = k) for k = `first`, ..., and the number of ratios between each k and the nearest anchor.
+        """Return ln P(K = k) for k = `first`, `first` + 1, ..., and the number of ratios between each k and its anchor.
 
-        K is the binomial number of successes. An anchor is a mass computed in ball arithmetic, and `ratios` are P(K = k
-        + 1)/P(K = k), with at most `chain` ratios between anchors.
+        K is the binomial number of successes. An anchor is a mass computed in ball arithmetic. The other masses follow
+        by `ratios` P(K = k + 1)/P(K = k), with at most `chain` ratios between anchors.
         """
         chains = -(-len(ratios) // chain)
         products = np.ones((chains, chain))
@@ -316,5 +317,4 @@ def weighted_sums(ratios: FloatArray, weights: FloatArray, row: int) -> FloatArr
 
 
 def _softplus(x: float) -> float:
-    """Return ln(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

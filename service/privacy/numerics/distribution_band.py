@@ -29,10 +29,10 @@ The next rank further out bounds the ranks between. More ranks would share the f
 @final
 @dataclass(frozen=True, slots=True)
 class DistributionBand:
-    """Confidence band of a distribution: lower[i] <= P(X >= x_i) and P(X > x_i) <= upper[i], for all i at once.
+    """Confidence band of a distribution: P(X >= x_i) >= lower[i] and P(X > x_i) <= upper[i], for all i at once.
 
-    x_i is the ranks[i]-th largest sample. The ranks of shape (m,) increase from 1 to `samples` and are symmetric, so
-    that -X has the same band. Between these ranks the mass beyond a threshold is monotone, so the methods accept any
+    x_i is the `ranks`[i]-th largest sample. The ranks of shape (m,) increase from 1 to `samples` and are symmetric, so
+    that -X has an equal band. Between these ranks the mass beyond a threshold is monotone, so the methods accept any
     number of samples beyond a threshold.
     """
 
@@ -145,9 +145,10 @@ class DistributionBand:
 
 
 def _ranks(samples: int) -> IntArray:
-    """Return ranks from 1 to `samples`, SPACING standard deviations apart, and the mirrored ranks n + 1 - rank.
+    """Return symmetric ranks r between 1 and n = `samples`, for which n + 1 - r is a rank, too.
 
-    n is `samples`, and the spacing is in standard deviations of the number of samples beyond a threshold.
+    The expected number of samples beyond a threshold has a standard deviation. Neighbouring ranks are SPACING such
+    standard deviations apart.
     """
     found, rank = list[int](), 1
     while 2 * rank <= samples + 1:

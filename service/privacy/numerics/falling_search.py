@@ -73,9 +73,9 @@ class FallingSearch:
     """
 
     def __init__(self, start: FloatArray, end: FloatArray, rows: int) -> None:
-        """Set up a search for n roots between `start` and `end` of shape (n,).
+        """Set up a search for n roots between `start` and `end`, arrays of shape (n,).
 
-        `rows` is R, the count of further numbers that are stored for each evaluated point.
+        `rows` is the count of further numbers that are stored for each evaluated point.
         """
         count = len(start)
         self.left, self.right = np.full(count, -np.inf), np.full(count, np.inf)
@@ -86,7 +86,10 @@ class FallingSearch:
         self._stalls = np.zeros(count, dtype=np.intp)
 
     def run(self, evaluate: Evaluate) -> None:
-        """Evaluate rounds of points until all brackets are narrow or do not shrink, or the allowed work is spent."""
+        """Evaluate functions in rounds until all intervals with roots are narrow or no longer shrink.
+
+        A round calls `evaluate` at new points. The search also ends when the allowed work is spent.
+        """
         active = np.arange(len(self.left))
         for _ in range(MOST_ROUNDS):
             active = active[self._is_open(active)]
@@ -100,9 +103,10 @@ class FallingSearch:
             self._stalls[active] = np.where(stalled, self._stalls[active] + 1, 0)
 
     def add(self, which: IndexArray, points: FloatArray, values: FallingValues) -> None:
-        """Update the brackets of the functions with indices `which` by evaluations at points of shape (K, n).
+        """Narrow the intervals of the functions with indices `which` by `values` at `points` of shape (K, n).
 
-        The points increase along the first axis.
+        Each function is the one of a root, and its interval contains the root. Each of the n functions has K points,
+        which increase along the first axis.
         """
         is_left, is_right = values.lower > 0, values.upper <= 0
         last, any_left = _last(is_left)
@@ -134,10 +138,10 @@ class FallingSearch:
         return np.sort(np.minimum(np.maximum(points, least), most), axis=0)
 
     def _gaps(self, which: IndexArray) -> FloatArray:
-        """Return the widths of the proved brackets, and of the brackets from estimates.
+        """Return the widths of two intervals around each root of the functions with indices `which`, shape (2, n).
 
-        A bracket is an interval that contains a root. Estimated brackets lie between the last positive and the first
-        other estimate.
+        The first interval is proved. The second lies between the last positive and the first other estimate of the
+        function.
         """
         least, most = np.maximum(self.left[which], self._start[which]), np.minimum(self.right[which], self._end[which])
         return np.stack((most - least, self._high[which] - self._low[which]))
@@ -168,8 +172,8 @@ def _update(
 ) -> NDArray[np.bool_]:
     """Move `places` to points[index] where these are nearer to the root, and return a mask of the moved.
 
-    The numbers in `kept` move as well. A move needs `known`, and with side 1 a point further right, with side -1
-    further left.
+    The index array `which` chooses the places, and the numbers in `kept` move as well. A place moves only where `known`
+    is true, with `side` 1 to the right and with side -1 to the left.
     """
     columns = np.arange(len(which))
     found = points[index, columns]

@@ -52,7 +52,7 @@ def gauss_legendre(nodes: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _last_two(degree: int, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the Legendre polynomials P_{n-1} and P_n at 1 - y for n = degree, in the shape of y."""
+    """Return the Legendre polynomials of degrees n - 1 and n at 1 - y, in the shape of y; n is `degree`."""
     before, value, difference = np.ones_like(y), 1 - y, -y
     for k in range(1, degree):
         difference = (k * difference - (2 * k + 1) * y * value) / (k + 1)

@@ -53,10 +53,7 @@ class LatticeMasses:
         )
 
     def trimmed(self, mass: float) -> LatticeMasses:
-        """Return the law without its outermost integers, and without negligible masses.
-
-        The outermost integers have a total mass of about `mass` on either side.
-        """
+        """Return the law without its outermost integers, whose total mass is about `mass` on either side."""
         masses = np.where(self.masses < FAINTEST, 0.0, self.masses)
         start, stop = window(np.cumsum(masses), np.cumsum(masses[::-1]), mass)
         left_out = float(masses[:start].sum() + masses[stop:].sum())
@@ -64,9 +61,9 @@ class LatticeMasses:
         return LatticeMasses(self.first + start, masses[start:stop], lost, self.relative)
 
     def sum_of(self, count: int, mass: float) -> LatticeMasses:
-        """Return the law of the sum of `count` >= 1 independent integers.
+        """Return the law of the sum of `count` >= 1 independent integers with this law.
 
-        Each intermediate sum is trimmed by about its share of `mass`.
+        Each intermediate sum loses outermost integers of about its share of the total mass `mass`.
         """
         return folded(
             self.trimmed(mass / count),

@@ -84,7 +84,10 @@ class FourierSums:
     """
 
     def __init__(self, weights: ComplexArray, step: FloatArray) -> None:
-        """Store the weights W, shape (sequences, contours, nodes), and the steps h between nodes, shape (contours,)."""
+        """Store `weights` W, shape (sequences, contours, nodes), and the distance `step` of nodes, shape (contours,).
+
+        The sums are those of the class docstring.
+        """
         sequences, lines, nodes = weights.shape
         self._width = max(1, math.isqrt(nodes))
         self._rows = -(-nodes // self._width)
@@ -132,12 +135,18 @@ class FourierSums:
 
 
 def _exponentials(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """Return e^{x phase} of shape (contours, X, n), for x of shape (contours, X) and phases of shape (contours, n)."""
+    """Return the numbers e^{x phase} for each contour, shape (contours, X, n).
+
+    `x` has the shape (contours, X), and `phases` (contours, n).
+    """
     return np.exp(x[:, :, None] * phases[:, None])
 
 
 def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
-    """Return e^{x phase} of shape (contours, X, n), if the phases are the multiples 0, 1, 2, ... of a base phase."""
+    """Return the numbers e^{x phase} for each contour, shape (contours, X, n), as powers.
+
+    `x` has the shape (contours, X), and `phases` (contours, n) are the multiples 0, 1, 2, ... of a base phase.
+    """
     count = phases.shape[1]
     found = np.ones((count, *x.shape), dtype=np.complex128)
     if count > 1:
@@ -148,7 +157,7 @@ def _powers(x: FloatArray, phases: ComplexArray) -> ComplexArray:
 
 
 def _unit_circle(phase: FloatArray) -> tuple[ComplexArray, ComplexArray]:
-    """Return E(x) = e^{ix} - 1 and E'(x) = e^{ix} - 1 - ix without cancellation for small x."""
+    """Return e^{ix} - 1 and e^{ix} - 1 - ix for x = `phase`, without cancellation for small x."""
     full = np.empty(phase.shape, dtype=np.complex128)
     full.real = -2 * np.sin(0.5 * phase) ** 2
     full.imag = np.sin(phase)

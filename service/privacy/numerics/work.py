@@ -39,7 +39,7 @@ class Deadline:
     was_met: bool = False
 
     def has_passed(self, share: float = 1.0) -> bool:
-        """Return whether this share (0 to 1) of the time is over, and remember if it is."""
+        """Return whether `share` (0 to 1) of the time before the deadline is over, and remember if it is."""
         is_over = self.is_over(share)
         self.was_met = self.was_met or is_over
         return is_over
@@ -80,7 +80,7 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
-    """End the parts of a request, in this block, once `is_over` holds.
+    """End the parts of a request, in this block, once `is_over(share)` is true for their share of the time (0 to 1).
 
     Work inside `count_separately` has no deadline, because other requests use its results too.
     """
@@ -93,7 +93,7 @@ def ends_when(is_over: Callable[[float], bool]) -> Generator[Deadline]:
 
 
 def is_late(share: float = 1.0) -> bool:
-    """Return whether this share of the time of the request is over; False without a deadline."""
+    """Return whether `share` (0 to 1) of the time of the request is over; False without a deadline."""
     deadline = _DEADLINE.get()
     return deadline is not None and deadline.has_passed(share)
 
@@ -105,10 +105,9 @@ def at_most(allowance: float) -> AbstractContextManager[Work]:
 
 @final
 class _AtMost:
-    """Context manager that counts and limits work.
+    """Context manager that counts and limits work, which is CPU time in microseconds.
 
-    Work is CPU time, counted in microseconds. A generator would cost several times as much, and an answer in closed
-    form uses two of these context managers.
+    A generator would cost several times as much, and an answer in closed form uses two of these context managers.
     """
 
     __slots__ = ("_allowance", "_before", "_token", "_work")
@@ -134,7 +133,10 @@ class _AtMost:
 
 @contextmanager
 def count_separately() -> Generator[Work]:
-    """Count the work inside separately and without a limit, since other requests share its results."""
+    """Count the CPU time of this block separately from the request, and without a limit.
+
+    Other requests share the results of the block.
+    """
     work = Work()
     token = _COUNTED.set(work)
     try:
@@ -177,7 +179,7 @@ def compute_once(key: Hashable, compute: Callable[[], Result]) -> Result:
 
 
 def replace_kept(key: Hashable, value: object) -> None:
-    """Replace the stored result that `compute_once` returns for `key` in this request."""
+    """Replace the result stored for `key`, which `compute_once` returns in this request, by `value`."""
     work = _COUNTED.get()
     if work is not None:
         work.kept[key] = value
@@ -196,7 +198,7 @@ def remaining_work() -> float:
 
 
 def is_spent(needed: float = 0.0) -> bool:
-    """Return whether the allowed work is spent, or does not cover `needed` further microseconds."""
+    """Return whether the work allowed to the request does not cover `needed` further microseconds."""
     work = _COUNTED.get()
     if work is None:
         return False

@@ -112,9 +112,9 @@ class MembershipTable:
 
     @staticmethod
     def of(rows: Rows, subsets: Sequence[Sequence[int]]) -> MembershipTable:
-        """Return the sums of `rows` (subsets x outputs) over subsets with and without each point.
+        """Sum `rows` (subsets x outputs) over the subsets with and without each point.
 
-        `subsets` are all n-subsets of 0 to 2n - 1, in the order of the rows.
+        `subsets` are all subsets of n of the 2 n points 0, 1, ..., in the order of the rows.
         """
         columns = list(zip(*rows.probabilities, strict=True))
         members = [frozenset(subset) for subset in subsets]
@@ -190,7 +190,10 @@ class AdjacentTable:
 
     @staticmethod
     def of(rows: Rows, subsets: Sequence[Sequence[int]]) -> AdjacentTable:
-        """Group `rows` (subsets x outputs) of `subsets`, which are all n-subsets of 0 to 2n - 1."""
+        """Group `rows` (subsets x outputs) by the n - 1 points that adjacent subsets share.
+
+        `subsets` are all subsets of n of the 2 n points 0, 1, ..., in the order of the rows.
+        """
         known = {frozenset(subset): row for subset, row in zip(subsets, rows.probabilities, strict=True)}
         size, points = len(subsets[0]), range(2 * len(subsets[0]))
         shared = [frozenset(chosen) for chosen in combinations(points, size - 1)]
@@ -230,10 +233,9 @@ class AdjacentTable:
 
 
 def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float, float, float]:
-    """Return the sum over subsets with a point, the sum over subsets without it, and the difference of both sums.
+    """Return the sum over subsets with a point, the sum over those without it, and their difference, each rounded once.
 
-    Each of the three is rounded once. `column` has a probability for each subset, and `signs` 1 for subsets with the
-    point and -1 for others.
+    `column` has a probability for each subset, and `signs` 1 for subsets with the point and -1 for others.
     """
     signed = [sign * value for sign, value in zip(signs, column, strict=True)]
     return (
@@ -244,7 +246,7 @@ def _split_sums(column: Sequence[float], signs: Sequence[float]) -> tuple[float,
 
 
 def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
-    """Return ln(1 + `change`/`smaller`), which is infinite if only `smaller` is 0, and 0 if both are 0."""
+    """Return ln(1 + `change`/`smaller`); infinite if only `smaller` is 0, and 0 if both are 0."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratios = np.where(change > 0, change / smaller, 0.0)
         beyond = np.log(change) - np.log(smaller)
@@ -252,9 +254,9 @@ def _log_ratios(smaller: FloatArray, change: FloatArray) -> FloatArray:
 
 
 def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsilon: float) -> FloatArray:
-    """Return (p - e^epsilon p')+ for p = `first` and p' = `second`, with their difference rounded once.
+    """Return the positive part of p - e^`epsilon` p' for the probabilities p = `first` and p' = `second`.
 
-    (.)+ is the positive part, and p and p' are probabilities of an output.
+    `difference` is p - p', rounded once.
     """
     if epsilon <= LARGEST_EXPONENT:
         return np.maximum(difference - math.expm1(epsilon) * second, 0.0)
@@ -263,16 +265,16 @@ def _excess(first: FloatArray, second: FloatArray, difference: FloatArray, epsil
 
 
 def _error(terms: int, epsilon: float) -> float:
-    """Return the error bound of a sum of `terms` values (p - e^epsilon p')+, relative to the sum of |p - p'|.
+    """Return the error bound of a sum of `terms` positive parts of p - e^`epsilon` p', relative to the sum of |p - p'|.
 
-    p and p' are probabilities of an output, and (.)+ is the positive part.
+    p and p' are probabilities of an output.
     """
     # Beyond LARGEST_EXPONENT, a relevant exponent is the sum of two numbers below 746.
     return ROUNDING + (terms + (4096 if epsilon > LARGEST_EXPONENT else 0)) * UNIT_ROUNDOFF
 
 
 def _probability(value: float, slack: float, divided: float) -> Enclosure:
-    """Return an enclosure of a probability with the absolute errors `slack` and `divided`, exact if both are 0.
+    """Enclose a probability `value` with the absolute errors `slack` and `divided`; exact if both are 0.
 
     Rows may sum to a little more than 1, so both bounds are limited to [0, 1].
     """
@@ -281,9 +283,9 @@ def _probability(value: float, slack: float, divided: float) -> Enclosure:
 
 
 def _enclose(value: float, divided: float) -> Enclosure:
-    """Return an enclosure of a number with rounding errors and the absolute error `divided` of normalised rows.
+    """Enclose a number `value` with rounding errors and the absolute error `divided` of normalised rows.
 
-    0 and infinity are exact apart from the error of divided rows.
+    The values 0 and infinity are exact apart from the error of normalised rows.
     """
     lower, upper = value * (1 - ROUNDING) - divided, value * (1 + ROUNDING) + divided
     return Enclosure(max(lower, 0.0), upper, _evidence(divided))

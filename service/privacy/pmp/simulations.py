@@ -129,11 +129,10 @@ class Trial:
 def exponential_trial(
     law: DataLaw, objects: int, budget: Budget, sensitivity: Sensitivity, seed: int, trial: int, *, with_exact: bool
 ) -> Trial | None:
-    """Simulate a parent set for the exponential mechanism, and return its privacy numbers.
+    """Simulate points for the exponential mechanism, and return their privacy numbers.
 
-    The result is deterministic for a seed and a trial number.
-
-    Returns None if no epsilon up to 1e6 meets the budget.
+    `law` draws the points, `objects` is the number of outputs. The result is deterministic for a seed and a trial
+    number. Returns None if no epsilon up to 1e6 meets the budget.
     """
     generator = np.random.default_rng([seed, trial])
     vectors = generator.standard_normal((objects, law.dimension))
@@ -159,11 +158,10 @@ def exponential_trial(
 
 
 def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial: int) -> Trial | None:
-    """Simulate a parent set for the Gaussian mechanism, and return its privacy numbers.
+    """Simulate points for the Gaussian mechanism, and return their privacy numbers.
 
-    The noise is calibrated by the sensitivity 2 C/n.
-
-    The PMP parameter is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the population are equal to the
+    `law` draws the points. The noise is calibrated by the sensitivity 2 C/n for the clipping norm C and n points. The
+    PMP parameter is that of Proposition 12 in Lowy et al. 2023. Both epsilons on the population are equal to the
     profile at the largest distance of two points. Returns None if all points coincide and the budget is that of the
     population.
     """
@@ -185,10 +183,10 @@ def gaussian_trial(law: DataLaw, budget: Budget, delta: float, seed: int, trial:
 
 
 def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[float], float]) -> float | None:
-    """Return the epsilon of the exponential mechanism that meets the budget, or None if no epsilon does.
+    """Return the epsilon of the exponential mechanism that meets `budget`, or None if no epsilon does.
 
-    `share` is the sensitivity on the population over the sensitivity of the mechanism. `exact_epsilon` returns the
-    exact epsilon on the population.
+    `share` is the sensitivity on the population over the sensitivity of the mechanism. `exact_epsilon` maps the epsilon
+    of the mechanism to the exact epsilon on the population.
     """
     if budget.of == "mechanism":
         return budget.epsilon
@@ -204,7 +202,7 @@ def _mechanism_epsilon(budget: Budget, share: float, exact_epsilon: Callable[[fl
 
 
 def _largest_distance(points: FloatArray) -> float:
-    """Return the largest distance of two points, shape (N, d), rounded up.
+    """Return the largest distance of two of the `points`, shape (N, d), rounded up.
 
     The squared distances in the search have errors of (d + 8) 2^-53 times four squared radii.
     """

@@ -32,11 +32,14 @@ class Odds(NamedTuple):
 
     @staticmethod
     def of(prior: float) -> Odds:
-        """Return the odds p to 1 - p, 0 < p < 1; the double 1 - p is within half an ulp."""
+        """Return the odds `prior` to 1 - `prior`, 0 < `prior` < 1.
+
+        The double 1 - `prior` is within half an ulp (unit in the last place).
+        """
         return Odds(prior, 1 - prior)
 
     def reversed(self) -> Odds:
-        """Return the odds 1 - p to p."""
+        """Return the odds of the opposite event, 1 - p to p."""
         return Odds(self.against, self.favourable)
 
     def log(self) -> float:
@@ -55,7 +58,7 @@ class Odds(NamedTuple):
 
 
 class _End(NamedTuple):
-    """One bound of a probability, lower or upper, with its natural logarithm."""
+    """Lower or upper bound of a probability (`value`), with its natural logarithm (`log`)."""
 
     value: float
     log: float
@@ -132,7 +135,7 @@ def widened(lower: float, upper: float, evidence: Evidence, largest: float = 1.0
 
 
 def log_end(value: Enclosure, side: int) -> float:
-    """Return the natural logarithm of the lower (side < 0) or upper bound of an enclosure; -inf for 0.
+    """Return the natural logarithm of the lower (`side` < 0) or upper bound of the enclosure `value`; -inf for 0.
 
     The error is at most 4 u (1 + |ln|), u = 2^-53.
     """
@@ -143,7 +146,7 @@ def log_end(value: Enclosure, side: int) -> float:
 
 
 def softplus(x: float) -> float:
-    """Return ln(1 + e^x)."""
+    """Return ln(1 + e^x), without overflow for large x."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x))) if math.isfinite(x) else max(x, 0.0)
 
 
@@ -179,7 +182,7 @@ def _plain_end(value: Enclosure, side: int) -> float:
 
 
 def _product(odds: Odds, *factors: float) -> float | None:
-    """Return the prior odds times the factors, or None if a number leaves the range of normal doubles.
+    """Return the prior `odds` times the `factors`, or None if a number leaves the range of normal doubles.
 
     Outside this range, rounding could exceed half a unit in the last place.
     """
@@ -196,16 +199,16 @@ def _normal(*values: float) -> bool:
 
 
 def _from_odds(odds: float, side: int) -> _End:
-    """Return the probability odds/(1 + odds), rounded outwards (side < 0: down), with its logarithm.
+    """Return the probability `odds`/(1 + `odds`) with its logarithm, rounded down (`side` -1) or up (1).
 
-    Odds are normal doubles.
+    The odds are normal doubles.
     """
     value = (odds / (1 + odds) if odds < 1 else 1 / (1 + 1 / odds)) * (1 + side * ODDS_SLACK)
     return _End(min(value, 1.0), -math.log1p(1 / odds) * (1 - side * ODDS_SLACK))
 
 
 def _from_log_odds(odds: float, side: int) -> _End:
-    """Return the probability with these log odds, rounded outwards (side < 0: down), with its logarithm.
+    """Return the probability with the log odds `odds` and its logarithm, rounded down (`side` -1) or up (1).
 
     Infinite odds are exact.
     """

@@ -82,7 +82,6 @@ def _no_smaller(own: EnclosureArray, worst: EnclosureArray) -> EnclosureArray:
 
 
 def _logs(number: Enclosure) -> tuple[float, float]:
-    """Return the natural logarithms (lower, upper) of both bounds of an enclosure."""
     low, high = number.log_lower, number.log_upper
     return _log(number.lower) if low is None else low, _log(number.upper) if high is None else high
 

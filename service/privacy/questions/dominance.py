@@ -87,7 +87,11 @@ def compare(rates: FloatArray, first: tuple[CurvePoints, Evidence], second: tupl
 
 
 def _proved(relation: np.ufunc, harder: CurvePoints, other: CurvePoints) -> BoolArray:
-    """Return a mask of the rates at which `harder` is proved to have at most (or less than) the power of `other`."""
+    """Return a mask of the rates at which `relation` is proved to hold between two curves.
+
+    `relation` is less, or less-or-equal, for the power of `harder` and the power of `other`. A relation is proved if it
+    holds between the upper bound of the first and the lower bound of the second.
+    """
     return _ends(relation, harder.power, other.power) | _ends(relation, other.type_two_error, harder.type_two_error)
 
 
@@ -99,7 +103,7 @@ def _ends(relation: np.ufunc, smaller: EnclosureArray, larger: EnclosureArray) -
 
 
 def _changes(rates: FloatArray, signs: NDArray[np.int8]) -> tuple[tuple[float, float], ...]:
-    """Return the pairs of neighbouring rates whose signs differ; rates with sign 0 are left out.
+    """Return the pairs of neighbouring `rates` whose `signs` differ, without rates of sign 0.
 
     A sign is 1 where the first of two curves is proved to be harder to attack, -1 where the second is, and else 0.
     """

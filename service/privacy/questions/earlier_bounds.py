@@ -61,7 +61,10 @@ class DpParameters:
         return ApproximateDpTradeOff(self.epsilon, self.delta)
 
     def advantage(self) -> tuple[EarlierBound, ...]:
-        """Return bounds of the membership advantage, the largest power - alpha."""
+        """Return bounds of the literature for the membership advantage.
+
+        The advantage is the largest difference of power and false positive rate.
+        """
         largest = -math.expm1(-self.epsilon) + self.delta * math.exp(-self.epsilon)
         found = [_bound("erlingsson", 0.0, largest, ERLINGSSON)]
         if self.delta == 0:
@@ -69,9 +72,10 @@ class DpParameters:
         return tuple(found)
 
     def attack_accuracy(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Return bounds of the largest accuracy of a membership attack.
+        """Return bounds of the literature for the largest accuracy of a membership attack.
 
-        Bounds without a fixed rate hold at prior 1/2 only.
+        `prior` is the probability of membership, and `false_positive_rate` the rate of the attack, or None for any
+        rate. Bounds without a fixed rate hold at prior 1/2 only.
         """
         if false_positive_rate is not None:
             value = membership.attack_accuracy(self._curve, prior, false_positive_rate).value
@@ -87,7 +91,11 @@ class DpParameters:
         return (yeom, erlingsson, self._sablayrolles(EVEN_PRIOR))
 
     def positive_predictive_value(self, prior: float, false_positive_rate: float | None) -> tuple[EarlierBound, ...]:
-        """Return bounds of the largest P(member | attacker says member), at a rate or (with None) at any rate."""
+        """Return bounds of the literature for the largest P(member | attacker says member).
+
+        `prior` is the probability of membership, and `false_positive_rate` the rate of the attack, or None for any
+        rate.
+        """
         found = () if self.delta > 0 else (self._sablayrolles(prior),)
         if false_positive_rate is None:
             return found
@@ -95,7 +103,10 @@ class DpParameters:
         return (*found, _bound("jayaraman", prior, value.upper, JAYARAMAN))
 
     def advantage_over_prior(self, prior: float) -> tuple[EarlierBound, ...]:
-        """Return bounds of the advantage over the prior p, 2 (largest positive predictive value - p)."""
+        """Return bounds of the literature for the advantage over the prior, 2 (v - p).
+
+        v is the largest positive predictive value, and p = `prior` the probability of membership.
+        """
         if self.delta > 0:
             return ()
         gain = 2 * min(1 - prior, self.epsilon / 4)

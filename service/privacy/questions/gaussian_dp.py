@@ -101,10 +101,10 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
 
 
 def _is_gaussian_in_range(curve: AbstractTradeOff, rate_min: float, error_min: float) -> bool:
-    """Return whether the curve is that of mu-GDP, with a point in the range.
+    """Return whether the curve is that of mu-GDP, with a point in the range of error rates.
 
     The range has the false positive rates of at least `rate_min` whose type II error is at least `error_min`. A curve
-    of mu-GDP has the same mu at every rate.
+    of mu-GDP has one mu at every rate.
     """
     if not isinstance(curve, GaussianTradeOff) or rate_min == 1:
         return False
@@ -124,14 +124,13 @@ def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpR
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
-    """Return mu of the convex hull of a curve f and its inverse over a range of error rates.
+    """Return mu of the convex hull of a curve f and its inverse, for error rates from `rate_min` and `error_min` on.
 
-    The result is None if the range may be empty. mu is that of the largest Gaussian curve below the hull.
-
-    The hull consists of pieces of both curves and of line segments. Along a segment mu has no inner maximum
-    (`gdp_tangents.py`). Therefore mu over the range is the largest of three numbers: mu of f, mu of its inverse, and mu
-    of the hull at both ends of the range. None of these numbers exceeds mu of the hull: where the range of f extends
-    beyond that of the hull, the hull has reached error_min at a smaller rate.
+    None means that the range may be empty. mu is that of the largest Gaussian curve below the hull. The hull consists
+    of pieces of both curves and of line segments. Along a segment mu has no inner maximum (`gdp_tangents.py`).
+    Therefore mu over the range is the largest of three numbers: mu of f, mu of its inverse, and mu of the hull at both
+    ends of the range. None of these numbers exceeds mu of the hull: where the range of f extends beyond that of the
+    hull, the hull has reached `error_min` at a smaller rate.
     """
     if not SMALLEST_RATE <= min(rate_min, error_min) <= max(rate_min, error_min) < 1:
         return None
@@ -158,7 +157,7 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
 
 
 def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading:
-    """Return mu = 0 over a range of error rates that has no point of the curve, and mu over the whole curve.
+    """Return mu = 0 for a range of error rates without a point of the curve, and mu over the whole curve.
 
     The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, and the curve
     falls below `error_min` before `rate_min`.
@@ -223,7 +222,7 @@ def _cap(curve: AbstractTradeOff) -> float:
 
 
 def _proved(curve: AbstractTradeOff, rate_min: float, ranged: Enclosure) -> float:
-    """Return a proved lower bound of mu over the whole curve: that of a range, or of the range's first point.
+    """Return a proved lower bound of mu over the whole curve: that over a range, or at the first rate of the range.
 
     mu is that of the largest Gaussian curve below the curve. `ranged` encloses mu over the range from the false
     positive rate `rate_min` on.

@@ -34,7 +34,7 @@ MOST_POINTS: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Part of a curve from false positive rate `first` to `last`.
+    """Part of a trade-off curve from the false positive rate `first` to `last`.
 
     Rates up to `inner` are proved to belong to the range over which mu is computed.
     """
@@ -77,10 +77,10 @@ class CellSearch:
         self.settled = 0.0
 
     def run(self, half: Half) -> None:
-        """Search one part of the curve for a larger mu, and update `best` and `settled`.
+        """Search the part `half` of the curve for a larger mu, and update `best` and `settled`.
 
         mu is Phi^-1(power) - Phi^-1(rate) at a point. `best` is the largest mu that a point proves, and `settled` the
-        largest upper bound of the finished cells.
+        largest upper bound of the finished cells, which are intervals between neighbouring points.
         """
         ends = special.ndtri(np.array([half.first, half.last]))
         grid: FloatArray = np.linspace(float(ends[0]), float(ends[1]), FIRST_CELLS + 1)
@@ -116,7 +116,10 @@ class CellSearch:
 
 
 def _split(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return rows of PIECES + 1 false positive rates from left to right, equally spaced in normal quantiles."""
+    """Split each interval from `left` to `right` into PIECES false positive rates, equally spaced in normal quantiles.
+
+    The result has a row of PIECES + 1 rates for each interval.
+    """
     share = np.linspace(0.0, 1.0, PIECES + 1)
     low, high = special.ndtri(left)[:, np.newaxis], special.ndtri(right)[:, np.newaxis]
     rates = special.ndtr(low + share * (high - low))
@@ -153,7 +156,7 @@ def _cell_bounds(read: _Read) -> FloatArray:
 
 
 def _squares(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest value of x^2 for x in [low, high]."""
+    """Return the smallest and the largest value of x^2 for x between `low` and `high`."""
     nearest = np.maximum(np.maximum(low, -high), 0.0)
     farthest = np.maximum(np.abs(low), np.abs(high))
     return nearest * nearest, np.minimum(farthest, 1e150) ** 2

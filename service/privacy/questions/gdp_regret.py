@@ -79,7 +79,8 @@ def regret(curve: AbstractTradeOff, mu: float) -> Enclosure:
 def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArray, FloatArray]:
     """Return a lower bound of the regret at every rate, and an upper bound between each two rates.
 
-    The regret is the distance of the curve of mu-GDP below the evaluated curve, along lines of slope 1.
+    `read` are type II errors of the evaluated curve at the rates. The regret is the distance of the curve of mu-GDP
+    below the evaluated curve, along lines of slope 1.
     """
     least, most = read.lower - rates, read.upper - rates
     lower = rates - _on_gaussian(least, mu)
@@ -92,9 +93,9 @@ def _gaps(rates: FloatArray, read: EnclosureArray, mu: float) -> tuple[FloatArra
 
 
 def _on_gaussian(t: FloatArray, mu: float) -> FloatArray:
-    """Return the alpha in [0, 1] with g_mu(alpha) - alpha = t by halving, in the shape of t.
+    """Return the rates a in [0, 1] with g(a) - a = t, in the shape of t, by halving of intervals.
 
-    The trade-off curve of mu-GDP is g_mu(alpha) = Phi(-Phi^-1(alpha) - mu).
+    g(a) = Phi(-Phi^-1(a) - mu) is the trade-off curve of mu-GDP.
     """
     low, high = many_bisected(
         lambda alpha: ~(special.ndtr(-special.ndtri(alpha) - mu) - alpha > t), np.zeros_like(t), np.ones_like(t), 60

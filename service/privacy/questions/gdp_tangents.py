@@ -131,7 +131,7 @@ class _Search:
         return half > 0 and (half < strongest or self.sides[0].curve.searches_points)
 
     def _start(self) -> None:
-        """Insert the tangent of slope 1, which the curve and its inverse share, and a few other tangents."""
+        """Insert the tangent of slope 1, which the curve and its inverse share, and a few further tangents."""
         first, second = self.sides
         if self.rough:
             first.insert(np.append(0.0, self._first_slopes(first)), rough=True)
@@ -142,7 +142,7 @@ class _Search:
         second.insert(self._first_slopes(second), rough=self.rough)
 
     def _first_slopes(self, side: TangentSet) -> FloatArray:
-        """Return log slopes of the first tangents: those of the Gaussian curve over the range.
+        """Return log slopes of the first tangents on one side: those of the Gaussian curve over the range.
 
         The Gaussian curve has the mu at the ends of the range. The slopes are denser near the end of the range, where
         mu is mostly largest.
@@ -153,9 +153,10 @@ class _Search:
         return np.append(np.minimum(gaussian, side.steepest), side.steepest)
 
     def run(self, limit: float) -> Bounds:
-        """Insert tangents at the highest corners, and sometimes a point, until both bounds of mu are close.
+        """Insert tangents until both bounds of mu are close, and return the bounds.
 
-        Return the bounds.
+        `limit` is an upper bound of mu from before. New tangents are at the highest corners, where two tangents meet.
+        Sometimes a point of the curve is evaluated instead.
         """
         bound, rough_rounds = limit, ROUGH_ROUNDS if self.rough else 0
         for number in range(ROUNDS + rough_rounds):
@@ -174,7 +175,7 @@ class _Search:
         return self.best, max(bound, self.best)
 
     def _corners(self) -> tuple[list[TangentCorner], float]:
-        """Return the corners of tangents whose mu exceeds the proved mu, largest first, and the largest bound of mu.
+        """Return the corners of tangents whose mu exceeds the proved mu, largest first, and the largest mu of a corner.
 
         A corner is a point where two neighbouring tangents of the power meet, with mu = Phi^-1(power) - Phi^-1(rate).
         """
@@ -199,10 +200,10 @@ class _Search:
         return sorted(found, key=lambda each: -each.mu), largest
 
     def _refine_roughly(self, above: list[TangentCorner]) -> bool:
-        """Insert several tangents of the rough profile at each corner.
+        """Insert several tangents of the rough profile at each corner in `above`; return False if none was inserted.
 
-        A corner is a point where two neighbouring tangents meet, and the rough profile is fast with wide bounds. Return
-        False if all neighbouring slopes are too close.
+        A corner is a point where two neighbouring tangents meet. The rough profile is fast and has wide bounds. No
+        tangent is inserted if all neighbouring slopes are too close.
         """
         new: dict[int, list[tuple[float, float]]] = {}
         for corner in above[: MOST_ROUGH // PIECES]:
@@ -216,10 +217,10 @@ class _Search:
         return bool(new)
 
     def _refine(self, above: list[TangentCorner]) -> bool:
-        """Insert precise tangents at the corners with the largest mu, or evaluate their rough tangents precisely.
+        """Insert precise tangents at the corners in `above` with the largest mu; return False if none was inserted.
 
-        A corner is a point where two neighbouring tangents meet, and mu there is Phi^-1(power) - Phi^-1(rate). Return
-        False if no slope is inserted because the tangents are too close.
+        A corner is a point where two neighbouring tangents meet, and mu there is Phi^-1(power) - Phi^-1(rate). Rough
+        tangents of a corner are evaluated precisely instead. No tangent is inserted if the neighbours are too close.
         """
         new: dict[int, list[float]] = {}
         narrow = all(side.width <= NARROW for side in self.sides)
@@ -257,9 +258,9 @@ class _Search:
 
 
 def _gaussian(powers: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds of mu = Phi^-1(power) - Phi^-1(rate) at points, and about the log slope of g_mu there.
+    """Return upper bounds of mu = Phi^-1(power) - Phi^-1(rate) at points, and approximate log slopes there.
 
-    g_mu is the Gaussian trade-off curve of that mu.
+    The slope at a point is that of the Gaussian trade-off curve with this mu.
     """
     with np.errstate(all="ignore"):
         above = -special.ndtri(np.maximum(1 - powers - UNIT_ROUNDOFF, 0.0))

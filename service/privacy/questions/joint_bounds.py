@@ -133,11 +133,10 @@ class JointBounds:
         return lower, min(known[1], self._least_eps(log_delta - slack, _smallest(at_high[high <= log_delta - slack])))
 
     def _least_eps(self, log_delta: float, high: float) -> float:
-        """Return an eps <= `high` at which the upper bound of the profile is at most delta.
+        """Return the smallest eps <= `high` at which chords of recorded points bound the profile by e^`log_delta`.
 
-        This holds at `high` itself.
-
-        A chord falls to delta where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta''), with x = e^eps.
+        The bound holds at `high` itself. A chord from (x', delta') to (x'', delta''), with x = e^eps, falls to delta
+        where (x'' - x)/(x'' - x') = (delta - delta'')/(delta' - delta'').
         """
         at, ends = self._highest
         side = int(np.searchsorted(at, high))
@@ -156,14 +155,14 @@ class JointBounds:
 
     @cached_property
     def _highest(self) -> Points:
-        """Recorded upper bounds of ln delta(eps), in the order of rising eps."""
+        """Recorded upper bounds of the privacy profile, ln delta(eps), in the order of rising eps."""
         found = [(eps, high) for eps, (_, high) in self.profile.items()]
         found += ((high, float(_up(math.log(delta)))) for delta, (_, high) in self.epsilon.items() if high < math.inf)
         return _arrays(sorted(found))
 
     @cached_property
     def _lowest(self) -> Points:
-        """Lower bounds of ln delta(eps) that are recorded, in the order of their recording."""
+        """Recorded lower bounds of the privacy profile, ln delta(eps), in the order of their recording."""
         found = [(eps, low) for eps, (low, _) in self.profile.items()]
         found += ((low, float(_down(math.log(delta)))) for delta, (low, _) in self.epsilon.items() if low > 0)
         return _arrays(found)
@@ -175,7 +174,7 @@ class JointBounds:
         return found[:, 0], found[:, 1], found[:, 2]
 
     def _lefts(self, side: int) -> Points:
-        """Return recorded upper bounds of delta(eps) left of the index `side`, as left endpoints of chords.
+        """Return recorded upper bounds of the profile delta(eps) before the index `side`, as left endpoints of chords.
 
         With x = e^eps, the point (x = 0, delta = 1) counts, too.
         """
@@ -188,8 +187,8 @@ class JointBounds:
     def _chords(self, eps: float) -> FloatArray:
         """Return upper bounds of ln delta(eps) from chords between recorded points, shape (chords,).
 
-        The left endpoint may be (x = 0, delta = 1). With x = e^eps a chord has the weights (x'' - x)/(x'' - x') and (x
-        - x')/(x'' - x').
+        The left endpoint of a chord may be (x = 0, delta = 1), where x = e^eps. A chord from x' to x'' has the weights
+        (x'' - x)/(x'' - x') and (x - x')/(x'' - x').
         """
         at, ends = self._highest
         after = int(np.searchsorted(at, eps, side="right"))
@@ -201,7 +200,10 @@ class JointBounds:
         return _up(np.logaddexp(weight + first, other + second))
 
     def _chords_below(self, alpha: float) -> FloatArray:
-        """Return lower bounds of the log power at alpha from chords of lower bounds, including (0, 0) and (1, 1)."""
+        """Return lower bounds of the log power at the rate `alpha` from chords, shape (chords,).
+
+        A chord joins two recorded lower bounds of the power, or one of them and the point (0, 0) or (1, 1).
+        """
         known, ends, _ = self._powers
         rates, lows = np.concatenate([[0.0], known, [1.0]]), np.concatenate([[-math.inf], ends, [0.0]])
         before, after = int(np.searchsorted(rates, alpha)), int(np.searchsorted(rates, alpha, side="right"))
@@ -219,7 +221,10 @@ def _arrays(points: list[Logs]) -> Points:
 
 
 def _pairs(lefts: Points, rights: Points) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return all pairs of a left and a right point, as four arrays: x and bound of the left and of the right point."""
+    """Return all pairs of a point in `lefts` and a point in `rights`, as four arrays.
+
+    The arrays are the position and the bound of the left point, and of the right point.
+    """
     count, times = len(lefts[0]), len(rights[0])
     at = np.arange(count * times)
     left, right = at // max(times, 1), at % max(times, 1)
@@ -235,26 +240,28 @@ def _smallest(values: FloatArray) -> float:
 
 
 def _up(log: FloatArray | float) -> FloatArray:
-    """Return logarithms moved up by their possible rounding error, or infinity if that error is too large."""
+    """Return logarithms rounded up by their possible error, or infinity if that error is too large."""
     size = np.abs(log)
     moved = np.where(size < LARGEST_LOG, log + SLACK * np.maximum(1.0, size), math.inf)
     return np.where(log == -math.inf, log, moved)
 
 
 def _down(log: FloatArray | float) -> FloatArray:
-    """Return logarithms moved down by their possible rounding error, or minus infinity if that error is too large."""
+    """Return logarithms rounded down by their possible error, or minus infinity if that error is too large."""
     size = np.abs(log)
     return np.where(size < LARGEST_LOG, log - SLACK * np.maximum(1.0, size), -math.inf)
 
 
 def _log_difference(first: FloatArray, second: FloatArray | float) -> FloatArray:
-    """Return lower bounds of ln(e^a - e^b) for logarithms a, b with the error `SLACK`, or -inf."""
+    """Return lower bounds of ln(e^a - e^b) for the logarithms a = `first` and b = `second`; -inf if unknown.
+
+    Both logarithms have errors of at most `SLACK`.
+    """
     first, second = _down(first), _up(second)
     apart = np.where(first > second, second - first, -1.0)
     return np.where(first > second, _down(first + _log_one_minus_exp(apart)), -math.inf)
 
 
 def _log_one_minus_exp(log: FloatArray) -> FloatArray:
-    """Return ln(1 - e^a) for a < 0."""
     near = -np.expm1(log)
     return np.where(near < 0.5, np.log(near), np.log1p(near - 1.0))

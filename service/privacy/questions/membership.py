@@ -222,36 +222,37 @@ def advantage_over_prior(curve: AbstractTradeOff, prior: float) -> Reading:
 
 
 def _on_side(found: Enclosure, before: float, side: Side) -> Enclosure:
-    """Return a posterior probability limited by the prior `before`: at least the prior for the best attack.
+    """Return the enclosure `found` of a posterior probability, limited by the prior `before`.
 
-    For the worst attack (`side` "at_least") the result is at most the prior.
+    It is at least the prior for the best attack, and at most the prior for the worst attack (`side` "at_least").
     """
     return found.within(before, 1.0) if side == "at_most" else found.within(0.0, before)
 
 
 def _rest(prior: float, side: Side) -> float:
-    """Return 1 - prior, rounded down, or rounded up if the value is an upper limit (side "at_most")."""
+    """Return 1 - `prior`, rounded down; rounded up for `side` "at_most", where the value is an upper limit."""
     above = _rest_above(prior)
     return above if side == "at_least" or 1 - above == prior else math.nextafter(above, 0.0)
 
 
 def _rest_above(prior: float) -> float:
-    """Return the smallest double that is at least 1 - p; no advantage over the prior exceeds it."""
+    """Return the smallest double that is at least 1 - `prior`, which no advantage over the prior exceeds."""
     rest = 1 - prior
     return rest if 1 - rest <= prior else math.nextafter(rest, 2.0)
 
 
 def unbounded(log_ratio: Enclosure, value: str, question: str) -> tuple[str, ...]:
-    """Return a note if a likelihood ratio is infinite, because the answer is then equal for all such mechanisms.
+    """Return a note if the likelihood ratio is infinite; the answer is then equal for all such mechanisms.
 
-    `value` is the answer in words, and `question` its name. The result is empty for a finite ratio.
+    `log_ratio` encloses its logarithm. `value` is the answer in words, and `question` its name. The result is empty for
+    a finite ratio.
     """
     surely = log_ratio.lower == math.inf or log_ratio.upper == -math.inf
     return (UNBOUNDED.format(value=value, question=question),) if surely else ()
 
 
 def widened_rest(rate: float) -> Enclosure:
-    """Enclose 1 - rate; the rounded difference is within half an ulp."""
+    """Enclose 1 - `rate`; the rounded difference is within half an ulp (unit in the last place)."""
     rest = 1 - rate
     if 1 - rest == rate:
         return Enclosure.point(rest)
@@ -292,7 +293,7 @@ def _bayes_accuracy(curve: AbstractTradeOff, prior: float) -> Enclosure:
 
 
 def _inf_ratio(curve: AbstractTradeOff) -> Enclosure:
-    """Return the smallest log-likelihood ratio (nats); minus infinity where H0 has mass outside H1."""
+    """Return the smallest log-likelihood ratio (nats) of a curve; minus infinity where H0 has mass outside H1."""
     smallest, singular = curve.smallest_log_ratio, curve.reversed().singular_power
     if singular.lower > 0:
         return Enclosure.point(-math.inf)

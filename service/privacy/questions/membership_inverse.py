@@ -199,30 +199,29 @@ def largest_prior_for_deletions(epsilon: float, confidence: float, deletions: in
 
 
 def _gap_of_logits(gap: float, low: float, rest: float) -> float:
-    """Return logit(low + gap) - logit(low) as a sum of two terms >= 0, where rest = 1 - low - gap.
+    """Return logit(low + gap) - logit(low) as a sum of two terms >= 0, where logit(p) is ln(p/(1 - p)).
 
-    logit(p) is ln(p/(1 - p)), and gap >= 0.
+    `gap` is at least 0, and `rest` is 1 - low - gap.
     """
     return _log_of_sum_over(low, gap) + _log_of_sum_over(rest, gap)
 
 
 def _log_of_sum_over(base: float, gap: float) -> float:
-    """Return ln((base + gap)/base), gap >= 0."""
     share = gap / base
     # If the quotient overflows, the base is below 1e-300 and its logarithm is far from the logarithm of the sum.
     return math.log1p(share) if math.isfinite(share) else math.log(base + gap) - math.log(base)
 
 
 def _around(value: float) -> Enclosure:
-    """Enclose a computed difference ln(p/(1 - p)) - ln(q/(1 - q)) within its rounding error."""
+    """Enclose `value`, a computed difference of ln(p/(1 - p)) at two probabilities p, within its rounding error."""
     step = SMALLEST if value > 0 else 0.0
     return Enclosure(max(value * (1 - SLACK) - step, 0.0), value * (1 + SLACK) + step, Evidence.EXACT)
 
 
 def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float, float]:
-    """Return (lower, upper) bounds of 1 - B^{1/m} - p, with `BITS` bits of precision.
+    """Return (lower, upper) bounds of 1 - c^{1/m} - p, with `BITS` bits of precision.
 
-    p is `prior`, B `confidence` and m `deletions`. The difference may cancel, so that doubles are not enough.
+    p is `prior`, c `confidence` and m `deletions`. The difference may cancel, so that doubles are not enough.
     """
     import mpmath
 
@@ -238,7 +237,7 @@ def _gap_of_root(prior: float, confidence: float, deletions: int) -> tuple[float
 
 
 def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
-    """Return 1 - r and r = B^{1/m} for the confidence B in (0, 1) and m deletions."""
+    """Return enclosures of 1 - r and of r = c^{1/m}, for c = `confidence` in (0, 1) and m = `deletions`."""
     exponent = math.log(confidence) / deletions  # within 9 u
     rest, root = -math.expm1(exponent), math.exp(exponent)
     rest_error = FUNCTION_ERROR + 10 * UNIT_ROUNDOFF
@@ -250,9 +249,9 @@ def _root(confidence: float, deletions: int) -> tuple[Enclosure, Enclosure]:
 
 
 def _reached_without_release(prior: float, confidence: float, deletions: int) -> bool:
-    """Return whether exact arithmetic proves (1 - p)^m >= B, so that the prior alone keeps the promise.
+    """Return whether exact arithmetic proves (1 - `prior`)^m >= `confidence` for m = `deletions`.
 
-    The result is False for too many deletions. p is `prior`, m `deletions` and B `confidence`.
+    The prior alone then keeps the promise. The result is False for too many deletions.
     """
     return deletions <= LARGEST_EXACT_POWER and (1 - Fraction(prior)) ** deletions >= Fraction(confidence)
 

@@ -47,14 +47,14 @@ class TangentSet:
 
     @staticmethod
     def without_tangents(curve: AbstractTradeOff, first: float, steepest: float) -> TangentSet:
-        """Return an empty set of tangents of a curve.
+        """Return an empty set of tangents of `curve`, down to the false positive rate `first`.
 
-        `first` is the smallest rate of the range, `steepest` the largest slope.
+        `steepest` is the largest slope of a tangent.
         """
         return TangentSet(curve, first, steepest, np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     def insert(self, c: FloatArray, *, rough: bool) -> None:
-        """Add tangents at new log slopes c, or evaluate rough tangents at these slopes precisely.
+        """Add tangents at new log slopes c, shape (n,), or evaluate rough tangents at these slopes precisely.
 
         `rough` selects the fast profile with wider bounds.
         """
@@ -77,9 +77,9 @@ class TangentSet:
     def corners(self) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return the corners where neighbouring tangents meet, by falling rate, down to the first rate of the range.
 
-        The three arrays of shape (corners,) hold the indices of the flatter tangents, the rates, and upper bounds of
-        the power. The power at a corner is the larger value of both tangents at the computed rate: wherever the exact
-        corner is, one of the tangents bounds the power on either side of the computed rate.
+        The three arrays of shape (corners,) hold the indices of the flatter one of the two tangents, the rates, and
+        upper bounds of the power. The power at a corner is the larger value of both tangents at the computed rate:
+        wherever the exact corner is, one of the tangents bounds the power on either side of the computed rate.
         """
         with np.errstate(all="ignore"):
             meet = (self.delta[:-1] - self.delta[1:]) / (np.exp(self.c[1:]) - np.exp(self.c[:-1]))

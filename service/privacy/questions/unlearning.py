@@ -29,9 +29,9 @@ Held = Literal["yes", "no", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class UnlearningGuarantee:
-    """Answer whether a record counts as unlearnt: the smallest probability that it was not used.
+    """Answer of whether a record counts as unlearnt, from the smallest probability that it was not used.
 
-    `holds` states whether this probability reaches the required confidence.
+    `reading` encloses this probability. `holds` states whether it reaches the required confidence.
     """
 
     reading: Reading
@@ -124,7 +124,7 @@ def deletion_capacity(curve: AbstractTradeOff, prior: float, confidence: float) 
 
 
 def _logarithms(value: Enclosure) -> tuple[float, float]:
-    """Return (lower, upper) logarithms of an enclosed posterior probability, moved outwards by the smallest double."""
+    """Return (lower, upper) bounds of ln of the enclosed probability `value`, moved outwards by the smallest double."""
     if value.log_lower is None or value.log_upper is None:
         return -math.inf, 0.0
     return value.log_lower - SMALLEST, min(value.log_upper + SMALLEST, 0.0)

@@ -168,9 +168,9 @@ def witness_above_line(curve: AbstractTradeOff, line: SupportingLine) -> Witness
 
 
 def _touching(curve: AbstractTradeOff, log_slope: float, half: float) -> float:
-    """Return the approximate false positive rate of the test "likelihood ratio above e^log_slope"; 0 for underflow.
+    """Return the approximate false positive rate of the test "likelihood ratio above e^`log_slope`"; 0 for underflow.
 
-    `half` is half of the distance of the slopes between which the profile's chord gives the rate.
+    A chord of the privacy profile between the log slopes at the distance `half` on both sides gives the rate.
     """
     ends = curve.profile(np.array([log_slope - half, log_slope + half]))
     middle = (ends.lower + ends.upper) / 2
@@ -218,6 +218,6 @@ def witness_above_gaussian(curve: AbstractTradeOff, mu: float, rate_min: float, 
 
 
 def _normal_grid(low: float, high: float) -> FloatArray:
-    """Return rates from low to high with equal distances of their normal quantiles, shape (n,)."""
+    """Return rates from `low` to `high` with equal distances of their normal quantiles, shape (n,)."""
     quantiles = np.linspace(float(special.ndtri(low)), float(special.ndtri(high)), GRID)
     return np.unique(np.clip(special.ndtr(quantiles), low, high))

@@ -76,10 +76,11 @@ class AbstractThreatModel(ABC):
 
     @abstractmethod
     def premises(self, mechanism: AbstractMechanism) -> tuple[Premise, ...]:
-        """Return the premises (conditions) of the curves beyond those of the mechanism itself."""
+        """Return the premises of the curves of `mechanism`: conditions beyond those of the mechanism itself."""
 
     def check_question(self, question: str, prior: float | None) -> None:  # noqa: B027 - most answer every question
-        """Raise UnsupportedCombination for a question (named as in requests) without an answer at this prior.
+        """Raise UnsupportedCombination for a question without an answer against this attacker.
 
-        A prior of None means that the question has no prior.
+        `question` is its name in requests. `prior` is its prior probability of membership, or None if the question has
+        none.
         """

@@ -32,7 +32,7 @@ CROSSING: Final = 5.0
 
 
 def glrt(steps: GlrtSteps, method: str) -> CostModel:
-    """Return the cost of curves of the generalised likelihood ratio test of these steps, by a method."""
+    """Return the cost of curves of the generalised likelihood ratio test of `steps` by the composition `method`."""
     if method == "discretised":
         return GLRT_COMPOSED.scaled(1 + SHARE_OF_A_PART * (len(steps) - 1))
     if method == "clt":
@@ -41,7 +41,11 @@ def glrt(steps: GlrtSteps, method: str) -> CostModel:
 
 
 def membership_contour(step_mu: float, rate: float, steps: int) -> CostModel:
-    """Return the cost of contour inversion, and of the lattices that are computed as well where it is inaccurate."""
+    """Return the cost of the curves of a membership adversary by contour inversion.
+
+    The run has `steps` steps with the parameter `step_mu` and the sampling rate `rate`. Lattices are included if they
+    are computed where contours are inaccurate.
+    """
     short = step_mu <= SHORT_MU and steps >= SHORT_STEPS and steps * rate >= SHORT_RECORDS
     return MEMBERSHIP_CONTOUR if short else MEMBERSHIP_LATTICES
 
@@ -52,11 +56,14 @@ def membership_lattices(tolerance: float) -> CostModel:
 
 
 def of_gaussian_steps(run: CostModel) -> CostModel:
-    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of a step."""
+    """Return the cost of a run of sampled Gaussian steps, and of the search for the mu of a step.
+
+    `run` is the cost of the run alone.
+    """
     return replace(run, build=run.build + GAUSSIAN.build)
 
 
 def larger_of(own: CostModel, worst: CostModel) -> CostModel:
-    """Return the cost of a curve that is the larger one of two curves."""
+    """Return the cost of the larger one of two curves with the costs `own` and `worst`."""
     both = summed([own, worst])
     return replace(both, evaluate=CROSSING * both.evaluate, per_point=CROSSING * both.per_point)

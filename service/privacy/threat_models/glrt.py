@@ -145,7 +145,7 @@ class Glrt(RelaxedThreatModel):
         return Premise("direction_differs_in_every_step", text, "no" if repeated else "unknown")
 
     def _composes(self, steps: GlrtSteps, method: str) -> bool:
-        """Return whether the steps are composed one by one by an engine, instead of in closed form."""
+        """Return whether an engine composes the steps one by one under `method`, instead of a closed form."""
         return self.unknown_direction == "fresh_each_step" and (_count(steps) > 1 or method == "discretised")
 
     def _steps(self, mechanism: AbstractMechanism) -> GlrtSteps:
@@ -166,7 +166,7 @@ class Glrt(RelaxedThreatModel):
 
 
 def _composed(steps: GlrtSteps, method: str, options: EngineOptions) -> Plan:
-    """Return a plan for steps with independent directions by the engine that composes trade-off curves."""
+    """Return the plan of the engine that composes the trade-off curves of steps with independent directions."""
     if method not in ("auto", "discretised"):
         raise no_engine(f"{method} for several steps with fresh_each_step", ("auto", "discretised"))
     options = options.no_finer_than(GLRT_STEPS)

@@ -38,9 +38,10 @@ class GlrtStep(ResolvedStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        """Return the trade-off curves of the GLRT statistic (the length of the released vector) of this step.
+        """Return the trade-off curves of the statistic of this step, the length of the released vector.
 
-        The laws are P0 against (1 - p) P0 + p P1 at sampling rate p. The contribution of one record has length 1.
+        The laws are P0 without the record against (1 - p) P0 + p P1 at the sampling rate p, where P1 is the law with
+        the record. The contribution of one record has length 1.
         """
         alone = exact_curves(self.dimension, noncentrality_of(((self, 1),)))
         if self.sample_rate == 1:
@@ -74,10 +75,10 @@ def noncentrality_of(steps: GlrtSteps) -> Enclosure:
 
 
 def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
-    """Return the trade-off curves of the GLRT (add) and of its inverse (remove) with chi-square laws.
+    """Return the trade-off curve of the generalised likelihood ratio test (add) and its inverse (remove).
 
-    GLRT is the generalised likelihood ratio test. `dimension` is the number of degrees of freedom, and `noncentrality`
-    belongs to the law with the record.
+    The statistic has chi-square laws: `dimension` is the number of degrees of freedom, and `noncentrality` belongs to
+    the law with the record.
     """
     # Imported at first use, because checking the fields of a request does not need these modules.
     from service.privacy.trade_off.chi_square.curve import ChiSquareTradeOff
@@ -99,9 +100,10 @@ def exact_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def _gain(degrees: float, noncentrality: Enclosure, t: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln(P1(T > t) - P0(T > t)) for the statistic T at each t, shape (n,).
+    """Return bounds of ln(P1(T > t) - P0(T > t)) for a chi-square statistic T at each t, shape (n,).
 
-    P0 and P1 are the laws without and with the record. The value rises with the noncentrality.
+    T has `degrees` degrees of freedom. P0 and P1 are its laws without and with the record. Under P1 the law has the
+    given noncentrality, and the value rises with it.
     """
     from service.privacy.numerics.chi_square.gain import log_tail_gain
 
@@ -125,8 +127,8 @@ def limit_curves(dimension: int, noncentrality: Enclosure) -> TradeOffPair:
 
 
 def no_engine(requested: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-    """Return the error for a composition method that does not cover this adversary.
+    """Return the error for a composition method `requested` that does not cover the GLRT adversary.
 
-    The adversary uses the generalised likelihood ratio test (GLRT).
+    This adversary uses the generalised likelihood ratio test (GLRT). `supported` lists the methods that cover it.
     """
     return UnsupportedCombination("method", requested, "no engine covers the step under this threat model.", supported)

@@ -137,7 +137,7 @@ class Membership(RelaxedThreatModel):
         return Plan(own.engine, cost.larger_of(own.cost, worst.cost), partial(_larger, own, worst))
 
     def _engine(self, run: MembershipRun) -> str:
-        """Return the name of the engine for the record of the largest susceptibility.
+        """Return the name of the engine for the record of the largest susceptibility in `run`.
 
         The susceptibility is the squared length of a record's whitened gradient.
         """
@@ -149,10 +149,11 @@ class Membership(RelaxedThreatModel):
         return engine_of(run, largest, self.step_curve, self.composition)
 
     def _beats_worst_case(self, run: MembershipRun) -> bool:
-        """Return whether the type II error of this adversary is known to be above that of the worst case at every rate.
+        """Return whether this adversary is known to have at least the type II error of the worst case at every rate.
 
-        If the release reveals the batches, no composition of sampled steps has more power than alpha plus the chance
-        that any batch holds the record. Approximations of the composition may have more power.
+        If the release reveals the batches, no composition of sampled steps has more power than alpha (the false
+        positive rate) plus the chance that any batch holds the record. Approximations of the composition may have more
+        power.
         """
         return run.mechanism.shows_batches and (self.composition == "exact" or not run.is_sampled)
 
@@ -192,10 +193,10 @@ class Membership(RelaxedThreatModel):
         return Plan(engine, model, partial(self._between, run, options, method, few=few))
 
     def _between(self, run: MembershipRun, options: EngineOptions, method: str, *, few: bool) -> TradeOffPair:
-        """Return curves enclosed by two mixtures over susceptibilities: at the lower and upper endpoints of intervals.
+        """Return curves of `run`, enclosed by two mixtures over susceptibilities.
 
-        A susceptibility is the squared length of a record's whitened gradient. `few` selects fewer intervals, at less
-        cost.
+        The mixtures are at the lower and at the upper endpoints of intervals. A susceptibility is the squared length of
+        a record's whitened gradient. `few` selects fewer intervals, at less cost.
         """
         population = chi_square_population(run.mechanism.dimension, FEW_CELLS if few else CELLS)
         none = Fraction(0)

@@ -62,7 +62,10 @@ class MembershipRun:
 
     @property
     def susceptibility(self) -> float:
-        """Susceptibility K of the record under attack (squared whitened gradient); by default the dimension."""
+        """Susceptibility K of the record under attack, the squared length of its whitened gradient.
+
+        The default is the dimension of the gradients.
+        """
         stated = self.mechanism.susceptibility
         return float(self.mechanism.dimension) if stated is None else stated
 
@@ -79,12 +82,12 @@ class MembershipRun:
 
     @property
     def share(self) -> Fraction:
-        """Share of the data set in a batch, in (0, 1]."""
+        """Share of the records of the data set in a batch, in (0, 1]."""
         return Fraction(self.mechanism.batch_size, self.mechanism.dataset_size)
 
 
 def run_of(mechanism: AbstractMechanism) -> MembershipRun:
-    """Return a mechanism as a training run of noisy SGD with its number of steps.
+    """Return `mechanism` as a training run of noisy SGD with its number of steps.
 
     Raises UnsupportedCombination with field `mechanism` for any other mechanism.
     """
@@ -100,7 +103,11 @@ def run_of(mechanism: AbstractMechanism) -> MembershipRun:
 
 
 def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, composition: Composition) -> str:
-    """Return the name of the engine that provides the curve of a training run for a record of this susceptibility."""
+    """Return the name of the engine that provides the curve of the training run `run`.
+
+    `susceptibility` is that of the record under attack. `step_curve` and `composition` are the choices of the threat
+    model.
+    """
     if composition != "exact" or not run.is_sampled or run.steps == 1:
         return CLOSED_FORM
     if step_curve == "gaussian":
@@ -112,7 +119,10 @@ def engine_of(run: MembershipRun, susceptibility: float, step_curve: StepCurve, 
 
 
 def engines_of(engine: str, step_curve: StepCurve) -> tuple[str, ...]:
-    """Return the names of composition methods that a request may choose for this curve."""
+    """Return the names of the composition methods that a request may choose for a curve.
+
+    `engine` is the name of the engine of the curve, and `step_curve` the choice in the threat model.
+    """
     return (engine, DISCRETISED) if engine == CONTOUR and step_curve == "chi_square" else (engine,)
 
 
@@ -124,7 +134,10 @@ def gaussian_run(run: MembershipRun, step_mu: float) -> Repeated:
 
 
 def step_mu_of(run: MembershipRun, susceptibility: float) -> float:
-    """Return the membership parameter mu of one step by Corollary 5.1; infinite if everything is revealed."""
+    """Return the membership parameter mu of one step of `run` by Corollary 5.1; infinite if everything is revealed.
+
+    `susceptibility` is that of the record under attack.
+    """
     known = math.isfinite(susceptibility)
     effective = run.effective_batch_size if known else Fraction(1)  # size 1 reveals everything as well
     return gaussian_step_mu(run.mechanism.dimension, susceptibility if known else 0.0, effective)
@@ -193,10 +206,10 @@ def _exact(run: MembershipRun, susceptibility: float) -> TradeOffPair:
 
 
 def _on_lines(run: MembershipRun, susceptibility: float, options: EngineOptions, method: str) -> TradeOffPair:
-    """Return the trade-off curves by contour inversion.
+    """Return the trade-off curves of `run` by contour inversion.
 
-    With `method` auto, the lattice engine evaluates numbers for which contours are inaccurate. The susceptibility is
-    the squared length of the record's whitened gradient.
+    With `method` auto, the lattice engine evaluates numbers for which contours are inaccurate. `susceptibility` is the
+    squared length of the record's whitened gradient.
     """
     from service.privacy.composition.inversion.engine import contour_pair
     from service.privacy.composition.summands.sampled_chi_square_grid import ChiSquareSteps
@@ -263,7 +276,7 @@ def _composed_exactly(run: MembershipRun, susceptibility: float) -> TradeOffPair
 
 
 def _rough_step_mu(run: MembershipRun, susceptibility: float) -> float:
-    """Return the membership parameter mu of one step to a few digits, for estimates of the cost.
+    """Return the membership parameter mu of one step of `run` to a few digits, for estimates of the cost.
 
     The accurate function `step_mu_of` takes milliseconds.
     """

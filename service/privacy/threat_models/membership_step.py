@@ -82,8 +82,8 @@ def full_batches(dimension: int, susceptibility: float, effective: Fraction, ste
 class MembershipStep(ResolvedStep):
     """Step of noisy SGD under the membership adversary, with a share `sample_rate` < 1 of all records in a batch.
 
-    The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1, where H1 is the law of a step
-    that uses the record and p the sampling rate. Only the direction add exists, because the adversary does not face the
+    p is the sampling rate. The adversary decides between H0 (record not used) and the mixture (1 - p) H0 + p H1. H1 is
+    the law of a step that uses the record. Only the direction add exists, because the adversary does not face the
     swapped hypotheses.
     """
 
@@ -101,10 +101,10 @@ class MembershipStep(ResolvedStep):
 
 
 def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
-    """Return the largest log-likelihood ratio K/2 - (d/2) ln(1 - 1/N) of a step in nats.
+    """Return the largest log-likelihood ratio of a step, K/2 - (d/2) ln(1 - 1/N), in nats.
 
-    d is `degrees`, K = `shift` the susceptibility of the record and N the effective batch size (`rest` = 1 -
-    1/N).
+    d is `degrees`, K = `shift` the susceptibility of the record (squared length of its whitened gradient), and N the
+    effective batch size, with 1 - 1/N = `rest`.
     """
     log = math.log1p(-float(1 - rest)) if rest > Fraction(1, 2) else math.log(float(rest))
     # The logarithm, whose size is at least 1/N, at most doubles the rounding error of its argument.
@@ -114,5 +114,4 @@ def _largest_ratio(degrees: int, shift: Fraction, rest: Fraction) -> Enclosure:
 
 
 def _enclosed(value: Fraction) -> Enclosure:
-    """Enclose a positive number by the doubles on both sides; exact for a double."""
     return Enclosure(rounded(value, -1), rounded(value, 1), Evidence.EXACT)

@@ -158,12 +158,15 @@ def _larger(own: Plan, worst: Plan) -> TradeOffPair:
 
 
 def _stated(own: Plan, *notes: str) -> TradeOffPair:
-    """Return the trade-off curves of the stated parameter of practical membership privacy, with these notes."""
+    """Return the trade-off curves of `own`, the plan for the stated parameter of practical membership privacy.
+
+    `notes` are notes for the answers.
+    """
     return replace(own.curves, source=SOURCE, notes=(STATED, NOT_COMPOSABLE, ONE_HALF, *notes))
 
 
 def _serves(model: WorstCase, mechanism: AbstractMechanism) -> bool:
-    """Return whether the worst case has known trade-off curves for the mechanism."""
+    """Return whether the worst case `model` has known trade-off curves for `mechanism`."""
     parts = [part for _, part in mechanism.drawn()] if isinstance(mechanism, Mixture) else [mechanism]
     try:
         for part in parts:

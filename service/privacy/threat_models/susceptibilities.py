@@ -33,9 +33,10 @@ class ChiSquarePopulation:
 
 
 def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
-    """Return laws of finitely many susceptibilities on both sides of the chi-square law with `dimension` degrees.
+    """Return two laws of finitely many susceptibilities, on both sides of a chi-square law.
 
-    The values are endpoints of `cells` intervals, with masses from enclosures of the distribution function.
+    The chi-square law has `dimension` degrees of freedom. The values are endpoints of `cells` intervals, with masses
+    from enclosures of the distribution function.
     """
     scores = np.linspace(LOWEST_SCORE, HIGHEST_SCORE, cells)
     # Endpoints by the cube root of Wilson and Hilferty of normal scores. Every choice of endpoints is valid.
@@ -52,15 +53,20 @@ def chi_square_population(dimension: int, cells: int) -> ChiSquarePopulation:
 
 
 def chi_square_reach(dimension: int) -> float:
-    """Return about the largest susceptibility of a chi-square population, beyond which the mass is negligible."""
+    """Return about the largest susceptibility of a population.
+
+    The chi-square law of susceptibilities has `dimension` degrees of freedom, and its mass beyond the result is
+    negligible.
+    """
     spread = 2 / (9 * dimension)
     return dimension * (1 - spread + HIGHEST_SCORE * math.sqrt(spread)) ** 3
 
 
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
-    """Return bounds (side -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller tail.
+    """Return bounds (`side` -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller tail.
 
-    K is a random susceptibility, and the arguments are ln of bounds of both tails at the values.
+    K is a random susceptibility. `log_lower_tail` and `log_upper_tail` are ln of bounds of P(K <= k) and P(K > k) at
+    the values k.
     """
     outward = 2.0**-50 * side
     head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)
@@ -71,7 +77,6 @@ def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: 
 
 
 def _masses(places: list[float], distribution: list[Fraction]) -> dict[float, Fraction]:
-    """Return the mass at each of the ascending values `places`, from the distribution function there."""
     masses = {
         place: after - before
         for place, before, after in zip(places, [Fraction(0), *distribution], distribution, strict=False)

@@ -52,7 +52,7 @@ class CurvePoints:
     log_slope: EnclosureArray
 
     def __getitem__(self, at: IndexArray | BoolArray | slice) -> CurvePoints:
-        """Return the points of the curve at these indices."""
+        """Return the points of the curve at the indices `at`."""
         return CurvePoints(self.type_two_error[at], self.power[at], self.log_slope[at])
 
 
@@ -279,9 +279,9 @@ class AbstractTradeOff(ABC):
         return 1.0
 
     def is_settled(self, epsilon: float) -> bool:
-        """Return whether a further evaluation of profile(epsilon) would give no narrower bounds.
+        """Return whether a further evaluation of the profile at `epsilon` would give no narrower bounds.
 
-        This holds if the profile was evaluated before and no second engine serves the curve.
+        This holds if the profile was evaluated there before and no second engine serves the curve.
         """
         del epsilon
         return False
@@ -336,7 +336,6 @@ class AbstractTradeOff(ABC):
 
     @final
     def _with_ends(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
-        """Return the points with their exact values at rates 0 and 1, where no formula is needed."""
         singular = self.singular_power
         rest = Enclosure(max(0.0, 1 - singular.upper), 1 - singular.lower, singular.evidence)
         largest, smallest = self.largest_log_ratio, self.smallest_log_ratio
@@ -349,9 +348,9 @@ class AbstractTradeOff(ABC):
 
     @final
     def _in_range(self, points: CurvePoints, alpha: FloatArray) -> CurvePoints:
-        """Return the points within the range of guessing: power at least alpha and type II error at most 1 - alpha.
+        """Limit points of the curve to those of guessing: power >= `alpha`, and type II error <= 1 - `alpha`.
 
-        Only rounding can violate this range. Estimates are returned unchanged.
+        Only rounding can violate these limits. Points of approximations are returned unchanged.
         """
         if not self.evidence.is_certain:
             return points
@@ -412,33 +411,41 @@ class AbstractTradeOff(ABC):
 
     @abstractmethod
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        """Compute points of the curve for false positive rates strictly between 0 and 1."""
+        """Compute points of the curve for false positive rates `alpha` strictly between 0 and 1, shape (n,)."""
 
     @abstractmethod
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        """Compute the privacy profile for finite epsilons."""
+        """Compute the privacy profile delta(epsilon) for finite epsilons, shape (n,)."""
 
     def _rough_profile_formula(self, epsilon: FloatArray, rate: float) -> EnclosureArray:
-        """Compute wide enclosures of the privacy profile. Subclasses override this if less precision costs less."""
+        """Compute wide enclosures of the privacy profile at finite epsilons, shape (n,).
+
+        `rate` is a false positive rate near which the profile is used. Subclasses override the method if less precision
+        costs less.
+        """
         del rate
         return self._capped_profile(epsilon)
 
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute the power at a rate strictly between 0 and 1. Subclasses override this to avoid arrays."""
+        """Compute the power at one false positive rate strictly between 0 and 1.
+
+        Subclasses override the method to avoid arrays.
+        """
         return self._points_formula(np.array([rate])).power.at(0, self.evidence)
 
     def _profile_at_formula(self, epsilon: float) -> Enclosure:
-        """Compute the privacy profile at a finite epsilon. Subclasses override this to avoid arrays."""
+        """Compute the privacy profile delta(epsilon) at one finite epsilon.
+
+        Subclasses override the method to avoid arrays.
+        """
         return self._profile_formula(np.array([epsilon])).at(0, self.evidence)
 
     def _epsilon_formula(self, delta: float) -> Enclosure:
-        """Compute `epsilon` for delta strictly between 0 and 1.
+        """Compute the epsilon at which the privacy profile is `delta`, strictly between 0 and 1.
 
-        delta is at least the lower bound of the power at rate 0.
-
-        The default is the root of the privacy profile, searched up to the largest log-likelihood ratio. If this ratio
-        is infinite, the search extends to the first power of 2 where the profile is proved to be at most delta. Curves
-        override the method where less work is enough.
+        `delta` is at least the lower bound of the power at rate 0. The default is a root search up to the largest
+        log-likelihood ratio. If this ratio is infinite, the search extends to the first power of 2 where the profile is
+        proved to be at most delta. Curves override the method where less work is enough.
         """
         most = max(self.largest_log_ratio.upper, 0.0)
         if math.isinf(most):
@@ -451,7 +458,6 @@ class AbstractTradeOff(ABC):
 
 
 def _checked(name: str, values: FloatArray, low: float, high: float) -> tuple[FloatArray, float, float]:
-    """Return (values as an array, smallest value, largest value), and raise OutOfDomain outside [low, high]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 1 and array.size > 0:
         # A single value needs no reductions. They cost as much as the rest of the check.

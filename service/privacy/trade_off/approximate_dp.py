@@ -164,9 +164,9 @@ class ApproximateDpTradeOff(AbstractTradeOff):
 
 
 def _no_information(alpha: FloatArray) -> CurvePoints:
-    """Return the points of f = 1 - alpha, where nothing is revealed.
+    """Return points of the curve of two equal laws, whose type II error is 1 - `alpha`.
 
-    The power is alpha exactly, and the type II error is within half a unit in the last place.
+    The power is `alpha` exactly, and the type II error is within half a unit in the last place.
     """
     rest = 1 - alpha
     exact = 1 - rest == alpha

@@ -25,9 +25,10 @@ LARGE_RANGE = 600.0
 
 
 def exponential_curve(bounded_range: float) -> AbstractTradeOff:
-    """Return the trade-off curve of an exponential mechanism whose losses have a range of length eta >= 0 in nats.
+    """Return the trade-off curve of an exponential mechanism, given the range of its losses.
 
-    For eta = 0 it is exactly the curve of two equal laws.
+    `bounded_range` is the length eta >= 0 of the range in nats. For eta = 0 the curve is exactly that of two equal
+    laws.
     """
     return ApproximateDpTradeOff(0.0, 0.0) if bounded_range == 0 else ExponentialTradeOff(bounded_range)
 
@@ -95,7 +96,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
         )
 
     def _type_two_error_in_logs(self, alpha: FloatArray) -> EnclosureArray:
-        """Compute the type II error f from ln f = -ln(1 + e^o), where o is the log odds of the power."""
+        """Compute the type II error f(`alpha`) from ln f = -ln(1 + e^o), where o is the log odds of the power."""
         log_alpha, log_rest = np.log(alpha), np.log1p(-alpha)
         odds = (log_alpha - log_rest) + self.bounded_range
         error = FUNCTION_ERROR * (np.abs(log_alpha) + np.abs(log_rest) + self.bounded_range)
@@ -136,7 +137,7 @@ class ExponentialTradeOff(AbstractSelfInverse):
 
 
 def _outward(value: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (lower, upper) bounds of numbers >= 0 whose relative error is at most SLACK.
+    """Return (lower, upper) bounds of numbers `value` >= 0 whose relative error is at most SLACK.
 
     Near 0 the bounds are a few of the smallest doubles apart.
     """

@@ -25,11 +25,11 @@ class DelegatingCurve(AbstractTradeOff):
         self.evidence, self.method = curve.evidence, curve.method
 
     def _number(self, number: Enclosure) -> Enclosure:
-        """Convert one number of the wrapped curve; by default return the number itself."""
+        """Convert one enclosure of the wrapped curve to that of this curve; by default return the argument."""
         return number
 
     def _array(self, bounds: EnclosureArray) -> EnclosureArray:
-        """Convert an array of numbers of the wrapped curve; by default return the array itself."""
+        """Convert enclosures of the wrapped curve to those of this curve; by default return the argument."""
         return bounds
 
     @property

@@ -59,7 +59,7 @@ class TwoLaws:
     def composed(self, times: int) -> TwoLaws:
         """Return the laws of the sum of rounded log-likelihood ratios of `times` observations.
 
-        Observations are forgotten if more of them would exceed the range of doubles.
+        Fewer observations are composed if `times` of them would exceed the range of doubles.
         """
         if times == 1:
             return self
@@ -89,9 +89,9 @@ class TwoLaws:
         return Corners.hull(np.where(rate > 0.5, 1 - rest, rate), rest, power, np.where(power > 0.5, error, 1 - power))
 
     def _losses(self) -> tuple[FloatArray, float, float]:
-        """Return log-likelihood ratios, the distance of their means, and a standard deviation, in nats.
+        """Return the log-likelihood ratios of all outcomes, the distance of their means, and a standard deviation.
 
-        The means are those under H0 and H1, and the standard deviation is the larger of both.
+        All are in nats. The means are those under H0 and H1, and the standard deviation is the larger of both.
         """
         some = (self.absent > 0) & (self.present > 0)
         loss = np.zeros(len(self.absent))
@@ -104,7 +104,10 @@ class TwoLaws:
         return loss, abs(means[1] - means[0]), math.sqrt(max(squares))
 
     def _gathered(self, index: IndexArray) -> TwoLaws:
-        """Return the laws of a function of the statistic, given by its integer value `index` at each outcome."""
+        """Return the laws of an integer function of the statistic under both hypotheses.
+
+        `index` is the value of the function at each outcome.
+        """
         absent, present = (gathered(index, masses) for masses in (self.absent, self.present))
         rounding = (len(index) + 4) * UNIT_ROUNDOFF
         return TwoLaws(absent, present, self.relative + rounding, self.extra, self.missing)
@@ -140,5 +143,4 @@ class TwoLaws:
 
 
 def _beyond(values: FloatArray) -> FloatArray:
-    """Return, for each value, the sum of all later values."""
     return np.concatenate([np.cumsum(values[:0:-1])[::-1], [0.0]])

@@ -55,9 +55,9 @@ class LargestOfMany:
     shift: float
 
     def tails(self, x: FloatArray) -> LogTails:
-        """Return bounds of both log tails of the maximum at finite x, which are exact doubles; shape (n,).
+        """Return bounds of ln P(max <= x) and ln P(max > x) at finite doubles x, shape (n,).
 
-        u = 2^-53 is the unit of rounding.
+        The maximum is over T normal numbers, one of them shifted by a. u = 2^-53 is the unit of rounding.
 
         Notes
         -----
@@ -84,9 +84,9 @@ class LargestOfMany:
 
 
 def thresholds(count: int, shifts: tuple[float, ...], spacing: float) -> FloatArray:
-    """Return candidate thresholds for the maximum of `count` numbers under any of the shifts.
+    """Return candidate thresholds for the maximum of `count` normal numbers, one of them shifted, shape (n,).
 
-    They are ascending multiples of the spacing, shape (n,).
+    They are ascending multiples of `spacing`, and serve any of the `shifts`.
     """
     typical = math.sqrt(2 * math.log(count)) if count > 1 else 0.0
     ends = [(mode + LEFTMOST, mode + RIGHTMOST) for mode in (0.0, typical, *shifts)]
@@ -141,7 +141,7 @@ class ThresholdTests:
 
     @cached_property
     def coarse(self) -> tuple[FloatArray, Rates]:
-        """Widely spaced thresholds, by rising false positive rates, and the error rates of their tests."""
+        """Widely spaced thresholds, in the order of rising false positive rates, and the error rates of their tests."""
         return self.spaced(COARSE)
 
     def spaced(self, spacing: float) -> tuple[FloatArray, Rates]:
@@ -233,9 +233,10 @@ Gain = Callable[[FloatArray, Rates], FloatArray]
 
 @np.errstate(all="ignore")
 def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln(power - e^eps alpha) of tests with these error rates, a lower bound of ln delta(eps).
+    """Return ln(power - e^`epsilon` alpha) of tests with the error `rates`, a lower bound of ln of the profile.
 
-    For eps < 0 the argument is computed as (1 - e^eps) + e^eps (1 - alpha) - (1 - power).
+    alpha is the false positive rate of a test. For epsilon < 0 the argument is computed as (1 - e^epsilon) + e^epsilon
+    (1 - alpha) - (1 - power).
     """
     lost = rates.alpha + epsilon
     right = rates.power + np.log1p(-np.exp(np.minimum(lost - rates.power + SLACK * (2 + np.abs(lost)), 0.0)))
@@ -249,7 +250,10 @@ def log_delta(epsilon: FloatArray, rates: Rates) -> FloatArray:
 
 @np.errstate(all="ignore")
 def epsilon_at(log_delta: FloatArray, rates: Rates) -> FloatArray:
-    """Return ln((power - delta)/alpha) of tests, a lower bound of epsilon(delta) in nats."""
+    """Return ln((power - delta)/alpha) of tests with the error `rates`, a lower bound of epsilon(delta) in nats.
+
+    alpha is the false positive rate of a test, and ln(delta) is `log_delta`.
+    """
     left = np.log1p(-np.exp(np.minimum(log_delta - rates.power + SLACK * (2 + np.abs(log_delta)), 0.0)))
     found = rates.power + left - rates.alpha
     found -= SLACK * (1 + np.abs(rates.power) + np.abs(left) + np.abs(rates.alpha))
@@ -343,12 +347,12 @@ def _swapped(tails: LogTails) -> LogTails:
 
 
 def _gap(x: FloatArray, at: IndexArray) -> FloatArray:
-    """Return the distance of each threshold in `x` at the indices `at` to the farther of its two neighbours."""
+    """Return the distance of each entry of `x` at the indices `at` to the farther of its two neighbours in `x`."""
     steps = np.concatenate(([0.0], np.abs(np.diff(x)), [0.0]))
     return np.maximum(steps[at], steps[at + 1])
 
 
 def _between(low: FloatArray, high: FloatArray) -> EnclosureArray:
-    """Return enclosures from two independent bounds; if rounding makes `low` exceed `high`, both bounds are `high`."""
+    """Return enclosures from `low` to `high`, or of `high` alone where rounding makes `low` exceed `high`."""
     low = np.where(np.isnan(low), -np.inf, low)
     return EnclosureArray.from_logs(np.minimum(low, high), np.minimum(high, 0.0))

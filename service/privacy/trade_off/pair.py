@@ -63,7 +63,10 @@ class TradeOffPair:
         return 0 if self.second is None else self.second.times
 
     def notes_since(self, uses: int) -> tuple[str, ...]:
-        """Return the notes that an answer adds. `uses` is the count of uses of the second engine before this answer."""
+        """Return the notes that an answer adds about uses of the second engine.
+
+        `uses` is the count of uses before this answer.
+        """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
 
     @cached_property
@@ -77,8 +80,8 @@ class TradeOffPair:
 
 
 def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
-    """Return the note on two theorems for a number that several pairs of curves determine, or None.
+    """Return the note that two theorems bound a number that depends on several `pairs` of curves, or None.
 
-    A bracket is a pair of bounds that come from two different theorems. The result is None if no pair has one.
+    None means that no pair is a bracket, whose bounds come from two different theorems.
     """
     return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None

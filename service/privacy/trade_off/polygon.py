@@ -51,7 +51,9 @@ class Corners:
 
     @staticmethod
     def hull(rate: FloatArray, rest: FloatArray, power: FloatArray, error: FloatArray) -> Corners:
-        """Return the tests, in the order of rising rates, that no mixture of other tests beats by more than rounding.
+        """Return the tests, in the order of rising rates, that no mixture of the others beats by more than rounding.
+
+        The arrays have the false positive rate of each test, 1 - rate, its power and its type II error.
 
         Omitting a test only weakens the attacker, so that the attacker attains the curve of the kept tests.
         """
@@ -96,7 +98,10 @@ def _small(number: tuple[float, ...]) -> float:
 
 
 def _step(first: float, first_rest: float, second: float, second_rest: float) -> float:
-    """Return second - first for two numbers in [0, 1] that are given with their complements, without cancellation."""
+    """Return `second` - `first` for two numbers in [0, 1], without cancellation.
+
+    `first_rest` and `second_rest` are their complements.
+    """
     return first_rest - second_rest if first > 0.5 else second - first
 
 
@@ -189,7 +194,7 @@ class PolygonTradeOff(AbstractTradeOff):
         return with_logs(low, np.where(flat, 0.0, np.minimum(high, 1.0)))
 
     def _delta(self, corner: IndexArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return power - e^eps rate at a corner of the curve, and a bound of its error; shape (n,)."""
+        """Return power - e^`epsilon` rate at the corners with the indices `corner`, and a bound of its error."""
         c = self.corners
         rate, power = c.rate[corner], c.power[corner]
         with np.errstate(divide="ignore"):

@@ -82,7 +82,7 @@ def sum_laws(mu: float, count: int) -> TwoLaws:
 
 
 def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, float]:
-    """Return the masses of the maximum in the cells between edges, and an error bound of their logarithms.
+    """Return the masses of the maximum `largest` in the cells between `edges`, and an error bound of their logarithms.
 
     The outermost cells are unbounded. Each mass is a difference of tails on the side where the difference loses less.
     """
@@ -104,7 +104,8 @@ def _masses(edges: FloatArray, largest: LargestOfMany) -> tuple[FloatArray, floa
 def _rounded_terms(edges: FloatArray, weights: FloatArray, mu: float, count: int) -> IndexArray:
     """Return the terms of the sum statistic, rounded to integers, in the cells between `edges`.
 
-    A term is a difference of exponentials of one normal number. The rounding only affects how strong the test is.
+    A term is a difference of exponentials of one of `count` normal numbers, with the shift `mu`. `weights` are the
+    masses of the cells. The rounding only affects how strong the test is.
     """
     x = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     term = np.exp(mu * x - mu * mu / 2) * np.expm1(mu * x - 1.5 * mu * mu)

@@ -72,7 +72,7 @@ class SymmetricPolygon:
 
     @cached_property
     def _widths(self) -> FloatArray:
-        """Widths of the cells between nodes (losses in nats).
+        """Widths in nats of the cells, the intervals between neighbouring nodes (losses).
 
         The first cell lies left of 0, and the last is unbounded.
         """
@@ -124,9 +124,9 @@ class SymmetricPolygon:
         return positions[order], lows, rests
 
     def _below(self, cell: np.ndarray, share: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
-        """Return bounds of delta and of 1 - delta between two nodes, from the two straight lines below delta.
+        """Return bounds of delta and of 1 - delta within a cell, from the two straight lines below delta.
 
-        The position is a share of the cell in e^x.
+        A cell is an interval between nodes. The position is the `share` of the cell in e^x.
         """
         v = self.values
         from_left, to_right = (line[cell] for line in self._lines)
@@ -202,7 +202,7 @@ class SymmetricPolygon:
         return PolygonBounds(*found[:4]), found[4], found[5]
 
     def _points(self, alpha: FloatArray, *, large: bool) -> tuple[FloatArray, ...]:
-        """Compute `points` for rates that are all above 1/2 (`large`), or all at most 1/2."""
+        """Compute points of the curve for rates `alpha` that are all above 1/2 (`large`), or all at most 1/2."""
         v, error = self.values, POSITION_ERROR
         places, low_values, rest_values = self._lower
         log_alpha, rate = np.log(alpha)[:, None], alpha[:, None]
@@ -278,7 +278,10 @@ class SymmetricPolygon:
 
 
 def _products(x: FloatArray, rate: FloatArray, log_rate: FloatArray) -> FloatArray:
-    """Return e^x alpha for rising x >= 0 at a rate alpha, truncated where larger values are not needed."""
+    """Return e^x `rate` for rising x >= 0, truncated where larger values are not needed.
+
+    `log_rate` is the logarithm of `rate`.
+    """
     if x[-1] < LARGEST:
         return np.exp(x) * rate
     return np.exp(np.minimum(x + log_rate, LARGEST))
@@ -294,10 +297,11 @@ def _rests(
     *,
     large: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest c(x) - e^x alpha over x and over -x, which bound the type II error; c = 1 - delta.
+    """Return the largest c(x) - e^x a over x and over -x, which bound the type II error at the rate a = `rate`.
 
-    `risen` = e^x alpha, `rise` = e^x - 1, `shrunk` = e^-x. For rates above 1/2 both terms are differences from 1 -
-    alpha. The bounds include only the rounding error of the sums in this function.
+    c is 1 - delta for the privacy profile delta. `rest` is 1 - a, `risen` = e^x a, `rise` = e^x - 1, `shrunk` = e^-x.
+    For rates above 1/2 both terms are differences from 1 - a. The bounds include only the rounding error of the sums in
+    this function.
     """
     kept, lost = (1 - rate, profile + np.minimum(rise, np.exp(LARGEST)) * rate) if large else (rest, risen)
     right, right_error = kept - lost, SLACK * (kept + lost)

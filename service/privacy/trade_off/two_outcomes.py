@@ -104,6 +104,6 @@ class TwoOutcomesTradeOff(AbstractTradeOff):
 
 
 def _outward(value: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (lower, upper) bounds of numbers in [0, most] with a relative error of SLACK."""
+    """Return (lower, upper) bounds of the numbers `value` in [0, `most`] with a relative error of SLACK."""
     step = 8 * SMALLEST
     return np.clip(value * (1 - SLACK) - step, 0.0, most), np.clip(value * (1 + SLACK) + step, 0.0, most)

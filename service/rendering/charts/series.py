@@ -131,7 +131,7 @@ def describe_mechanism(spec: Any, longest: int = LONGEST_MECHANISM, without: Con
 
 
 def _items(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Yield "name value" for each number or word of a request, including the fields of its parts."""
+    """Yield "name value" for each number or word of a description, including the fields of its parts."""
     for name, value in fields.items():
         if name == "type":
             continue

@@ -109,7 +109,10 @@ def _target_name(place: int) -> str:
 
 
 def _own(response: SweepsResponse, along: str) -> float | None:
-    """Return the value that the varied number has in the request itself, or None if the axis does not contain it."""
+    """Return the value that the varied number at the pointer `along` has in the request itself, or None.
+
+    None means that the axis does not contain the value.
+    """
     start, _, pointer = along.partition("/mechanism")
     number = None if start or not pointer else place_of(response.mechanism, pointer).number
     column = response.columns[along]
@@ -117,13 +120,15 @@ def _own(response: SweepsResponse, along: str) -> float | None:
 
 
 def _named(pointer: str) -> str:
-    """Return the last name of a JSON pointer in words, with its index if the name is a list item."""
     *_, owner, name = pointer.split("/")
     return (f"{owner} {name}" if name.isdecimal() else name).replace("_", " ")
 
 
 def _along(response: SweepsResponse) -> tuple[str, list[str]]:
-    """Return the JSON pointer of the varied number with the most values, for the axis, and the other pointers."""
+    """Return the JSON pointer of the varied number with the most values, and the pointers of the others.
+
+    The first number is that of the axis.
+    """
     counts = {pointer: len(set(column)) for pointer, column in response.columns.items()}
     along = max(counts, key=lambda pointer: counts[pointer])
     together = response.combine == "zip"
@@ -131,7 +136,7 @@ def _along(response: SweepsResponse) -> tuple[str, list[str]]:
 
 
 def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
-    """Return the axis title of an answer.
+    """Return the axis title of an answer of a sweep.
 
     The title is the label of the answer if a number of its question varies, or if the label names a direction.
     """
@@ -150,7 +155,6 @@ def _in_words(answer: SweptAnswer, question: QuestionSpec) -> str:
 
 
 def _series(response: SweepsResponse, others: Sequence[str]) -> list[str]:
-    """Return the name of the series to which each point of the sweep belongs."""
     columns = [(_named(pointer), response.columns[pointer]) for pointer in others]
     return [
         ", ".join(f"{name} {format_exact(column[place])}" for name, column in columns) or ONLY
@@ -214,9 +218,10 @@ def _line(x: Spec, y: Spec, encoding: Spec, name: str) -> list[Spec]:
 
 
 def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
-    """Return marks for a limit: a line, and the area in which the limit holds.
+    """Return marks for a limit on the chart: a line, and the area in which the limit holds.
 
-    `name` is the parameter of the chart that holds the limit. The marks are invisible while the parameter is null.
+    `name` is the parameter of the chart that holds the limit. `is_share` is whether the axis is in percent, and
+    `at_most` whether the limit is an upper one. The marks are invisible while the parameter is null.
     """
     word = f"at {'most' if at_most else 'least'} "
     number = f"format(100 * {name}, '.12~g') + ' %'" if is_share else name
@@ -250,9 +255,9 @@ def _target(name: str, y: Spec, *, is_share: bool, at_most: bool) -> list[Spec]:
 
 
 def _marked(param: str, x: Spec, label: str, *, below: bool) -> list[Spec]:
-    """Return marks for a vertical line at the value of a parameter, with a label above the chart or at its foot.
+    """Return marks for a vertical line at the value of the parameter `param` of the chart.
 
-    The marks are invisible while the parameter is null.
+    `label` stands above the chart, or at its foot with `below`. The marks are invisible while the parameter is null.
     """
     given: Spec = {
         "data": {"values": [{"label": label}]},

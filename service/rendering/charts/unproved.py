@@ -12,7 +12,10 @@ SHOWN: Final = "No curves, because none is known to be a bound."
 
 
 def unproved(reasons: Sequence[str]) -> Spec:
-    """Return a chart without curves. `reasons` are sentences that explain why."""
+    """Return a chart without curves, for a run about which nothing is proved.
+
+    `reasons` are sentences that explain why.
+    """
     told = [each for each in reasons if each]
     text: Spec = {
         "data": {"values": [{"text": SHOWN}]},

@@ -32,7 +32,10 @@ CONTEXT: Final[dict[str, Any]] = {
 
 
 def croissant(response: AssessmentsResponse) -> str:
-    """Return the metadata. Facts that only the publisher of the data knows are omitted: license, creator and files."""
+    """Return the Croissant metadata (JSON-LD) of an assessed data set.
+
+    Facts that only the publisher of the data knows are omitted: license, creator and files.
+    """
     context, subject = response.context, response.context.subject
     document: dict[str, Any] = {
         "@context": CONTEXT,
@@ -54,7 +57,10 @@ def croissant(response: AssessmentsResponse) -> str:
 
 
 def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
-    """Return the answers to the questions of RAI (responsible AI). A field for several texts has a list."""
+    """Return the answers of an assessment to the questions of RAI, the vocabulary for responsible AI.
+
+    A field for several texts has a list.
+    """
     decided, summary = response.decision, response.summary
     sentences = [summary.sentence] if summary.sentence else []
     source = f"Result {response.digest} of privacy-bounds, engine version {response.engine_version}."
@@ -68,5 +74,4 @@ def _responsible(response: AssessmentsResponse) -> dict[str, str | list[str]]:
 
 
 def _line(metric: Metric) -> str:
-    """Return a sentence with the title of a number and its upper bound, rounded up."""
     return f"{metric.title}: at most {metric.row.at_most}."

@@ -46,7 +46,10 @@ def _metadata(response: AssessmentsResponse) -> dict[str, Any]:
 
 
 def _component(response: AssessmentsResponse) -> dict[str, Any]:
-    """Return the assessed model. Without a subject, its name is the title of the run."""
+    """Return the assessed model as a component of a CycloneDX document.
+
+    Without a subject, its name is the title of the run.
+    """
     subject = response.context.subject
     found: dict[str, Any] = {
         "type": "machine-learning-model",

@@ -18,7 +18,10 @@ _IN_PROSE: Final = re.compile(
 
 
 def cell(text: str) -> str:
-    """Escape a text of the service, which may contain code between backquotes, for a cell of a Markdown table."""
+    """Escape a text of the service for a cell of a Markdown table.
+
+    The text may contain code between backquotes.
+    """
     return text.replace("|", "&#124;")
 
 
@@ -36,6 +39,6 @@ def prose(text: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Convert a name to ASCII letters, digits and dashes. Return "" if nothing is left."""
+    """Convert a name to ASCII letters, digits and dashes for the name of a file. Return "" if nothing is left."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9]+", "-", ascii_name)[:LONGEST_NAME].strip("-")

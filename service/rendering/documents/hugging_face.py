@@ -16,7 +16,7 @@ TASK: Final = {"type": "other", "name": "Privacy assessment"}
 
 @final
 class _Quoted(str):
-    """Text that is written in double quotes, so that neither YAML 1.1 nor 1.2 reads it as another type."""
+    """Text that YAML writes in double quotes, so that neither YAML 1.1 nor 1.2 reads it as another type."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class _Dumper(yaml.SafeDumper):
     """YAML dumper that writes quoted texts, and repeats equal values instead of writing references."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name that PyYAML calls
-        """Return True, so that repeated values are written again."""
+        """Return True for all data, so that YAML writes repeated values again instead of references."""
         return True
 
 
@@ -34,7 +34,7 @@ _Dumper.add_representer(_Quoted, lambda _, text: yaml.ScalarNode("tag:yaml.org,2
 
 
 def hugging_face(response: AssessmentsResponse) -> str:
-    """Return the YAML metadata block for the top of a model card, with the opening line `---`."""
+    """Return an assessment as the YAML metadata block at the top of a model card, with the opening line `---`."""
     name = _Quoted(subject_name(response))
     listed = metrics(response)
     block: dict[str, Any] = {
@@ -53,7 +53,7 @@ def hugging_face(response: AssessmentsResponse) -> str:
 
 
 def _metric(metric: Metric) -> dict[str, Any]:
-    """Return a number in the format of the Hub: the certified bound in all its digits."""
+    """Return a number of an assessment in the format of the Hugging Face Hub: its certified bound in all digits."""
     return {"type": metric.row.key, "name": _Quoted(metric.title), "value": metric.row.value}
 
 

@@ -30,9 +30,9 @@ RELATIONS: Final[Mapping[str, str]] = {
 
 
 def model_card(response: AssessmentsResponse) -> str:
-    """Return a Markdown section of level 2. Texts from the request are escaped.
+    """Return an assessment as a Markdown section of level 2 for a model card.
 
-    If nothing is proved about the run, the section has no numbers.
+    Texts from the request are escaped. If nothing is proved about the run, the section has no numbers.
     """
     return "\n".join(_lines(response)) + "\n"
 
@@ -66,7 +66,10 @@ def _lines(response: AssessmentsResponse) -> Iterator[str]:
 
 
 def _assumptions(response: AssessmentsResponse) -> Iterator[str]:
-    """Yield the assumptions. The consequences of a refuted assumption are shown only beside numbers."""
+    """Yield the assumptions of an assessment as lines of Markdown.
+
+    The consequences of a refuted assumption are shown only beside numbers.
+    """
     is_bounded = response.summary.bounded
     yield "### Assumptions of the numbers" if is_bounded else "### Assumptions"
     yield ""

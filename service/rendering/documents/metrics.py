@@ -31,13 +31,13 @@ class Metric(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Title of the number, with the attacker."""
+        """Title of the number, with the name of the attacker that the number bounds."""
         beside = ", valid only together with the worst case" if self.is_conditional else ""
         return f"{self.row.title} (attacker {self.attacker}{beside})"
 
 
 def is_bounded(response: AssessmentsResponse) -> bool:
-    """Whether any number of an assessment is a valid bound."""
+    """Return whether any number of an assessment is a valid bound."""
     return response.summary.bounded and response.verdict != "void"
 
 
@@ -50,13 +50,19 @@ def metrics(response: AssessmentsResponse) -> list[Metric]:
 
 
 def has_epsilon(response: AssessmentsResponse) -> bool:
-    """Whether the metrics contain an epsilon against the worst case. Weaker attackers do not count."""
+    """Return whether the metrics of an assessment contain an epsilon against the worst case.
+
+    Weaker attackers do not count.
+    """
     worst = _attacker(response.threat_models[0])
     return any(each.row.key == EPSILON and each.attacker == worst for each in metrics(response))
 
 
 def cautions(response: AssessmentsResponse) -> list[str]:
-    """Return cautions about the numbers, or the reasons why there are none. No sentence is repeated."""
+    """Return cautions about the numbers of an assessment, or the reasons why there are none.
+
+    No sentence is repeated.
+    """
     if not is_bounded(response):
         told = [f"{each.code} is attested not to hold. {each.if_not}" for each in refuted(response.assumptions)]
     else:
@@ -66,7 +72,7 @@ def cautions(response: AssessmentsResponse) -> list[str]:
 
 
 def present_hazards(response: AssessmentsResponse) -> list[AssessedHazard]:
-    """Return the hazards that are present.
+    """Return the hazards of an assessment that are present.
 
     If the assessment proves no bound, return only the hazards that are the reason.
     """

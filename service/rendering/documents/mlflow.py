@@ -21,7 +21,9 @@ AS_TAGS: Final = frozenset({"attested", "subject", "date", "prepared_by"})
 
 
 def mlflow_run(response: AssessmentsResponse) -> str:
-    """Return `{"params", "metrics", "tags"}` for `log_params`, `log_metrics` and `set_tags`.
+    """Return an assessment as JSON for MLflow, with the members `params`, `metrics` and `tags`.
+
+    They are arguments of `log_params`, `log_metrics` and `set_tags`.
 
     Keys consist of letters, digits, `_`, `-`, `.` and `/`. There are fewer than 100 parameters and 1000 metrics.
     Metrics are finite; the tag dp.infinite names the infinite ones. Metrics are omitted if nothing is proved about the

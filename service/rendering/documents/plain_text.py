@@ -7,7 +7,7 @@ from service.rendering.documents.hazards import shown_hazards
 
 
 def plain_text(response: AssessmentsResponse) -> str:
-    """Return the statement as plain text, with the verdict of the policy, and the hazards that are present."""
+    """Return the statement of an assessment as plain text, with the verdict of the policy and the present hazards."""
     lines = [response.statement]
     present = [each for each in shown_hazards(response) if each.status == "present"]
     if present:

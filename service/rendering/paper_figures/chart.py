@@ -25,7 +25,7 @@ BOUNDS: Final = ("lower", "upper")
 
 
 def figure_spec(figure: PaperFigure, points: Sequence[FigurePoint], citation: str) -> Spec:
-    """Return the chart of a figure. `citation` names the paper.
+    """Return the Vega-Lite chart of a figure with these points. `citation` names the paper.
 
     A logarithmic axis omits points that are not positive. The CSV file has all points.
     """
@@ -71,12 +71,15 @@ def figure_spec(figure: PaperFigure, points: Sequence[FigurePoint], citation: st
 
 
 def columns(figure: PaperFigure) -> tuple[str, ...]:
-    """Return the columns of the CSV file: series, abscissa, value, lower and upper."""
+    """Return the columns of the CSV file of a figure: series, abscissa, value, lower and upper bound."""
     return ("series", figure.x.column, figure.y.column, *BOUNDS)
 
 
 def figure_csv(figure: PaperFigure, points: Sequence[FigurePoint]) -> bytes:
-    """Return all points with all digits, header row first. Numbers without bounds have empty cells."""
+    """Return all points of a figure as CSV with all digits, header row first.
+
+    Numbers without bounds have empty cells.
+    """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(columns(figure))

@@ -14,7 +14,7 @@ Agreement = Literal["yes", "partly", "no"]
 
 
 class FigurePoint(NamedTuple):
-    """Point of a curve.
+    """Point of a curve in a figure: name of the series, abscissa `x` and `value`.
 
     `lower` and `upper` are bounds, or the edges of a confidence band, or None if the number has neither.
     """
@@ -31,7 +31,7 @@ Reader: TypeAlias = Callable[[Answer], list[FigurePoint]]
 
 @dataclass(frozen=True, slots=True)
 class FigurePart:
-    """Request to a resource by its name, and the function that reads points from the answer."""
+    """Request to the resource with this name, and the function `read` that reads points of a figure from the answer."""
 
     resource: str
     request: Mapping[str, Any]
@@ -40,7 +40,7 @@ class FigurePart:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Axis of a figure: column of the CSV file, title, and scale."""
+    """Axis of a figure: its column of the CSV file, its title, and whether its scale is logarithmic."""
 
     column: str
     title: str
@@ -49,7 +49,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperFigure:
-    """Figure or table that the service computes. `finding` states what agrees with the paper, and what does not."""
+    """Figure or table of a paper that the service computes again from `parts`.
+
+    `finding` states what agrees with the paper, and what does not.
+    """
 
     name: str
     paper: Paper
@@ -67,7 +70,7 @@ class PaperFigure:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Figure or table that the service cannot compute, with the reason."""
+    """Figure or table of a paper that the service cannot compute, with the reason."""
 
     paper: Paper
     label: str

@@ -29,7 +29,10 @@ def _glrt(dimension: int, **more: Any) -> dict[str, Any]:
 
 
 def _curves(mechanism: Any, models: Sequence[Any], directions: Sequence[str], names: Sequence[str]) -> FigurePart:
-    """Return a request for the curves of every threat model in every direction; `names` are in this order."""
+    """Return a request for the curves of every threat model in every direction.
+
+    `names` are the names of the series in this order.
+    """
     request = {
         "mechanism": mechanism,
         "threat_models": models,

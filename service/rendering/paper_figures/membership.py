@@ -34,7 +34,10 @@ def _at_priors(kind: str, epsilon: float) -> FigurePart:
 
 
 def _with_earlier(kind: str, epsilon: float, prior: float, x: float, names: dict[str, str]) -> FigurePart:
-    """Return a request for the bound and for earlier bounds. `names` maps methods to series."""
+    """Return a request for a bound at one epsilon and prior, and for the bounds of earlier papers.
+
+    `x` is the abscissa of the points, and `names` maps methods to names of series.
+    """
     question = {"type": kind, "prior": prior}
 
     def read(answer: Answer) -> list[FigurePoint]:
@@ -46,7 +49,6 @@ def _with_earlier(kind: str, epsilon: float, prior: float, x: float, names: dict
 
 
 def _rate(threshold: float) -> float:
-    """Return the probability that the weight without the record is at most the threshold."""
     return math.erfc(-threshold / NOISE / math.sqrt(2)) / 2
 
 

@@ -14,7 +14,10 @@ EXACT: Final = {**RATIOS, "ratio_exact": "to epsilon(X), exact"}
 
 
 def _parts(member: str, values: Sequence[float], fixed: dict[str, Any], series: dict[str, str]) -> list[FigurePart]:
-    """Return one simulation for each value of a member of the request."""
+    """Return one simulation of a figure for each of the `values` of the member `member` of the request.
+
+    `fixed` has the other members, and `series` maps members of the response to names of series.
+    """
     return [_part({**fixed, member: value, "seed": 1}, value, series) for value in values]
 
 

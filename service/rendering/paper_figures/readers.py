@@ -13,7 +13,10 @@ LINEAR_RATES: Final = tuple(count / 100 for count in range(1, 100))
 
 
 def curves(names: Sequence[str]) -> Reader:
-    """Return a reader of the power on every curve. `names` are in the order of the curves; "" omits a curve."""
+    """Return a function that reads the power on every curve of a response.
+
+    `names` are the series in the order of the curves; "" omits a curve.
+    """
 
     def read(answer: Answer) -> list[FigurePoint]:
         return [
@@ -36,10 +39,10 @@ def _column(power: Any, part: str) -> list[Any]:
 
 
 def answers(series: str, xs: Sequence[float], worst_case: str = "") -> Reader:
-    """Return a reader of one number for each question, at the abscissae `xs`.
+    """Return a function that reads one number for each question of a response, at the abscissae `xs`.
 
-    `worst_case` is the name of the series of worst-case answers beside those of a weaker adversary; "" omits the
-    series.
+    `series` is the name of the series. `worst_case` is the name of the series of worst-case answers beside those of a
+    weaker adversary; "" omits that series.
     """
 
     def read(answer: Answer) -> list[FigurePoint]:
@@ -57,7 +60,10 @@ def _point(series: str, x: float, number: Any) -> FigurePoint:
 
 
 def simulated_roc(part: str, series: str) -> Reader:
-    """Return a reader of the simulated attack of an audit. The band is the confidence band of the power."""
+    """Return a function that reads the ROC curve of a simulated attack, from the part `part` of an audit's response.
+
+    The band is the confidence band of the power.
+    """
 
     def read(answer: Answer) -> list[FigurePoint]:
         roc = answer[part]["roc"]

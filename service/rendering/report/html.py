@@ -76,7 +76,10 @@ def render_report(
 
 
 def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
-    """Return the request of a response, with its defaults. The request has the digest of the response."""
+    """Return the request of an assessment from its response, with the defaults filled in.
+
+    The request has the digest of the response.
+    """
     decision = response.decision
     policy: dict[str, Any] = {}
     if decision is not None:
@@ -96,13 +99,13 @@ def request_of(response: AssessmentsResponse) -> AssessmentsRequest:
 @cache
 @cache
 def saved_policy() -> str:
-    """Return the content security policy inside the page, which also protects a saved copy."""
+    """Return the content security policy that stands inside a report, which also protects a saved copy."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def content_security_policy() -> str:
-    """Return the content security policy for the HTTP header. Only a header can forbid framing."""
+    """Return the content security policy of a report for the HTTP header. Only a header can forbid framing."""
     return f"{saved_policy()}; frame-ancestors 'none'"
 
 
@@ -149,16 +152,16 @@ def _sections(statement: str) -> list[tuple[str, list[str]]]:
 
 
 def _table(attacked: Sequence[AssessedThreatModel]) -> list[tuple[str, list[ReportRow | None]]]:
-    """Return table rows (title, cells) for the numbers of the worst case, with a cell for each attacker.
+    """Return rows (title, cells) of the table of a report, with a row for each number and a cell for each attacker.
 
-    Attackers whose assumptions do not hold are left out. A cell is None if the attacker has no such number.
+    The numbers are those of the worst case. Attackers whose assumptions do not hold are left out. A cell is None if the
+    attacker has no such number.
     """
     columns = [{} if is_refuted(each) else {row.key: row for row in rows(each.answers)} for each in attacked]
     return [(row.title, [column.get(key) for column in columns]) for key, row in columns[0].items()]
 
 
 def _is_wide(row: ReportRow) -> bool:
-    """Return whether the lower and the upper bound of a row differ within the first five digits."""
     return (
         not row.says_nothing
         and row.lower is not None
@@ -172,7 +175,7 @@ def _evidence(attacked: AssessedThreatModel) -> str:
 
 
 def _spans(text: str) -> Markup:
-    """Return HTML of a text in which code spans (between backquotes) are marked up."""
+    """Return a text as HTML in which code spans (between backquotes) are marked up."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
@@ -220,7 +223,7 @@ def report_title(response: AssessmentsResponse) -> str:
 
 
 def _about(response: AssessmentsResponse) -> list[tuple[str, str]]:
-    """Return the given facts about subject, date and run, each with its name."""
+    """Return the given facts about subject, date and run of an assessment, each with its name."""
     context, subject = response.context, response.context.subject
     found = [
         ("Run", None if subject is None else response.summary.title),

@@ -47,9 +47,9 @@ def pair_sentence(epsilon: Fields, delta: float, unit: str, *, delta_is_small: b
 
 
 def power_sentence(rate: float, power: Fields, members: str) -> str:
-    """Return a sentence with the share of members that the best attack identifies at a false positive rate.
+    """Return a sentence with the share of members that the best attack identifies at the false positive rate `rate`.
 
-    `members` is "people" or another plural.
+    `power` has the fields of the answer, and `members` is "people" or another plural.
     """
     if rate == 0:
         who = f"An attacker who wrongly accuses none of the {members} outside the data"
@@ -87,7 +87,7 @@ def gdp_sentence(gdp: Fields) -> str:
 
 
 def is_everything(upper: float) -> bool:
-    """Return whether a bound on a share rounds up to 100 %."""
+    """Return whether an upper bound of a share rounds up to 100 %."""
     return percent_up(upper) == percent_up(1.0)
 
 

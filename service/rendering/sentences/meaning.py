@@ -34,7 +34,7 @@ DIRECTIONS: Final[Mapping[Direction, str]] = {
 
 
 def meaning(limit: Limit) -> str:
-    """Return a limit as a sentence. Every number has all digits that were sent."""
+    """Return a limit of a policy as a sentence. Every number has all digits that were sent."""
     given, claim = _conditions(limit.question), _claim(limit)
     text = f"At {given}, {claim}" if given else claim
     if limit.threat_model is not None:
@@ -91,7 +91,7 @@ def _claim(limit: Limit) -> str:
 
 
 def _claim_of_share(limit: Limit, amount: str) -> str:
-    """Return a claim about a share or a probability in words.
+    """Return a limit on a share or a probability in words, with its question.
 
     `amount` is the limit in percent, with "at most" or "at least".
     """
@@ -112,7 +112,7 @@ def _claim_of_share(limit: Limit, amount: str) -> str:
 
 
 def _by(limit: Limit) -> str:
-    """Return the attack that a claim is about, or "" for a claim about all attacks."""
+    """Return the attack that a limit of a policy is about in words, or "" for all attacks."""
     question, is_upper = limit.question, limit.at_most is not None
     if isinstance(question, PositivePredictiveValueQuestion | NegativePredictiveValueQuestion):
         if question.side == "at_least":

@@ -54,7 +54,7 @@ def statement(facts: RunFacts, decided: Mapping[str, Any] | None, mechanism: str
 
 
 def _about(context: AssessmentContext) -> Iterator[str]:
-    """Yield subject, date and author of the assessment, as far as they were given."""
+    """Yield sentences with subject, date and author of an assessment, as far as they were given."""
     subject = context.subject
     if subject is not None:
         yield subject.name if subject.version is None else f"{subject.name}, version {subject.version}"

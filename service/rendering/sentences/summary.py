@@ -62,7 +62,7 @@ class RunFacts(NamedTuple):
         return all(each["upper"] is not None for each in (*self.answers[:2], self.power, *self.answers[3:]))
 
     def is_present(self, code: str) -> bool:
-        """Whether the hazard with this code is present."""
+        """Return whether the hazard with this code is present in the run."""
         return any(each["code"] == code and each["status"] == "present" for each in self.hazards)
 
     @property
@@ -130,7 +130,7 @@ def _bounded_paragraph(facts: RunFacts) -> list[str]:
 
 
 def _subject(context: AssessmentContext) -> Iterator[str]:
-    """Yield subject and date of the assessment, as far as they were given."""
+    """Yield subject and date of an assessment in words, as far as they were given."""
     subject = context.subject
     day = "" if context.date is None else f" on {context.date}"
     if subject is None:
@@ -142,7 +142,6 @@ def _subject(context: AssessmentContext) -> Iterator[str]:
 
 
 def _shortened(name: str, most: int) -> str:
-    """Truncate a name to at most `most` words."""
     words = name.split()
     return name if len(words) <= most else " ".join((*words[:most], "…"))
 

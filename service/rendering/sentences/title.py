@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from api_schemas.discrete_mechanisms import DiscreteMechanism
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
@@ -24,6 +25,7 @@ from api_schemas.mechanisms import (
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
 from service.rendering.numbers import format_exact, group_digits, percent_exact
+from service.rendering.sentences.discrete_title import discrete_items
 
 LONGEST_TITLE: Final = 160
 MORE: Final = "…"
@@ -50,7 +52,7 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
 
 
 def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
-    """Join as many complete items as fit. An ellipsis replaces the others."""
+    """Join as many complete `items` as fit into `longest` characters. An ellipsis replaces the others."""
     found, kept = list(items), ""
     for index, item in enumerate(found):
         text = f"{kept}{separator if index else ''}{item}"
@@ -62,7 +64,7 @@ def joined(items: Iterable[str], longest: int, separator: str = ", ") -> str:
 
 
 def _around(inner: MechanismSpec, item: str, longest: int) -> str:
-    """Return the title of a mechanism inside another one, followed by an item such as "repeated 10 times"."""
+    """Return the title of the mechanism `inner` inside another one, followed by `item`, such as "repeated 10 times"."""
     room = longest - len(item) - len("(), ")
     if room < SHORTEST_PART:
         return MORE
@@ -83,12 +85,13 @@ def _listed(head: str, parts: Iterable[tuple[str, MechanismSpec]], longest: int)
 
 
 def _is_list(mechanism: MechanismSpec) -> bool:
-    """Return whether the title of a mechanism lists several mechanisms."""
     is_composed = isinstance(mechanism, ComposedMechanism) and len(mechanism.mechanisms) > 1
     return is_composed or isinstance(mechanism, MixtureMechanism)
 
 
 def _items(mechanism: MechanismSpec) -> list[str]:
+    if isinstance(mechanism, DiscreteMechanism):
+        return discrete_items(mechanism)
     match mechanism:
         case GaussianMechanism(noise_multiplier=noise):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}"]
@@ -176,7 +179,6 @@ def _noisy_sgd(run: NoisySgdMechanism) -> Iterator[str]:
 
 
 def _range(value: float | tuple[float, ...]) -> str:
-    """Format a number, or the smallest and the largest of several."""
     low, high = min(listed(value)), max(listed(value))
     return format_exact(low) if low == high else f"{format_exact(low)} to {format_exact(high)}"
 

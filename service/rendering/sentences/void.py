@@ -36,13 +36,13 @@ def is_attested_against(attacked: AssessedThreatModel, context: AssessmentContex
 
 
 def void(broken: Sequence[AssessedAssumption]) -> str:
-    """Return the sentence that replaces numbers if assumptions are refuted."""
+    """Return the sentence that replaces numbers if the assumptions `broken` are attested not to hold."""
     codes = ", ".join(each.code for each in broken[:MOST_NAMED])
     more = f" and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
     return f"Void: {codes}{more} {'is' if len(broken) == 1 else 'are'} attested not to hold, so nothing is proved."
 
 
 def unproved(hazards: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sentence that replaces numbers if hazards leave a run that cannot be computed."""
+    """Return the sentence that replaces numbers if these hazards leave a run that cannot be computed."""
     titles = [str(each["title"]) for each in hazards if each["effect"] == "no_bound"]
     return f"Nothing is proved, because the effect of a present hazard is not known: {' '.join(titles)}"

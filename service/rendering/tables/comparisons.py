@@ -67,7 +67,7 @@ def to_text(response: ComparisonsResponse) -> str:
 
 
 def _aligned(row: list[str], widths: list[int]) -> str:
-    """Align the first column to the left and the numbers to the right."""
+    """Align the cells of a row into one line: the first to the left, the numbers to the right."""
     first, *others = row
     numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
     return "  ".join((first.ljust(widths[0]), *numbers))
@@ -113,7 +113,7 @@ LONGEST_RATE: Final = 8
 
 
 def _rate(rate: float, outward: Callable[[float, int], str]) -> str:
-    """Format a rate with all its digits if they are few, as in a request; otherwise round the rate outward."""
+    """Format a rate with all its digits if they are few, as in a request; otherwise round it by `outward`."""
     given = format_exact(rate)
     return given if len(given) <= LONGEST_RATE else outward(rate, SHOWN)
 

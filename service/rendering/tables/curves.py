@@ -17,7 +17,7 @@ ENDS: Final = ("value", "lower", "upper", "value_log10", "lower_log10", "upper_l
 
 
 def to_csv(response: CurvesResponse) -> str:
-    """Write CSV (RFC 4180) with a header row, the rates, and the bounds of every curve as exact doubles.
+    """Write trade-off curves as CSV (RFC 4180): header row, rates, and the bounds of every curve as exact doubles.
 
     The columns of several curves start with the threat model, the requested method and the direction of the curve.
     """
@@ -31,7 +31,7 @@ def to_csv(response: CurvesResponse) -> str:
 
 
 def _columns(response: CurvesResponse) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns of all curves with their names."""
+    """Yield the columns of all trade-off curves, each with its name."""
     for prefix, curve in zip(_prefixes(response.curves), response.curves, strict=True):
         for quantity in QUANTITIES:
             enclosed: Mapping[str, list[Any] | None] = getattr(curve, quantity)

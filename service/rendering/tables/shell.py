@@ -105,7 +105,7 @@ def _curves(curves: Iterable[Object], rates: Iterable[float]) -> Iterator[Number
 
 
 def _label(value_fields: Object) -> str:
-    """Return the label of an answer: its question or conversion with the parameters."""
+    """Return the label of the answer that a JSON object contains: its question or conversion with the parameters."""
     question = value_fields.get("question") or value_fields.get("conversion")
     if not isinstance(question, dict):
         return ""
@@ -143,7 +143,7 @@ def _number(value: object) -> float | None:
 
 
 def to_csv(response: Object) -> str:
-    """Write CSV (RFC 4180) with a row for each number, as exact doubles."""
+    """Write the numbers of a response as CSV (RFC 4180) with a row for each number, as exact doubles."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(NumberRow._fields)
@@ -211,7 +211,10 @@ def align_csv(comma_separated_rows: str) -> str:
 
 
 def _single(response: Object) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) for verdicts, counts and numbers without bounds, and for an imported mechanism."""
+    """Yield (label, text) for the single values of a response: verdicts, counts, and numbers without bounds.
+
+    An imported mechanism is one text.
+    """
     import json
 
     for name, value in response.items():

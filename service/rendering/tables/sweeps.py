@@ -76,7 +76,7 @@ def cells_of_json_line(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _columns(response: SweepsResponse) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield (name, values) for the columns of all answers. A column has one value for each point."""
+    """Yield (name, values) for the columns of all answers of a sweep. A column has one value for each point."""
     for prefix, answers in (("", response.answers), ("worst case ", _beside(response))):
         for answer in answers:
             for end in ENDS:

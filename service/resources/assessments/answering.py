@@ -24,7 +24,7 @@ NOTHING_RESOLVED: Final[Mapping[BoundsRequest, ResolvedRequest]] = MappingProxyT
 
 
 def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[QuestionSpec]) -> BoundsRequest:
-    """Return a request for bounds: these questions about a run, against the worst case."""
+    """Return a request for bounds that puts `questions` about `run` against the worst case."""
     return BoundsRequest(
         mechanism=run.mechanism,
         threat_model=run.threat_model,
@@ -34,7 +34,7 @@ def worst_case_of(run: AssessedRun, tolerance: float, questions: Sequence[Questi
 
 
 def curves_of(asked: BoundsRequest, resolved: ResolvedRequest | None = None) -> TradeOffPair:
-    """Return the trade-off curves of a request for bounds.
+    """Return the trade-off curves of the request `asked` for bounds.
 
     Raises PrivacyComputationError with a JSON pointer into the request for the assessment.
     """
@@ -69,11 +69,11 @@ class Answering:
         self._known: dict[tuple[ThreatModelSpec, QuestionSpec], ResponseFields] = {}
 
     def keep(self, model: ThreatModelSpec, answers: Sequence[ResponseFields]) -> None:
-        """Store the answers against an attacker, for policy rules with the same question."""
+        """Store answers against the attacker `model`, for policy rules with the same question."""
         self._known |= {(model, answer["question"]): answer for answer in answers}
 
     def worst_case(self, question: QuestionSpec, pointer: str) -> ResponseFields:
-        """Return the answer to a question against the strongest attacker.
+        """Return the answer to `question` against the strongest attacker.
 
         Raises PrivacyComputationError with the JSON pointer `pointer`.
         """
@@ -139,7 +139,7 @@ class Answering:
 
 
 def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
-    """Return the attacker of a policy rule.
+    """Return the attacker that the policy rule `rule` names, or None if it names none.
 
     If the attacker is the worst case without a number of records, the records of one privacy unit count.
     """
@@ -150,7 +150,10 @@ def attacker_of(rule: PolicyRule, run: AssessedRun) -> ThreatModelSpec | None:
 
 
 def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> tuple[BoundsRequest, dict[str, str]]:
-    """Return the request for bounds of a policy rule against its own attacker, and the JSON pointers of its parts."""
+    """Return the request for bounds of the policy rule `rule` against its own attacker, and pointers of its parts.
+
+    The JSON pointers are below `place`, that of the rule.
+    """
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}
     asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)

@@ -49,10 +49,10 @@ BESIDE: Final = 8_000
 @final
 @dataclass(frozen=True, slots=True)
 class AssessmentPlans:
-    """Engines chosen for an assessment: judged run, attackers, requests for bounds, and whether to compute mu.
+    """Engines chosen for an assessment: for the judged run, its attackers and its requests for bounds.
 
-    The judged run has the changes of all present hazards. mu summarises the curve and is skipped if it is too
-    expensive.
+    The judged run (`settled`) has the changes of all present hazards. `reads_mu` is whether to compute mu, which
+    summarises the curve and is skipped if it is too expensive.
     """
 
     settled: RunWithHazards
@@ -153,14 +153,13 @@ def _rules_of(request: AssessmentsRequest) -> Sequence[PolicyRule]:
 
 
 def _power_at(rate: float, answer: ResponseFields) -> ResponseFields:
-    """Return the power at the false positive rate `rate` from an answer with several rates."""
     return next(each["power"] for each in answer["points"] if each["false_positive_rate"] == rate)
 
 
 def _apply_policy(
     request: AssessmentsRequest, rule_results: Sequence[ResponseFields], grounds: RulingGrounds, digest: str
 ) -> ResponseFields | None:
-    """Return the decision of the policy as fields of the response, or None without a policy."""
+    """Return the decision of the policy in `request` as fields of the response, or None without a policy."""
     if request.policy is None:
         return None
     return decision(request.policy, rule_results, digest, grounds)
@@ -169,7 +168,7 @@ def _apply_policy(
 def _relaxed(
     run: AssessedRun, plans: AssessmentPlans, shares: WorkBudgetShares, asking: Answering
 ) -> tuple[list[dict[str, Any]], list[NotApplicable]]:
-    """Return the answers against attackers weaker than the worst case, and the attackers that do not apply."""
+    """Return the answers against attackers weaker than the worst case, and the list of attackers that do not apply."""
     fields: list[dict[str, Any]] = []
     others, shown = list(plans.attackers.others), [run.threat_model]
     for asked, _ in plans.attackers.requests:
@@ -206,7 +205,7 @@ def _worst_case_request(request: AssessmentsRequest, run: AssessedRun) -> Bounds
 
 
 def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
-    """Return the engines chosen for all attackers and rules, and the estimated cost of the answers."""
+    """Return the engines chosen for all attackers and rules of an assessment, and the estimated cost of the answers."""
     settled = judged_of(request)
     run = settled.run
     asked = [(_worst_case_request(request, run), {"/questions": "/context"})]
@@ -224,7 +223,10 @@ def _planned(request: AssessmentsRequest) -> tuple[AssessmentPlans, Quote]:
 
 
 def assessment_quote(request: AssessmentsRequest) -> Quote:
-    """Return the estimated cost over all attackers and rules. An assessment never runs in the event loop."""
+    """Return the estimated cost of an assessment over all attackers and rules.
+
+    An assessment never runs in the event loop.
+    """
     plans, priced = _planned(request)
     most = math.ceil(MOST_WORK + SECOND_WORK) + BESIDE
     cost, prepared = min(priced.cost, most), Planned(plans, _response)
@@ -236,9 +238,9 @@ EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "met": 0, "met_if_attest
 
 
 def exit_code(response: AssessmentsResponse) -> int:
-    """Return 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
+    """Return the exit status of the command for an assessment.
 
-    The number is the exit status of the command.
+    It is 0 if no policy stops the run, 1 if the policy stops it, and 3 if only an attestation is missing.
     """
     return EXIT_CODES.get(response.verdict, 1)
 

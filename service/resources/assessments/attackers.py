@@ -51,7 +51,7 @@ MU: Final = GdpMuQuestion(type="gdp_mu", false_positive_rate_min=MU_RANGE, type_
 
 
 def standard_questions(context: AssessmentContext) -> tuple[QuestionSpec, ...]:
-    """Return the questions that an assessment answers against every attacker."""
+    """Return the questions that an assessment answers against every attacker, given its context."""
     rate = context.false_positive_rate
     return (
         EpsilonQuestion(type="epsilon", delta=context.delta),
@@ -123,7 +123,10 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the weaker attackers that the request describes, and the other attackers with the missing field."""
+    """Return the weaker attackers that mechanism and context describe, and those for which a field is missing.
+
+    The second list names the missing field of each attacker.
+    """
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]
@@ -143,5 +146,8 @@ def _candidates(
 
 
 def not_applicable(threat_model: ThreatModelSpec, error: UnsupportedCombination) -> NotApplicable:
-    """Return the entry of an attacker whose theory does not cover the run or the questions."""
+    """Return the entry of an attacker whose theory does not cover the run or the questions.
+
+    `error` has the reason.
+    """
     return NotApplicable(threat_model=threat_model.type, reason=str(error))

@@ -48,13 +48,13 @@ def as_shuffled(run: AssessedRun) -> HazardImpacts:
 
 
 def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run with this change alone, without the changes of other hazards."""
+    """Return the epsilon of `run` with only the change `change`, without the changes of other hazards."""
     made = made_by(change, run.mechanism)
     return [] if made is None else _epsilon(_text(change), lambda: made, run)
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return the known epsilon of the judged run if this change alone produced that run, else an empty result.
+    """Return `epsilon`, that of the judged run, if `change` is its only change, else an empty result.
 
     The judged run is the described run with the changes of all present hazards.
     """
@@ -72,7 +72,7 @@ def _consequence(
 
 
 def _epsilon(text: str, make: Callable[[], MechanismSpec], run: AssessedRun) -> HazardImpacts:
-    """Return epsilon of the run that `make` describes, with the sentence `text`.
+    """Return the impact `text` with the epsilon of the run that `make` describes, in which a hazard is present.
 
     The result is empty if that run cannot be described or the service cannot answer for it.
     """

@@ -53,7 +53,7 @@ def assessed_hazards(
 def _hazard(
     code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
 ) -> ResponseFields:
-    """Return the fields of a hazard.
+    """Return a hazard with this code, text and status as fields of a response.
 
     `failed` is whether the hazard is present but the changed run cannot be described.
     """
@@ -76,7 +76,6 @@ def _hazard(
 def _of_changes(
     known: Sequence[Hazard], run: AssessedRun, judged: RunWithHazards, numbers: Numbers
 ) -> Iterator[ResponseFields]:
-    """Yield the hazards that are present and change the mechanism, and so its numbers."""
     texts = {each.code: each.text for each in known} | _change_texts(run)
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
@@ -111,7 +110,6 @@ TUNING: Final = (
 
 
 def _of_the_mechanism(known: Sequence[Hazard], run: AssessedRun) -> Iterator[ResponseFields]:
-    """Yield the hazards of every mechanism of this kind, with the status that the context determines."""
     context = run.context
     attested = {each.code: each.holds for each in context.attested}
     for each in known:

@@ -60,12 +60,12 @@ class AssessedRun:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the data set that context and mechanism state."""
+        """Sizes of the data set that the context or the mechanism states."""
         return tuple(sorted({*self._named("dataset_size")}))
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Sizes of batches that context and mechanism state."""
+        """Sizes of batches that the context or the mechanism states."""
         return tuple(sorted({*self._named("batch_size")}))
 
     @property
@@ -112,7 +112,7 @@ class RunWithHazards:
 
     @property
     def is_attained(self) -> bool:
-        """Whether the lower bounds of the judged run are lower bounds for the true run."""
+        """Whether lower bounds for the run as changed by hazards are also lower bounds for the run as described."""
         return all(each.attained for each in self.changes)
 
     @property
@@ -141,7 +141,7 @@ def judged(run: AssessedRun) -> RunWithHazards:
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
-    """Return the mechanism after a change, or None if the changed mechanism cannot be described."""
+    """Return `mechanism` after the change `change`, or None if the changed mechanism cannot be described."""
     try:
         made = change.make(mechanism)
         return None if made is None else BoundsRequest(mechanism=made, questions=(ANY_QUESTION,)).mechanism
@@ -166,16 +166,15 @@ def _microbatches(run: AssessedRun) -> Change | None:
 
 
 def _half_the_noise(spec: MechanismSpec) -> MechanismSpec | None:
-    """Return a mechanism with half of the noise, or None if it has no noise or the scale of the noise is unknown."""
     made = mapped(spec, _with_half_the_noise)
     return None if made == spec else made
 
 
 def _with_half_the_noise(node: MechanismSpec) -> MechanismSpec | None:
-    """Return a training step with half of the noise, because a changed gradient may reverse a clipped average.
+    """Return a training step with half of the noise, the effect of clipping an average of gradients.
 
-    None means that the scale of the noise relative to a clipped average is unknown. Raises ValidationError for too
-    little noise.
+    A changed gradient may reverse a clipped average. None means that the scale of the noise relative to a clipped
+    average is unknown. Raises ValidationError for too little noise.
     """
     match node:
         case DpsgdMechanism(noise_multiplier=tuple() as noises):
@@ -217,10 +216,7 @@ def inconsistent_rate(run: AssessedRun) -> float | None:
 
 
 def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
-    """Return the sampling rates of a mechanism that states rates instead of sizes.
-
-    The result is empty if the mechanism has no rate.
-    """
+    """Return the sampling rates of the mechanism `node` if it states rates instead of sizes, else no rates."""
     if isinstance(node, PoissonSampledMechanism):
         return (node.sample_rate,)
     if isinstance(node, DpsgdMechanism) and node.batch_size is None and node.sample_rate is not None:
@@ -229,12 +225,11 @@ def _stated_rates(node: MechanismSpec) -> tuple[float, ...]:
 
 
 def _counts_epochs(node: MechanismSpec) -> bool:
-    """Return whether the number of steps of a mechanism follows from its epochs and sampling rate."""
     return isinstance(node, DpsgdMechanism) and node.epochs is not None and node.sampling != "shuffled"
 
 
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
-    """Return a mechanism with sampling rates of at least `rate`.
+    """Return the mechanism `node` with sampling rates of at least `rate`.
 
     The number of steps stays that of the epochs at the smaller rates.
     """
@@ -252,7 +247,6 @@ def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
 
 
 def _each(node: DpsgdMechanism, change: Callable[[float], float]) -> float | tuple[float, ...]:
-    """Return the sampling rates of a DP-SGD run, each changed by `change`: one number if the run has one."""
     rates = tuple(map(change, listed(node.sample_rate or 1.0)))
     return rates if isinstance(node.sample_rate, tuple) else rates[0]
 
@@ -275,7 +269,7 @@ def batches_are_between_updates(run: AssessedRun) -> bool:
 
 
 def _with_passes(node: MechanismSpec, passes: int) -> MechanismSpec | None:
-    """Return a training step that counts the records of all its backward passes.
+    """Return a training step that counts the records of all its backward passes, of which there are `passes`.
 
     The number of steps of the mechanism does not grow.
     """
@@ -300,7 +294,7 @@ def _tuning(run: AssessedRun) -> Change | None:
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
-    """Return the composition of `runs` training runs, as if all were released.
+    """Return the composition of `runs` training runs of the mechanism `spec`, as if all were released.
 
     The run that was chosen and released is a function of all runs.
     """
@@ -308,7 +302,10 @@ def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
 
 
 def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
-    """Return a mechanism with every training step changed, or None if `change` returns None for a step."""
+    """Return the mechanism `spec` with `change` applied to every training step.
+
+    The result is None if `change` returns None for a step.
+    """
     match spec:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             made = mapped(inner, change)
@@ -329,9 +326,9 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return a DP-SGD run with other numbers and the same number of steps, or shuffled epochs.
+    """Return the DP-SGD run `node` with the `changed` fields and the same number of steps, or shuffled epochs.
 
-    Raises ValidationError.
+    Raises ValidationError for values outside their ranges.
     """
     shuffled = node.sampling == "shuffled"
     kept: dict[str, Any] = {

@@ -80,9 +80,9 @@ class _Described:
         self._asking: Answering | None = None
 
     def answer(self, rule: PolicyRule, place: str) -> ResponseFields:
-        """Return the answer to a policy rule for the described run.
+        """Return the answer to the policy rule `rule` for the described run.
 
-        Raises PrivacyComputationError with the JSON pointer of the rule.
+        Raises PrivacyComputationError with the JSON pointer `place` of the rule.
         """
         if self._asking is None:
             tolerance = self._request.relative_tolerance
@@ -92,11 +92,9 @@ class _Described:
 
 
 def _place(index: int) -> str:
-    """Return the JSON pointer of a rule in the request."""
     return f"/policy/rules/{index}"
 
 
 def _is_cut_short(rule: PolicyRule, answer: ResponseFields) -> bool:
-    """Return whether an answer decides nothing about the limit of a rule, and is wider than requested."""
     undecided = verdict_of(rule, ReadNumber.of(answer, rule.reads)) == "undecided"
     return undecided and not answer["tolerance_met"] and answer["lower" if "lower" in answer else "points"] is not None

@@ -40,12 +40,12 @@ that only relaxed attackers need."""
 
 
 def if_not(code: str) -> str:
-    """Return a sentence with the consequence if an assumption does not hold."""
+    """Return a sentence with the consequence if the assumption with this code does not hold."""
     return IF_NOT.get(code, RELAXED)
 
 
 def assessed(assumptions: Sequence[Assumption], context: AssessmentContext) -> tuple[AssessedAssumption, ...]:
-    """Return the assumptions, each with its attestation. Statements of the request take precedence."""
+    """Return the assumptions with the attestations of the context, whose statements take precedence."""
     given = {each.code: each for each in context.attested}
     return tuple(_assessed(each, given.get(each.code)) for each in assumptions)
 

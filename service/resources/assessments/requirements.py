@@ -16,7 +16,10 @@ NOT_KEPT: Final[tuple[RequirementStatus, ...]] = ("missing", "refuted")
 def requirements_of(
     policy: Policy, assumptions: Sequence[AssessedAssumption], context: AssessmentContext
 ) -> list[Requirement]:
-    """Return the status of every required attestation. `assumptions` are those behind the limits of the policy."""
+    """Return the status of every attestation that `policy` requires.
+
+    `assumptions` are those behind the limits of the policy, with the attestations in `context`.
+    """
     known = {each.code: each for each in assumptions}
     attested = {each.code for each in context.attested}
     if policy.requires is None:
@@ -37,5 +40,5 @@ def _requirement(code: AssumptionCode, found: AssessedAssumption | None, is_atte
 
 
 def missing_of(requirements: Sequence[Requirement]) -> list[AssumptionCode]:
-    """Return the assumptions whose required attestation is missing or invalid."""
+    """Return the codes of the assumptions whose required attestation is missing or invalid."""
     return [each.assumption for each in requirements if each.status in NOT_KEPT]

@@ -100,7 +100,10 @@ def ruling(
 
 
 def verdict_of(rule: PolicyRule, number: ReadNumber) -> str:
-    """Return the verdict of a number under a policy rule. The verdicts met and violated are proved."""
+    """Return the verdict of the policy rule `rule` on a number.
+
+    The verdicts met and violated are proved.
+    """
     limit, sign = rule.limit, _sign(rule)
     worse, better = _ends(rule, number)
     if worse is None or better is None:
@@ -120,7 +123,7 @@ def _sign(rule: PolicyRule) -> float:
 
 
 def _ends(rule: PolicyRule, number: ReadNumber) -> tuple[float | None, float | None]:
-    """Return (bound that is worse for keeping the rule, bound that is better); None for a bound without proof."""
+    """Return (worst, best) bound of a number for keeping the policy rule `rule`; None for a bound without proof."""
     return (number.upper, number.lower) if rule.at_most is not None else (number.lower, number.upper)
 
 
@@ -148,7 +151,6 @@ def why_undecided(rule: PolicyRule, grounds: RulingGrounds) -> str | None:
 
 
 def _delta_of(rule: PolicyRule) -> float:
-    """Return the delta that a rule allows, or 0 if the rule has none."""
     match rule.question:
         case EpsilonQuestion(delta=delta):
             return delta
@@ -159,9 +161,9 @@ def _delta_of(rule: PolicyRule) -> float:
 
 
 def _deciding_tolerance(limit: float, lower: float | None, upper: float | None) -> float | None:
-    """Return the relative width at which an enclosure would exclude the limit.
+    """Return the relative width at which an enclosure of a number would exclude `limit`, or None if it is unknown.
 
-    The true number is assumed to be in the middle of (lower, upper). The result is None if no such width is known.
+    The true number is assumed to be in the middle of (`lower`, `upper`).
     """
     if lower is None or upper is None or not math.isfinite(upper) or upper == 0:
         return None

@@ -44,7 +44,7 @@ def one_point(
 ) -> ResponseFields | None:
     """Return the power that the proved epsilon at one delta alone allows, and the power of the run itself.
 
-    The result is None if epsilon or the power is not available.
+    `epsilon` and `power` are answers about the run of `mechanism`. The result is None if one of them is not available.
     """
     stated = isinstance(mechanism, ApproximateDpMechanism | PureDpMechanism)
     largest, known = epsilon["upper"], power["upper"]

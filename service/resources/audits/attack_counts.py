@@ -55,7 +55,7 @@ NOTHING_PROVED: Final = "The counts prove nothing. At this confidence, guessing 
 
 
 def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_version: str) -> AttackCountsResponse:
-    """Return the parameters that the counts prove.
+    """Return the privacy parameters that the counts of an attack's successes and failures rule out.
 
     Raises PrivacyComputationError with the JSON pointer of the first faulty part.
     """
@@ -86,7 +86,7 @@ def compute_attack_counts(request: AttackCountsRequest, digest: str, engine_vers
 
 @dataclass(frozen=True, slots=True)
 class _HeldAgainst:
-    """Verdicts on the claimed mechanism, if the request has one, and the assumptions behind them."""
+    """Verdicts on the mechanism that a request claims, if it claims one, and the assumptions behind them."""
 
     bound: BoundVerdict | None = None
     worst_case: BoundVerdict | None = None
@@ -162,7 +162,7 @@ def _verdict(rates: Region, curves: TradeOffPair, attacker: ThreatModelSpec, *, 
 
 
 def attack_counts_quote(request: AttackCountsRequest) -> Quote:
-    """Return the estimated cost from the counts and the engines that are chosen for the curves."""
+    """Return the estimated cost from the counts of an attack and the engines that are chosen for the curves."""
     if request.mechanism is None or request.threat_model is None:
         return Quote(COUNTING_COST, inline=True)
     long = unpriced(request.mechanism, [request.threat_model], CURVES_READ)

@@ -34,11 +34,11 @@ def _columns(estimate: FloatArray, ends: tuple[FloatArray, FloatArray]) -> Measu
 
 
 def against_theory(roc: EmpiricalRoc, power: PowerEnds) -> tuple[TheoryPowers, Verdict, bool]:
-    """Return the theory at the measured rates, the verdict, and whether the attack is provably weaker than its theory.
+    """Return the theory at the measured rates, the verdict, and whether the attack is weaker than its theory.
 
-    The verdict is above the bound if the lowest true positive rate of a band exceeds the bound at its largest false
-    positive rate. The attack is weaker than its theory if its highest true positive rate is less than the curve at the
-    smallest false positive rate.
+    `roc` has the measured rates, and `power` computes the theory. The verdict is above the bound if the lowest true
+    positive rate of a band exceeds the bound at its largest false positive rate. The attack is provably weaker than its
+    theory if its highest true positive rate is less than the curve at the smallest false positive rate.
     """
     lower, upper = power(roc.false_positive_rate)
     least, most = roc.true_positive_ends()

@@ -112,10 +112,10 @@ def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
 
 
 def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:
-    """Return whether the practical attacker does not depend on a number of the mechanism.
+    """Return whether the attacker `model` is independent of the number at `place` in the mechanism.
 
-    This attacker has a stated privacy parameter. The attacker ignores every number that the worst case ignores, and
-    every number at all if only the stated parameter bounds the attacker.
+    Only an attacker with a stated privacy parameter can be. This attacker ignores every number that the worst case
+    ignores, and every number at all if only the stated parameter bounds the attacker.
     """
     if not isinstance(model, PracticalThreatModel):
         return False

@@ -174,7 +174,7 @@ class Evaluator:
         return PointEvaluation(number, tuple(found[index] for index in range(len(found))))
 
     def _read(self, group: Group, request: CalibrationsRequest) -> Iterator[tuple[int, TargetEvaluation]]:
-        """Yield index and result of the targets with this attacker whose results are not stored.
+        """Yield (index, result) of the targets of `group`, whose attacker is the same, if no result is stored.
 
         The targets are evaluated in the order of `/v1/bounds`, so that the answers are equal.
         """
@@ -205,7 +205,7 @@ class Evaluator:
         return round(number) if self.place.shape.kind == "integer" else float(number)
 
     def with_number(self, number: float) -> CalibrationsRequest:
-        """Return the calibration request with this value of the free number. Raises ValidationError."""
+        """Return the calibration request with the free number replaced by `number`. Raises ValidationError."""
         return self.request.at(self.typed(number), self.place)
 
 
@@ -238,9 +238,10 @@ def _target_evaluation(target: CalibrationTarget, answer: ResponseFields) -> Tar
 
 
 def _height(target: CalibrationTarget, value: float, place: int, read: ReadNumber) -> float:
-    """Return the distance of a bound `value` from the limit of a target, positive if the target is not met.
+    """Return the distance of a bound `value` from the limit of `target`, positive if the target is not met.
 
     The unit is log odds within the range of the number. Logarithms represent numbers that are too small for doubles.
+    `place` selects the lower or the upper bound in `read`.
     """
     least, most = value_range(target)
     logarithm = None if read.log10 is None or least > 0 else read.log10[place] * math.log(10)

@@ -89,7 +89,7 @@ def _met(evaluation: PointEvaluation, group: Sequence[int]) -> Evaluation:
 
 
 def finished_search(evaluator: Evaluator, crossing: Crossing, group: tuple[int, ...], *, proved: bool) -> SearchResult:
-    """Return the result of a finished search.
+    """Return the result of the finished search `crossing` for the number that meets the targets `group`.
 
     `proved` is whether a failure at the last number proves a failure at every number.
     """
@@ -122,10 +122,10 @@ def unmet_result(best: PointEvaluation, group: tuple[int, ...], *, proved: bool)
 def _failing(
     evaluator: Evaluator, scale: Scale, value: PointEvaluation, beside: PointEvaluation, group: Sequence[int]
 ) -> PointEvaluation | None:
-    """Return an evaluation near the result at which a target certainly fails, or None.
+    """Return an evaluation near the result `value` at which a target of `group` certainly fails, or None.
 
-    The search starts at the neighbour of the calibrated number and continues at growing distances. It ends not much
-    further away than necessary, also if bounds come from two theorems.
+    The search starts at the neighbour `beside` of the calibrated number and continues at growing distances. It ends not
+    much further away than necessary, also if bounds come from two theorems.
     """
     if beside.failing(group) is not None:
         return beside

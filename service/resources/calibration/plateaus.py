@@ -60,9 +60,10 @@ def beyond_plateau(evaluator: Evaluator, scale: Scale, found: SearchResult) -> S
 
 
 def _within(evaluator: Evaluator, scale: Scale, first: PointEvaluation, group: tuple[int, ...]) -> SearchResult:
-    """Return the least private number that meets the targets within a plateau whose first number meets them.
+    """Return the least private number that meets the targets `group` within the plateau of the number of `first`.
 
-    A plateau is a range of the free number with a constant number of training steps.
+    The targets are met at `first`, the first number of the plateau. A plateau is a range of the free number with a
+    constant number of training steps.
     """
     if scale.low == scale.high:
         return SearchResult("met", first, group, whole=scale.whole)
@@ -109,9 +110,9 @@ def _next_plateau(evaluator: Evaluator, scale: Scale, at: float) -> tuple[float,
 
 
 def _first_where(holds: Callable[[float], bool], start: float, end: float, *, whole: bool) -> float | None:
-    """Return the number nearest to `start` from which on, towards `end`, a condition holds, or None.
+    """Return the number nearest to `start` from which on, towards `end`, the condition `holds` is true, or None.
 
-    None means that the condition holds at no number.
+    None means that the condition holds at no number. `whole` is whether the numbers are integers.
     """
     if not holds(end):
         return None
@@ -126,14 +127,13 @@ def _middle(one: float, other: float, *, whole: bool) -> float:
 
 
 def _before(number: float, start: float, *, whole: bool) -> float:
-    """Return the last number before `number` on the way from `start`: the next integer or double."""
     if whole:
         return number + (1 if start > number else -1)
     return math.nextafter(number, start)
 
 
 def _steps(evaluator: Evaluator, number: float) -> Steps | None:
-    """Return the number of steps of the training run with this free number, or None if the number is invalid."""
+    """Return the number of training steps of the run with the free number `number`, or None for an invalid number."""
     try:
         owner: Any = place_of(evaluator.with_number(number), evaluator.place.pointer).owner
     except DOES_NOT_FIT:

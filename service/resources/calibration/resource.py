@@ -80,7 +80,7 @@ def compute_calibrations(request: CalibrationsRequest, digest: str, engine_versi
 def _response(
     request: CalibrationsRequest, planned: Mapping[BoundsRequest, Plan], digest: str, engine_version: str
 ) -> ResponseFields:
-    """Return the response. `planned` holds the engines that are already chosen, by request."""
+    """Return the response to a calibration. `planned` holds the engines that are already chosen, by request."""
     known = _directions(request)
     evaluator = Evaluator(request, request.place, known.fixed, planned)
     with at_most(ANSWERS + evaluator.most_work) as work:
@@ -122,7 +122,7 @@ def _response(
 
 
 def calibrations_quote(request: CalibrationsRequest) -> Quote:
-    """Return the estimated cost: a multiple of that of the request itself.
+    """Return the estimated cost of a calibration: a multiple of that of one evaluation of the request.
 
     A calibration never runs in the event loop.
     """
@@ -146,7 +146,10 @@ def calibrations_quote(request: CalibrationsRequest) -> Quote:
 
 
 def _directions(request: CalibrationsRequest) -> Directions:
-    """Return the direction in which each target is met. Raises OutOfDomain if no target depends on the free number."""
+    """Return in which direction of the free number each target is met.
+
+    Raises OutOfDomain if no target depends on the free number.
+    """
     known = directions(request)
     if not any(need != 0 for need in known.needs):
         error = OutOfDomain("free", request.free, NOTHING_DEPENDS)
@@ -156,7 +159,7 @@ def _directions(request: CalibrationsRequest) -> Directions:
 
 
 def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Work) -> ResponseFields:
-    """Return the answers of an evaluation in the order of the targets.
+    """Return the answers at `evaluation`, a value of the free number, in the order of the targets.
 
     The worst case accompanies the answers of weaker attackers. Each assumption and hazard is listed once. Raises
     PrivacyComputationError.
@@ -191,7 +194,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return (witness, None), or (None, reason why there is no witness).
+    """Return a witness that the result `found` is the limit, and None; or None, and the reason why there is no witness.
 
     The witness is the neighbour of the calibrated number at which a target provably fails.
     """
@@ -283,7 +286,7 @@ def _why(error: Exception) -> str:
 
 
 def exit_code(response: CalibrationsResponse) -> int:
-    """Return 0 if every target is proved to be met at the value, else 1."""
+    """Return the exit status of the command: 0 if every target is proved to be met at the calibrated value, else 1."""
     return 0 if response.status in ("met", "trivially_met") else 1
 
 

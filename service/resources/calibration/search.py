@@ -21,7 +21,10 @@ ALWAYS_FAILS: Final = "the answer to the target does not depend on the free numb
 
 
 def search(request: CalibrationsRequest, evaluator: Evaluator, known: Directions) -> SearchResult:
-    """Search for the least private number. Raises PrivacyComputationError if no evaluated number is served."""
+    """Search for the least private value of the free number that meets all targets.
+
+    Raises PrivacyComputationError if no evaluated number is served.
+    """
     scale, start = _scale(request, evaluator, known)
     moving = tuple(index for index in range(len(request.targets)) if index not in known.fixed)
     if known.fixed:
@@ -50,9 +53,9 @@ def _scale(request: CalibrationsRequest, evaluator: Evaluator, known: Directions
 
 
 def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
-    """Return a result without a number if a target that does not depend on the free number fails.
+    """Return a result without a number if a target that does not depend on the free number fails, else None.
 
-    The result is None if no such target fails.
+    `first` is the evaluation at the first number.
     """
     failing = first.failing(known.fixed)
     if failing is None:
@@ -63,7 +66,7 @@ def _broken(first: PointEvaluation, known: Directions) -> SearchResult | None:
 def _along(
     request: CalibrationsRequest, evaluator: Evaluator, scale: Scale, start: float, known: Directions
 ) -> SearchResult:
-    """Search towards less privacy, in the direction in which the targets are known or expected to be met."""
+    """Search from `start` towards less privacy, in the direction in which the targets become met."""
     group = known.group
     if all(_is_met_whatever(request, index) for index in group):
         start = scale.first

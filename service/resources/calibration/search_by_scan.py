@@ -18,7 +18,7 @@ ONCE: Final = "; the targets change once from failing to being met"
 
 
 def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvaluation]:
-    """Return evaluations across the range, or across the part of the range that can be answered."""
+    """Return evaluations at numbers across the range `scale`, or across the part of it that can be answered."""
     numbers = {start, *scale.spread(PLACES)}
     served = sorted(number for number in numbers if evaluator.at(number) is not None)
     if served and len(served) < len(numbers):
@@ -29,9 +29,9 @@ def _spread(evaluator: Evaluator, scale: Scale, start: float) -> list[PointEvalu
 
 
 def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tuple[int, ...]) -> SearchResult:
-    """Search for the change from failing to met targets that is nearest to the start.
+    """Search for the change from failing to met targets that is nearest to the number `start`.
 
-    Raises PrivacyComputationError if no number of the scan is served.
+    `group` are the indices of the targets. Raises PrivacyComputationError if no number of the scan is served.
     """
     scanned = _spread(evaluator, scale, start)
     if not scanned:
@@ -56,6 +56,5 @@ def search_by_scan(evaluator: Evaluator, scale: Scale, start: float, group: tupl
 
 
 def _all_fail(scale: Scale, scanned: list[PointEvaluation], group: tuple[int, ...]) -> bool:
-    """Return whether a target provably fails at every number of an integer range that the scan covers completely."""
     every = scale.whole and len(scanned) == scale.high - scale.low + 1
     return every and all(evaluation.failing(group) is not None for evaluation in scanned)

@@ -19,14 +19,21 @@ from service.resources.estimates import UNCERTAINTY
 from service.resources.nested import evaluate_nested, quote_nested
 from service.resources.read_numbers import ReadNumber
 
-PROOF: Final = 400_000
-"""Cost of a proof in one direction, in microseconds."""
+PROOF: Final = 5_000
+"""Cost of a proof in one direction for a run of plain steps, in units of the quotes."""
+KIND: Final = 80_000
+"""Cost of a kind of sampled step in one direction. Few participations cost up to ten times as much."""
+SHIFT: Final = 10_000
+"""Cost of a shift of a kind of sampled step in one direction."""
 SOURCE: Final = "Proof in ball arithmetic from the definition of the law (privacy_bounds.checker)"
 HOLDS_FOR_EVERY_MECHANISM: Final = "An infinite epsilon holds for every mechanism."
 
 
 def compute_certificates(request: CertificatesRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Return the number with its proof. Raises PrivacyComputationError with the pointer of the faulty part."""
+    """Return the number of a request for a certificate with its proof.
+
+    Raises PrivacyComputationError with the pointer of the faulty part.
+    """
     steps = steps_of(request.mechanism, request.threat_model)
     comparison_of(request.question, 0.0, request.reads)  # an unsupported question is found before it is answered
     answer, value = None, request.number
@@ -72,16 +79,18 @@ def _caveats(request: CertificatesRequest) -> ResponseFields:
 
 
 def certificates_quote(request: CertificatesRequest) -> Quote:
-    """Return the estimated cost of the proofs, and of the answer for a request without a number."""
+    """Return the estimated cost of the proofs of a certificate, and of the answer for a request without a number."""
     steps = steps_of(request.mechanism, request.threat_model)
     comparison = comparison_of(request.question, 0.0, request.reads)
     directions = 0 if comparison is None else len(comparison.directions)
     answer = quote_nested(request.asked(), request.places()).cost if request.value is None else 0
-    return Quote(answer + PROOF * directions * len(steps), engine="checker", uncertainty_factor=UNCERTAINTY)
+    sampled = [len(step.shifts) for step in steps if len(step.shifts) > 1]
+    proof = PROOF + KIND * len(sampled) + SHIFT * sum(sampled)
+    return Quote(answer + directions * proof, engine="checker", uncertainty_factor=UNCERTAINTY)
 
 
 def exit_code(response: CertificatesResponse) -> int:
-    """Return 0 if the number is proved, else 1."""
+    """Return the exit status of the command: 0 if the number is proved, else 1."""
     return int(response.verdict != "proved")
 
 

@@ -37,12 +37,12 @@ LARGEST_ANSWERS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class BoundsCrossCheck:
-    """Check of the answers in `body` to a request for bounds."""
+    """Comparison of answers with the independent checker: of those in `answered` to a request for bounds."""
 
     answered: bytes
 
     def body(self, request: BoundsRequest, _digest: str, _engine_version: str, /) -> bytes:
-        """Return the outcome and the reasons for it as JSON bytes."""
+        """Return the outcome of the comparison and the reasons for it as JSON bytes."""
         answers = json.loads(self.answered)["answers"]
         pairs = [
             (question, answer)
@@ -59,7 +59,7 @@ def _worst(outcomes: list[tuple[str, str]]) -> str:
 
 
 def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the outcome of each check of an answer with the reason for a disagreement."""
+    """Yield the outcome of each check of `answer` to `question`, with the reason for a disagreement."""
     try:
         steps = steps_of(request.mechanism, request.threat_model)
         comparison_of(question, 0.0)
@@ -75,7 +75,10 @@ def _outcomes(request: BoundsRequest, question: QuestionSpec, answer: dict[str, 
 def _by_the_checker(
     steps: list[Step], question: QuestionSpec, reads: str, number: Mapping[str, Any]
 ) -> tuple[str, str]:
-    """Return the outcome for one number. The safe bound must hold, and no number beyond the other bound may hold."""
+    """Return the outcome of the checker for one number of a run with these steps, and the reason.
+
+    `reads` names the quantity of a curve. The safe bound must hold, and no number beyond the other bound may hold.
+    """
     lower, upper = float(number["lower"]), float(number["upper"])
     safe, better = (
         (lower, math.nextafter(upper, math.inf)) if reads == "type_two_error" else (upper, math.nextafter(lower, 0))
@@ -131,7 +134,6 @@ def _by_another_engine(
 
 
 def _numbers(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the enclosures of an answer."""
     if "points" in answer:
         yield from (point[reads] for point in answer["points"] for reads in ("power", "type_two_error"))
     else:

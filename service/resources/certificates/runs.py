@@ -32,7 +32,10 @@ LARGEST_KINDS: Final = 32
 
 
 def steps_of(mechanism: MechanismSpec, threat_model: ThreatModelSpec) -> list[Step]:
-    """Return the steps of a run, equal ones counted together. Raises UnsupportedCombination with a pointer."""
+    """Return the steps of `mechanism` between the neighbours of `threat_model`, equal ones counted together.
+
+    Raises UnsupportedCombination with a pointer to a part that the checker does not cover.
+    """
     if not isinstance(threat_model, WorstCaseThreatModel) or (threat_model.records or 1) > 1:
         raise unsupported(
             "/threat_model",
@@ -54,7 +57,10 @@ def steps_of(mechanism: MechanismSpec, threat_model: ThreatModelSpec) -> list[St
 
 
 def _steps(mechanism: MechanismSpec, count: int, replaced: bool) -> Iterator[tuple[Step, int]]:
-    """Yield the steps of a tree with their counts. `replaced`: neighbours differ by the value of a record."""
+    """Yield the steps of a tree of mechanisms, each with its count, multiplied by `count`.
+
+    `replaced` is whether neighbours differ by the value of a record.
+    """
     match mechanism:
         case GaussianMechanism():
             yield sampled_step(mechanism.noise_multiplier, 1.0, mirrored=replaced), count
@@ -85,7 +91,10 @@ def _steps(mechanism: MechanismSpec, count: int, replaced: bool) -> Iterator[tup
 
 
 def unsupported(pointer: str, requested: str, reason: str, supported: tuple[str, ...]) -> UnsupportedCombination:
-    """Return the error for a part that the checker does not cover."""
+    """Return the error for a part of a request, at `pointer`, that the checker does not cover.
+
+    `requested` describes the part, `reason` states why it is not covered, and `supported` lists the alternatives.
+    """
     error = UnsupportedCombination(pointer.removeprefix("/"), requested, reason, supported)
     error.pointer = pointer
     return error

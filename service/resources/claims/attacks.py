@@ -96,7 +96,7 @@ def attack_cost(claim: Claim, model: CostModel) -> float:
 
 
 def is_too_expensive(bound: Bound, model: CostModel) -> bool:
-    """Return whether the search for an attack needs many evaluations that together cost more than `LARGEST_COST`."""
+    """Return whether the search for an attack above `bound` would cost more than `LARGEST_COST` by the cost model."""
     many = isinstance(bound, Ratio | GaussianCurve)
     return many and _cost(bound, model.readings()) > LARGEST_COST
 
@@ -124,7 +124,10 @@ def _directions(asked: Direction, curves: TradeOffPair) -> tuple[Direction, ...]
 
 
 def _attained(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve of an attack that some data sets attain: the lower bound if `curve` is known from two sides."""
+    """Return the curve of an attack that some data sets attain.
+
+    If `curve` is known from two sides, the result is its lower bound.
+    """
     return curve.attained if isinstance(curve, Bracketed) else curve
 
 

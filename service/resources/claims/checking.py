@@ -107,7 +107,7 @@ def claims_quote(request: ClaimsRequest) -> Quote:
 
 
 def exit_code(response: ClaimsResponse) -> int:
-    """Return 1 if a claim is unsafe, else 0."""
+    """Return the exit status of the command: 1 if a claim is unsafe, else 0."""
     return int(any(claim.verdict == "unsafe" for claim in response.claims))
 
 

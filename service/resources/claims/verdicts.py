@@ -41,10 +41,10 @@ class ClaimJudgement:
 
 
 def judge_claim(claim: Claim, found: ReadNumber) -> ClaimJudgement:
-    """Return whether the claim states more privacy than there is, less than is provable, or neither.
+    """Return whether `claim` states more privacy than there is, less than is provable, or neither.
 
-    A smaller number means more privacy; for a guarantee, a larger one. Comparisons are exact, and `by` is rounded
-    downwards.
+    `found` is the computed number. A smaller number means more privacy; for a guarantee, a larger one. Comparisons are
+    exact, and `by` is rounded downwards.
     """
     value, tolerance = claim.number, claim.relative_tolerance
     if found.lower is None or found.upper is None:
@@ -73,7 +73,7 @@ def _holds(value: float, found: ReadNumber) -> Held:
 
 
 def _distance(value: float, found: ReadNumber, end: Literal["lower", "upper"]) -> dict[str, Any]:
-    """Return how far a claimed value lies beyond the bound `end` of an enclosure, rounded downwards."""
+    """Return how far the claimed `value` lies beyond the bound `end` of the number `found`, rounded downwards."""
     reached = found.lower if end == "lower" else found.upper
     small, large = sorted((value, reached or 0.0))
     if math.isinf(large):

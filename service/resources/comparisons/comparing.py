@@ -67,7 +67,10 @@ class _Quantity(NamedTuple):
 
 
 def compute_comparisons(request: ComparisonsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate and compare all runs. Raises PrivacyComputationError with the pointer of the first faulty part."""
+    """Evaluate and compare all runs of a request.
+
+    Raises PrivacyComputationError with the pointer of the first faulty part.
+    """
     return _response(request, {}, digest, engine_version)
 
 
@@ -206,7 +209,7 @@ def _verdict(rates: FloatArray, one: _Run, other: _Run) -> ResponseFields:
 def _ranked(
     request: ComparisonsRequest, runs: Sequence[_Run], pairs: Sequence[ResponseFields], place: int, each: _Quantity
 ) -> ResponseFields:
-    """Return one quantity as fields of the response, with the runs that have the best value."""
+    """Return the comparison of one quantity as fields of the response, with the runs that have the best value."""
     count = len(runs)
     verdicts: list[list[Sign]] = [["equal"] * count for _ in runs]
     for (first, second), pair in zip(combinations(range(count), 2), pairs, strict=True):
@@ -224,7 +227,7 @@ def _ranked(
 
 
 def comparisons_quote(request: ComparisonsRequest) -> Quote:
-    """Return the estimated cost of all answers, evaluated curves and pairs of runs."""
+    """Return the estimated cost of a comparison: of all answers, evaluated curves and pairs of runs."""
     pairs = len(request.runs) * (len(request.runs) - 1) / 2
     compared = COMPARISON_COST + COMPARED_POINT_COST * len(request.false_positive_rates)
     beside = math.ceil(pairs * (compared + DIFFERENCE_COST * request.quantity_count))

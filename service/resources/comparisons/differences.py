@@ -30,7 +30,7 @@ def sign_of(first: Sequence[ReadNumber], second: Sequence[ReadNumber]) -> Sign:
 
 
 def is_surely_below(one: ReadNumber, other: ReadNumber) -> bool:
-    """Return whether one number is below another, wherever both lie in their enclosures."""
+    """Return whether the number `one` is below `other`, wherever both lie in their enclosures."""
     if one.upper is None or other.lower is None:
         return False
     if one.log10 is not None and other.log10 is not None:
@@ -73,7 +73,7 @@ def _difference(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _minus(one: float, other: float, side: int) -> float:
-    """Return the difference of two numbers >= 0, rounded downwards (side -1) or upwards (side 1).
+    """Return `one` - `other` for numbers >= 0, rounded downwards (`side` -1) or upwards (1).
 
     At most one of the numbers is infinite.
     """
@@ -95,7 +95,7 @@ def _ratio(first: ReadNumber, second: ReadNumber) -> ResponseFields | None:
 
 
 def _over(one: float, other: float, side: int) -> float:
-    """Return the quotient of two numbers >= 0, rounded downwards (side -1) or upwards (side 1).
+    """Return `one` / `other` for numbers >= 0, rounded downwards (`side` -1) or upwards (1).
 
     The result is infinite if the quotient is unbounded.
     """
@@ -108,7 +108,6 @@ def _over(one: float, other: float, side: int) -> float:
 
 
 def _power_of_ten(log10: float, side: int) -> float:
-    """Return 10^log10, rounded downwards (side -1) or upwards (side 1) with a wide margin."""
     if math.isnan(log10):
         return 0.0 if side < 0 else math.inf
     log10 += side * abs(log10) * 2.0**-49
@@ -140,9 +139,9 @@ def best_of(numbers: Sequence[ReadNumber], signs: Sequence[Sequence[Sign]]) -> t
 
 
 def _safe_log(number: ReadNumber) -> float:
-    """Return the logarithm of a safe bound, to order numbers too small for doubles.
+    """Return the logarithm of the safe bound of a number, to order numbers too small for doubles.
 
-    The safe bound of a number never states more privacy than there is.
+    The safe bound never states more privacy than there is.
     """
     if number.log10 is None:
         return -math.inf if number.value == 0 else 0.0

@@ -27,17 +27,17 @@ SAME: Final = "At every rate: both are one run with one attacker."
 def is_at_least_as_hard(
     one: MechanismSpec, other: MechanismSpec, attacker: ThreatModelSpec, other_attacker: ThreatModelSpec
 ) -> bool:
-    """Return whether the parameters prove that the first run is at least as hard to attack as the second.
+    """Return whether the parameters prove that the run `one` is at least as hard to attack as `other`.
 
-    The order holds at every false positive rate.
+    The runs face the attackers `attacker` and `other_attacker`. The order holds at every false positive rate.
     """
     return attacker == other_attacker and isinstance(attacker, WorstCaseThreatModel) and _harder(one, other)
 
 
 def _harder(one: Any, other: Any) -> bool:
-    """Return whether the first description is at least as private as the second in every part.
+    """Return whether the description `one` is at least as private as `other` in every part.
 
-    The arguments are objects, or lists of the same length.
+    Both are objects, or lists of the same length.
     """
     if type(one) is not type(other):
         return False
@@ -48,7 +48,7 @@ def _harder(one: Any, other: Any) -> bool:
 
 
 def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether the first description is at least as private as the second in a field that differs.
+    """Return whether the description `one` is at least as private as `other` in the field `name`, which differs.
 
     In DP-SGD the numbers of epochs matter only through rate and steps, and so do batch and data set sizes under Poisson
     sampling. For batches of a fixed size, the theorems about the sizes concern only upper bounds of the power.
@@ -64,9 +64,9 @@ def _is_harder_in(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
 
 
 def _none_smaller(one: Any, other: Any) -> bool:
-    """Return whether every number of the first argument is at least its counterpart in the second one.
+    """Return whether no number of `one` is smaller than its counterpart in `other`.
 
-    The arguments are two numbers, or two lists of the same length.
+    Both are numbers, or lists of the same length.
     """
     if type(one) is not type(other) or one is None:
         return False

@@ -46,7 +46,10 @@ LESS_IS_ENOUGH: Final = (
 
 
 def compute_gdp_gmip(request: GdpGmipRequest, digest: str, engine_version: str) -> GdpGmipResponse:
-    """Return both privacy parameters of noisy SGD (mu_dp and mu_mip), and the noise that gives these parameters."""
+    """Convert between both privacy parameters of noisy SGD, and return the noise that gives these parameters.
+
+    mu_dp is that of Gaussian differential privacy, mu_mip that of Gaussian membership inference privacy.
+    """
     training = _training(request)
     target, given = request.target
     if target == "mu_dp":

@@ -88,9 +88,9 @@ def _epsilon(
     source: str,
     reason: str,
 ) -> EpsilonConversionAnswer:
-    """Return the answer of a conversion to epsilon.
+    """Return the answer to a conversion from a promise about membership to epsilon.
 
-    `source` and `reason` explain the case that no epsilon keeps the promise.
+    `source` names the theorem. `reason` explains the case that no epsilon keeps the promise.
     """
     if reading is not None:
         number = enclosed_number(reading.value, reading.safe_end)

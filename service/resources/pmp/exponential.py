@@ -86,7 +86,10 @@ class _Scaled(NamedTuple):
 
 
 def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_version: str) -> PmpExponentialResponse:
-    """Return the PMP parameter of an exponential mechanism. Raises OutOfDomain if the losses exceed the sensitivity."""
+    """Return the parameter of practical membership privacy (PMP) of an exponential mechanism.
+
+    Raises OutOfDomain if the losses exceed the sensitivity.
+    """
     scaled = _scaled(request)
     population = scaled.population
     bounds = swap_bounds(population)
@@ -131,7 +134,7 @@ def compute_pmp_exponential(request: PmpExponentialRequest, digest: str, engine_
 
 
 def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
-    """Return why the parameter is wider than the tolerance, or None if it is not."""
+    """Return why the PMP parameter `found` is wider than the tolerance, or None if it is not."""
     if meets(found.epsilon, tolerance):
         return None
     if found.epsilon.evidence is Evidence.STATISTICAL:
@@ -140,7 +143,7 @@ def _limit(found: ExponentialPmp, tolerance: float) -> WidthLimit | None:
 
 
 def pmp_exponential_quote(request: PmpExponentialRequest) -> Quote:
-    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of an exponential mechanism. A worker computes it."""
     objects, points, half = request.object_count, request.point_count, request.data_size
     dimension = len(request.points[0]) if request.points else 1
     cost = FIXED_COST + (LOSS_COST * points + OFFSET_COST) * objects * dimension
@@ -194,7 +197,7 @@ def _enumerates_adjacent(request: PmpExponentialRequest) -> bool:
 
 
 def _by_sensitivity(request: PmpExponentialRequest, scaled: _Scaled) -> Enclosure:
-    """Return an enclosure of epsilon times (sensitivity on the parent set)/(sensitivity on all data).
+    """Enclose epsilon (s / S), with s the sensitivity on the parent set and S the sensitivity on all data.
 
     The parent set is the population of which a random half is the data.
     """

@@ -32,7 +32,7 @@ subsets."""
 
 
 def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: str) -> PmpFiniteResponse:
-    """Return the PMP parameter of a table of output probabilities."""
+    """Return the parameter of practical membership privacy (PMP) of a table of output probabilities."""
     subsets = tuple(request.subsets_in_order)
     rows = Rows.of(request.probabilities)
     table, adjacent = MembershipTable.of(rows, subsets), AdjacentTable.of(rows, subsets)
@@ -68,7 +68,7 @@ def compute_pmp_finite(request: PmpFiniteRequest, digest: str, engine_version: s
 
 
 def pmp_finite_quote(request: PmpFiniteRequest) -> Quote:
-    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of a table of output probabilities. A worker computes it."""
     points, outputs = request.points, len(request.probabilities[0])
     numbers = math.comb(points, points // 2) * outputs
     return Quote(int(FIXED_COST + SUM_COST * points * numbers + PAIR_COST * (points // 2) ** 2 * numbers))

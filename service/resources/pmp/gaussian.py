@@ -85,7 +85,7 @@ def compute_pmp_gaussian(request: AnyPmpGaussianRequest, digest: str, engine_ver
 
 
 def pmp_gaussian_quote(request: AnyPmpGaussianRequest) -> Quote:
-    """Return the estimated cost of a request for the PMP parameter. A worker computes it."""
+    """Return the estimated cost of the PMP parameter of a Gaussian mechanism. A worker computes it."""
     if isinstance(request, PmpGaussianUpload):
         count, dimension = request.count, request.dimension
     else:
@@ -104,7 +104,7 @@ def _points(request: AnyPmpGaussianRequest) -> FloatArray:
 
 
 def _noise_std(request: PmpGaussianParameters, size: int) -> float:
-    """Return the requested noise, or the smallest noise that meets the target, rounded up."""
+    """Return the requested noise, or the smallest noise that meets the target for data of `size` points, rounded up."""
     target = request.target
     if target is None:
         return request.noise_std or 0.0  # the schema accepts exactly one of the two fields

@@ -44,7 +44,10 @@ ROW_COST, PAIR_COST, SOLVED_ROWS = 150.0, 1.5, 100
 
 
 def compute_pmp_simulations(request: PmpSimulationsRequest, digest: str, engine_version: str) -> PmpSimulationsResponse:
-    """Draw all parent sets and compute the privacy of the mechanism on each."""
+    """Draw all parent sets of a simulation and compute the privacy of the mechanism on each.
+
+    A parent set is a population of which a random half is the data.
+    """
     trials = tuple(_written(_trial(request, number)) for number in range(request.trials))
     notes = [SPREAD, UPPER_BOUND if request.experiment == "gaussian" else READINGS]
     if any(trial["epsilon"] is None for trial in trials):

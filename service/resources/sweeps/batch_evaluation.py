@@ -29,10 +29,11 @@ RunQueries = tuple[tuple[Summand, ...], tuple[Known, ...]]
 
 
 def resolve_together(requests: Sequence[BoundsRequest | None], wanted: range) -> list[ResolvedRequest | None]:
-    """Return the requests at the indices `wanted` with their engines, after joint evaluation of their numbers.
+    """Resolve the requests at the indices `wanted`, and evaluate the numbers of all of them together.
 
-    Contour inversion evaluates the numbers of all requests that it serves together. The result is None for other
-    requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises its error.
+    The result has the requests with their engines. Only contour inversion evaluates numbers together. The result is
+    None for other requests, and for requests that cannot be resolved. A later attempt to resolve such a request raises
+    its error.
     """
     asked: dict[int, RunQueries] = {}
     resolved_requests: list[ResolvedRequest | None] = []

@@ -66,7 +66,10 @@ def evaluate_points(request: SweepsRequest) -> Iterator[tuple[tuple[float, ...],
 def _read(
     request: SweepsRequest, places: Sequence[Place], block: Sequence[tuple[float, ...]], wanted: range
 ) -> Iterator[Point]:
-    """Yield the answers to the points at the indices `wanted` of a block. Points after the deadline have problems."""
+    """Yield the answers to the points at the indices `wanted` of a block, a list of varied numbers.
+
+    `places` are the pointers of the varied numbers. Points after the deadline have problems.
+    """
     if is_late():
         yield from repeat(_LATE, len(wanted))
         return
@@ -85,7 +88,7 @@ def _read(
 
 
 def _evaluate_point(asked: BoundsRequest, resolved: ResolvedRequest | None) -> Point:
-    """Return the answer to one point of a sweep, or a problem if the deadline passed.
+    """Return the answer to the request `asked` for one point of a sweep, or a problem if the deadline passed.
 
     An answer computed after the deadline could be needlessly wide.
     """

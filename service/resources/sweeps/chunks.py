@@ -16,7 +16,7 @@ from service.resources.sweeps.estimates import sweeps_quote
 
 
 def points_of(request: LongSweepsRequest) -> int:
-    """Return the number of points of a sweep."""
+    """Return the number of points that a sweep evaluates."""
     return request.point_count
 
 
@@ -44,7 +44,7 @@ def chunk_request(request: LongSweepsRequest, start: int, stop: int) -> SweepsRe
 
 
 def lines_of(body: bytes, start: int) -> bytes:
-    """Return the response to a chunk as JSON lines, one for each point.
+    """Return the response `body` to a chunk of a sweep as JSON lines, one for each point.
 
     `start` is the index of the first point of the chunk.
     """

@@ -41,7 +41,7 @@ class Quantity(NamedTuple):
 
 
 def quantities(questions: Sequence[QuestionSpec], varied: Collection[Place]) -> Iterator[Quantity]:
-    """Yield the numbers that the questions give at every point, in order.
+    """Yield the numbers that the answers to `questions` have at every point of a sweep, in order.
 
     `varied` are the pointers of the varied numbers.
     """
@@ -70,7 +70,7 @@ class Column:
         self._sources, self._notes = dict[str, None](), dict[str, None]()
 
     def add(self, answers: Answers) -> None:
-        """Append the number of the next point, from its answers."""
+        """Append the number of the next point of the sweep, from its answers."""
         if answers is None:
             self._numbers.append(_NO_NUMBERS)
             self._beside.append(_NOTHING_BESIDE)

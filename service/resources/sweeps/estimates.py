@@ -53,7 +53,10 @@ def sweeps_quote(request: SweepsRequest) -> Quote:
 
 
 def _asked(request: SweepsRequest, places: Any, numbers: tuple[float, ...]) -> Quote:
-    """Return the estimated cost of a point of a sweep, or no cost if the point has a problem."""
+    """Return the estimated cost of the point of a sweep with these varied numbers, or no cost if it has a problem.
+
+    `places` are the pointers of the varied numbers.
+    """
     try:
         return bounds_quote(request.asked(places, numbers))
     except (ValidationError, PrivacyComputationError):

@@ -39,7 +39,10 @@ NO_NUMBER: Final = "A check of the computation failed. The response contains no 
 
 
 def problem_of(point: int, error: Exception) -> ResponseFields:
-    """Return the problem document of a point of a sweep. Raises `error` itself unless it is an error of a request."""
+    """Return the problem document of the point with the index `point` of a sweep.
+
+    Raises `error` itself unless it is an error of a request.
+    """
     kind, errors = _kind_and_errors(error)
     return {"point": point, **kind._asdict(), "errors": errors}
 

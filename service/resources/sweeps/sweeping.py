@@ -20,7 +20,7 @@ from service.resources.sweeps.problems import problem_of
 
 
 def compute_sweeps(request: SweepsRequest, digest: str, engine_version: str) -> ResponseFields:
-    """Evaluate every point. A failed point has a problem in its place.
+    """Evaluate every point of a sweep; a failed point has a problem in its place.
 
     Points after the deadline have problems as well. Raises DeadlinePassed if the deadline passed before any answer.
     """

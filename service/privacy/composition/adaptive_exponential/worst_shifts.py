@@ -75,7 +75,10 @@ class WorstShifts:
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Return the increasing indices r of shifts that separate wide cells of shifts."""
+        """Return the increasing indices r of shifts between which cells of several shifts lie.
+
+        The shift with the index r is t = eta - r h, where eta is the range of the losses and h the grid spacing.
+        """
         return _edges(self.cells)
 
 
@@ -173,7 +176,8 @@ def _update_best(
 ) -> None:
     """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
 
-    F is the new profile in a row for one shift, from the earlier profile `values`.
+    F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far, and
+    `curvature` bounds F inside a cell of shifts (None: not needed).
     """
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
@@ -194,7 +198,11 @@ def _update_best(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """Return `values`[`at` + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
+    """Return `values`[`at` + row + shift] for every block, row of the block and shift.
+
+    The result has the shape (blocks, ROWS, width), for blocks that begin at the indices `at`, ROWS rows in a block and
+    `width` shifts.
+    """
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))

@@ -127,7 +127,10 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """Return the run's loss (2 k - N) eps at k losses of +eps, within 2 units of rounding, in the shape of k."""
+        """Return the run's loss (2 k - N) eps in the shape of k, for k losses +eps and N - k losses -eps.
+
+        The result is within 2 units of rounding.
+        """
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
     def _segments(self, rates: FloatArray, law: BinomialTails) -> _Segments:
@@ -310,7 +313,10 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """Return an approximate epsilon with delta(epsilon) = delta, and its uncertainty, for 0 < delta < delta(0)."""
+        """Return an approximate epsilon at which the privacy profile is `delta`, and its uncertainty.
+
+        `delta` is between 0 and the value of the profile at epsilon 0.
+        """
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
         # If K is nearly always N the range is larger, but products of ratios must not overflow.
@@ -350,15 +356,18 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """Return an index k below which no tail P(K > k) of the binomial law is at most 1/2.
+    """Return an index k up to which all tails P(K > k) of the binomial number K are above 1/2.
 
-    The median is at least the mode less 1.
+    `law` is the law of K. The median is at least the mode less 1.
     """
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 
 
 def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) -> int:
-    """Return the first k of start..end at which the Chernoff bound of P(K > k) is about e^log_target, or `end`."""
+    """Return the first k of `start`..`end` at which the Chernoff bound of P(K > k) is about e^log_target, or `end`.
+
+    K has the binomial law `law`.
+    """
     return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= log_target)
 
 
@@ -368,12 +377,14 @@ def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
 
 
 def _log_rest(share: FloatArray) -> FloatArray:
-    """Return ln(1 - share): minus infinity for shares of at least 1, and 0 if the share is not a number (0/0)."""
     return np.where(np.isnan(share), 0.0, np.log1p(-np.minimum(share, 1.0)) * (1 + SLACK))
 
 
 def _exact_product(first: FloatArray, second: float) -> tuple[FloatArray, FloatArray]:
-    """Return the product as the nearest double and its rounding error, exactly (Dekker 1971); factors below 1e290."""
+    """Return `first` times `second` as the nearest doubles, and the exact rounding errors (Dekker 1971).
+
+    Factors are below 1e290.
+    """
     product = first * second
     a_high, b_high = _upper_half(first), _upper_half(np.asarray(second))
     a_low, b_low = first - a_high, second - b_high

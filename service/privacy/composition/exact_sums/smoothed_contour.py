@@ -79,7 +79,7 @@ class ResponseCumulants:
         return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
-        """Return a bound of the absolute error of `value`, from functions and the products of r and epsilon."""
+        """Return a bound of the absolute error of `value(r)` by roundings of functions and of products."""
         x = np.abs(r) * self.epsilon
         sizes = self.count * (log_cosh(x) + x * np.tanh(x))
         return 4 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
@@ -158,7 +158,8 @@ class SmoothedContour:
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
         the best r' of Chernoff's bound, and `rise` is K there less K on the contour. For every r' of the strip, f(c) <=
-        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c.
+        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c. `tau` is the shift
+        of the added Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)
@@ -269,13 +270,12 @@ class SmoothedContour:
 
 
 def _turns(angle: float) -> ComplexArray:
-    """Return e^{i k angle} for k = 0..CHUNK - 1, shape (CHUNK,)."""
     short, long = np.exp(1j * angle * np.arange(64)), np.exp(1j * angle * np.arange(0, CHUNK, 64))
     return (long[:, None] * short).reshape(-1)
 
 
 def _multiply(product: ComplexArray, factor: ComplexArray, count: int) -> None:
-    """Multiply the product by factor^count, by repeated squaring; |factor| is at most 1."""
+    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1."""
     while True:
         if count % 2:
             product *= factor

@@ -178,7 +178,7 @@ class BallContour:
         return best
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c of the loss S for a threshold c (an exact ball)."""
+        """Return the test that rejects H0 where the loss exceeds `threshold`, with its error rates as balls."""
         with ctx.workprec(self.bits):
             turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)

@@ -144,10 +144,7 @@ class MixtureBalls:
         return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
-        """Return ln a(y) for real y, where phi a is the density of H1 with the normal density phi.
-
-        The normal density is phi(y).
-        """
+        """Return ln a(y) as a ball for real y, where a is the ratio of the densities with and without the record."""
         terms, d, shifted = self._modes()
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 

@@ -93,8 +93,4 @@ class MixtureMoments(MixtureBalls):
 
 
 def _kernel(width: arb, step: float) -> arb:
-    """Return 1/(e^{2 pi width/step} - 1), a factor of the trapezoid error.
-
-    The side of the strip is at the distance `width`, and the nodes at the distance `step`.
-    """
     return 1 / (2 * arb.pi() * width / ball(step)).expm1()

@@ -28,7 +28,7 @@ class ThresholdSource(Protocol):
 
     @property
     def bits(self) -> int:
-        """Precision of the balls in bits."""
+        """Precision, in bits, of the balls that the source returns."""
         ...
 
     def at(self, threshold: arb) -> Threshold:

@@ -76,12 +76,12 @@ class LossTransform:
 
     @property
     def work(self) -> int:
-        """Number of array elements of one evaluation of K at one complex node."""
+        """Number of array elements of one evaluation of the log-moment function at one complex node."""
         return 1 + sum(summand.contour_size for summand in self.summands)
 
     @property
     def different(self) -> int:
-        """Number of different steps with a density that is not Gaussian."""
+        """Number of different steps of the run whose loss has a density that is not Gaussian."""
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:

@@ -215,7 +215,7 @@ class StraightContour:
         return sums.reshape(whole), log_scale.reshape(whole)
 
     def _prepare_errors(self, transforms: TransformsOfRuns) -> None:
-        """Compute the error terms that no threshold changes: rounding, truncated mass and atoms."""
+        """Compute the parts of the error bounds that no threshold changes: rounding, truncated mass and atoms."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
@@ -287,7 +287,7 @@ class StraightContour:
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
-    """Return the sums over the poles of each of three integrals, (3, M, R), from the terms of four poles, (4, M, R).
+    """Return the sums over the poles of each of three integrals, (3, M, R), from the `poles` terms of shape (4, M, R).
 
     The third integral has two poles, and the first and second have one each. The terms are overwritten.
     """

@@ -213,7 +213,7 @@ class Tilt:
 
     @property
     def has_contour(self) -> bool:
-        """Whether the contour at this tilt has been built."""
+        """Whether the contour that crosses the real axis at this tilt has been built."""
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
@@ -276,17 +276,17 @@ class TiltGrid:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a usable tilt on either side of 1/2.
+        """Whether the grid has a usable tilt above 1/2 and one below it.
 
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis.
         """
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
-        """Add the first tilt on one side of 1/2, for a weak loss that jumps dominate a standard deviation from 1/2.
+        """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than usual.
 
-        `side` is 1 for tilts above 1/2, and -1 for tilts below. Tilts are real numbers at which contours may cross the
-        axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis. The tilt is near because rare large losses (jumps)
+        dominate a weak loss already a standard deviation from 1/2.
         """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
@@ -297,11 +297,11 @@ class TiltGrid:
         self._add(side, tilts, known, deviations, serves[:1].tolist() or nearest)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
-        """Return tilts from `theta`, near a pole 0 or 1, towards 1/2.
+        """Return tilts from `theta`, near the pole 0 or 1 of the integrand, towards 1/2.
 
-        A strong loss leaves room for contours between the poles. `sign` is the direction. A parabola through the
-        standard deviations at 0, 1/2 and 1 approximates those between them. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis. A strong loss leaves room for contours between the
+        poles. `sign` is the direction. A parabola through the standard deviations at 0, 1/2 and 1 approximates those
+        between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle

@@ -102,12 +102,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the largest privacy losses (log-likelihood ratios) of the steps, nats."""
+        """Largest privacy loss (log-likelihood ratio) of the run, the sum over its steps, nats."""
         return self._total([curve.largest_log_ratio for curve in self._curves])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Sum of the smallest privacy losses (log-likelihood ratios) of the steps, nats."""
+        """Smallest privacy loss (log-likelihood ratio) of the run, the sum over its steps, nats."""
         return self._total([curve.smallest_log_ratio for curve in self._curves])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:

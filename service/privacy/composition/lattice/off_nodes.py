@@ -53,7 +53,10 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law of the total loss of all steps, pairs (description, count); None without any step."""
+        """Build the law of the total loss of steps with two losses, given as pairs (description, count).
+
+        The result is None without any step.
+        """
         if not known:
             return None
         shifts = Shifts.of(tuple((part.epsilon, count) for part, count in known if part.epsilon > 0))
@@ -76,7 +79,7 @@ class OffNodeLosses:
         return value, mean, float(weights @ (self.losses - mean) ** 2)
 
     def tilted(self, tilt: float) -> tuple[float, FloatArray]:
-        """Return K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}.
+        """Return K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}, shape (losses,).
 
         The s_i are the losses, and the w_i their H0-masses.
         """
@@ -98,7 +101,10 @@ class OffNodeLosses:
 
 
 def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
-    """Return as many kinds of steps as have at most MOST_LOSSES total losses together, fewest steps first."""
+    """Return as many of the `known` kinds of steps, pairs (description, count), as have few total losses together.
+
+    The limit is MOST_LOSSES. Kinds with the fewest steps come first.
+    """
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1
     for part, count in sorted(known, key=lambda one: one[1]):

@@ -69,7 +69,7 @@ class _Side:
         self.size = _BYTES_OF_A_THRESHOLD * lattice.threshold_count
 
     def forget(self) -> None:
-        """Release the memory of the sums. A later use recomputes them with identical results."""
+        """Release the memory of the sums over the composed law. A later use recomputes them with identical results."""
         for name in ("c", "rounding", "alpha", "rest", "power", "beta", "profile", "middle", "left"):
             self.__dict__.pop(name, None)
         self._above_known = {}
@@ -154,7 +154,7 @@ class _RecentlyUsed:
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """Return the sums of one law after marking them as the most recently used."""
+        """Return the sums of one composed law, and mark them as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -179,7 +179,10 @@ RECENTLY_USED: Final = _RecentlyUsed()
 
 @dataclass(frozen=True)
 class LatticePair:
-    """Upper and lower law of a run, composed at one tilt, with the slacks by which they bound the true law."""
+    """Upper and lower law of a run's loss on a lattice, composed at one tilt.
+
+    The slacks are logarithms of the factors by which sums over the laws bound the true sums.
+    """
 
     upper: ComposedLattice
     lower: ComposedLattice

@@ -15,7 +15,7 @@ ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 
 
 def is_single(steps: Steps) -> bool:
-    """Return whether the run has one step only, so that nothing is composed."""
+    """Return whether the run consists of one step only, so that nothing is composed."""
     return len(steps) == 1 and steps[0][1] == 1
 
 
@@ -24,8 +24,11 @@ def is_bracket(steps: Steps) -> bool:
 
     If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
-    found = [known for step, _ in steps if (known := step.attained()) is not None]
-    return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
+    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    if is_single(steps):
+        return any(known.alone is not None for known, _ in found)
+    one_comes_last = len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
+    return bool(found) and not one_comes_last
 
 
 def either_way(steps: Steps) -> bool:
@@ -75,6 +78,9 @@ def added(steps: Steps) -> Steps:
 
 
 def sentence(steps: Steps) -> str:
-    """Return the sentences for the answer that name the theorems of both bounds, for steps with unattained pairs."""
+    """Return the sentences that name the theorems of both bounds, for steps with unattained pairs of laws.
+
+    They are parts of the note of the answer. A pair of laws is attained if some data sets have it.
+    """
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

@@ -104,7 +104,7 @@ def plan(
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
-    """Return the curves of a plan for both directions, record added and record removed.
+    """Return the curves of the plan `known` for both directions, record added and record removed.
 
     Both directions share one curve object if every step is symmetric.
     """
@@ -116,7 +116,7 @@ def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
 
 @lru_cache(maxsize=256)  # needed by every engine of a request, and again for its computation
 def steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
-    """Return the steps of a mechanism with their counts, each with its worst-case pair under the relation."""
+    """Return the steps of a mechanism with their counts, each with its worst-case pair of laws between `neighbours`."""
     return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
 
 
@@ -216,7 +216,7 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
         if sum(count for _, count in steps) > MOST_IN_TURN:
             return plans
     most = dominating(steps)
-    if contour_parts(most) is not None:
+    if not is_bracket(most) or contour_parts(most) is not None:
         return [*plans, _composition(most, kind, method, options)]
     return [*plans, engines.lattices(most, loose)]
 
@@ -256,7 +256,11 @@ def _tightest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """Plan a run whose steps have separate bounds: compose attained pairs below, and dominating pairs above."""
+    """Plan a run whose steps have separate bounds: one composition for lower and one for upper bounds.
+
+    The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
+    mechanism.
+    """
     sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
     above = merged((dominating, count) for (_, dominating, _), count in sides)
     sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
@@ -296,7 +300,11 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
 def _mixed(
     mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
 ) -> TradeOffPair:
-    """Return the mixed curves of all components; `priced` holds the plans of the first ones, made for the cost."""
+    """Return the curves of a mixture from those of its components.
+
+    `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
+    cost.
+    """
     from service.privacy.trade_off.mixture.curve import mixed
 
     drawn = _drawn(mechanism)

@@ -57,7 +57,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """Law of one step in doubles."""
+        """Law of one step, with parameters that are rounded to doubles."""
         return ChiSquareStep.of(self)
 
     @property
@@ -87,7 +87,8 @@ class ChiSquareSteps(Summand):
     ) -> BoolArray:
         """Return where the last node of each group has negligible weight at the tilt `theta`, shape (levels, groups).
 
-        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends.
+        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends. About
+        10^-digits of the mass is truncated.
         """
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
@@ -271,7 +272,6 @@ class ChiSquareGrid(TrapezoidNodes):
 
 
 def _less_log(x: Fraction) -> float:
-    """Return x - ln(1 + x) for x > 0, accurate to its last digits."""
     value = float(x)
     if value > 0.25:
         return value - math.log1p(value)

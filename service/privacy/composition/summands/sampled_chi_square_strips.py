@@ -131,7 +131,6 @@ def _over_cells(
 
 
 def _both(s: FloatArray) -> FloatArray:
-    """Return S (1 - S) for S = e^s/(1 + e^s)."""
     small = np.exp(-np.abs(s))
     return small / (1 + small) ** 2
 

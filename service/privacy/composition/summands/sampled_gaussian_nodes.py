@@ -24,9 +24,9 @@ _SHARES = np.arange(13) / 12
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
-    """Return the loss L = ln(1 - p + p e^v) for the sampling rate p, in the shape of v, nats.
+    """Return the privacy loss L = ln(1 - p + p e^v) in nats for the sampling rate p = `rate`, in the shape of v.
 
-    The result is accurate for tiny p, small v and v beyond the range of exp.
+    v is the loss without sampling. The result is accurate for tiny p, small v and v beyond the range of exp.
     """
     moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
     # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.

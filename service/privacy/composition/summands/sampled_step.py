@@ -35,7 +35,10 @@ class SampledStep:
 
     @property
     def offset(self) -> float:
-        """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps."""
+        """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps.
+
+        The outcome of a step is v, p is the sampling rate and sigma the noise multiplier.
+        """
         return -0.5 / self.sigma**2 if self.mirrored else 0.0
 
     @property

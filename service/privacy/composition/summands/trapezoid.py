@@ -445,7 +445,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Number of nodes of each part before its truncation, shape (parts,).
+        """Number of quadrature nodes of each part, before nodes without weight are omitted, shape (parts,).
 
         A part is a number of equal steps of a run.
         """

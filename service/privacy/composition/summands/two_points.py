@@ -38,7 +38,7 @@ _SMALLEST_MODULUS = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class TwoPointSteps(Summand):
-    """Equal steps, `count` of them, each with the loss `loss` > 0 or -`loss` in nats."""
+    """Equal steps, `count` of them, each of which has the privacy loss `loss` > 0 or -`loss` in nats."""
 
     decays = False
     is_atomic = True
@@ -188,5 +188,4 @@ class TwoPointOnContour(SummandOnContour):
 
 
 def _doubled_sine(x: FloatArray) -> FloatArray:
-    """Return 2 sinh(x) for |x| <= 1, where both terms have one sign."""
     return np.expm1(x) - np.expm1(-x)

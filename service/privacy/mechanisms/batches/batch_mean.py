@@ -115,7 +115,7 @@ class BatchMean(ResolvedStep):
 
     @override
     def covered(self) -> Part | None:
-        """Return the numbers of the sampled step if its noise is a double.
+        """Return the numbers of the sampled step for engines if its noise is a double, else None.
 
         The result covers a rounded sampling rate, but not rounded noise.
         """
@@ -154,6 +154,6 @@ class BatchMean(ResolvedStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of 2/sigma between doubles: the shift of a full batch at the noise sigma."""
+        """Enclosure of 2/sigma, the shift of a full batch at the noise sigma, between doubles."""
         exact = 2 / self.noise_multiplier
         return Enclosure(rounded(exact, -1), rounded(exact, 1), Evidence.EXACT)

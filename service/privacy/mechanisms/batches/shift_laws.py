@@ -31,14 +31,14 @@ class ShiftLaw(ABC):
 
     @abstractmethod
     def places_of(self, shifts: Shifts) -> range:
-        """Return the positions of these ascending shifts in the law, where the shifts are neighbours.
+        """Return the positions of `shifts` in the law, where the shifts are ascending neighbours.
 
         A position is a number of hits (sampled records of the group), or an index into a list of shifts.
         """
 
     @abstractmethod
     def odds(self, place: int) -> Fraction:
-        """Return the weight of the position after `place`, divided by the weight of the position `place`.
+        """Return the weight of the position after `place`, divided by the weight of `place`.
 
         A position is a number of hits (sampled records of the group), or an index into a list of shifts.
         """
@@ -51,7 +51,10 @@ class ShiftLaw(ABC):
         """
 
     def largest(self, shifts: Shifts) -> Fraction:
-        """Return the largest shift of the law, whatever its weight."""
+        """Return the largest shift of the law, whatever its weight.
+
+        `shifts` are the shifts that have a weight in the mixture.
+        """
         return Fraction(shifts[-1])
 
 

@@ -118,11 +118,11 @@ class ShuffledEpochs(AbstractStep):
         return Attained(cells, BRACKET, alone=below, either_way=False, choices=partial(self._choices, cells))
 
     def _choices(self, largest: LargestOfEpoch, epochs: int) -> tuple[Steps, ...]:
-        """Return the attained run of this many epochs for each known attack on the numbers that batches release.
+        """Return the steps that an attacker sees over `epochs` epochs, for each known attack on the numbers of batches.
 
         The attacks use a sum of functions of all numbers, the sum of the numbers, or their maximum. Maxima are omitted
         if the sums of functions contain as much information in normal doubles. They are also omitted for so many epochs
-        that sums of numbers contain more information.
+        that sums of numbers contain more information. `largest` is the attack by the maximum.
         """
         runs: list[Steps] = [((Gdp(mu=_root(self.square / self.batches).lower), epochs),)]
         summed = is_summed(largest.shift, self.batches)
@@ -143,12 +143,11 @@ class ShuffledEpochs(AbstractStep):
 
     @property
     def _shift(self) -> Enclosure:
-        """Enclosure of the total shift sqrt(sum mu^2) of all epochs between doubles."""
+        """Enclosure between doubles of the total shift of all epochs, the square root of the sum of their mu^2."""
         return _root(self.square)
 
 
 def _root(square: Fraction) -> Enclosure:
-    """Return an enclosure of the square root of a fraction between doubles."""
     nearest = math.sqrt(square)
     ends = [nearest]
     while Fraction(ends[0]) ** 2 > square:

@@ -70,10 +70,11 @@ class ChiSquareContourValues:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Step h of the midpoint rule, `rate` = 2 pi/h, relative tilts of the shifted contours, and bounds of the aliases.
+    """Nodes and contours of the midpoint rule that evaluates tails of a chi-square law, with error bounds.
 
-    The rule evaluates tails of a chi-square law. q is the tilt of the contour to the right, and r of that to the left.
-    Aliases are the errors of the midpoint rule.
+    `step` is the distance h of the nodes, `rate` is 2 pi/h, and `nodes` their number. `right_tilt` and `left_tilt` are
+    relative tilts of contours shifted to the right and to the left. `right_alias` and `left_alias` bound the errors of
+    the midpoint rule that these contours give (aliases).
     """
 
     step: FloatArray
@@ -133,16 +134,18 @@ def contour_values(degrees: float, noncentrality: float, x: FloatArray) -> ChiSq
 def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
     """Return phi(w (1 + z)) - phi(w) for real z, the growth of the exponent phi from its saddle point w.
 
-    phi is the exponent of the inversion integral of a chi-square law, and `curve` is nc/(2 w) for the noncentrality nc.
-    The rounding error of w is not included. The rounding of the result is below 1e-9 for degrees <= 1e9.
+    phi is the exponent of the inversion integral of a chi-square law with `degrees` degrees of freedom. `curve` is c/(2
+    w) for the noncentrality c. The rounding error of w is not included. The rounding of the result is below 1e-9 for
+    degrees <= 1e9.
     """
     return degrees / 2 * (z - np.log1p(z)) + curve * z * z / (1 + z)
 
 
 def _lay_out(degrees: float, at: Saddle) -> _Layout:
-    """Choose steps and tilts of the midpoint rule for the inversion integrals, and bound the aliases.
+    """Choose steps and tilts of the midpoint rule for the inversion integrals at the saddle points `at`.
 
-    Aliases are the errors of the midpoint rule. No proof depends on the choice.
+    The law has `degrees` degrees of freedom. The result also bounds the aliases, which are the errors of the midpoint
+    rule. No proof depends on the choice.
     """
     spread = degrees / 2 + 2 * at.curve
     extra = np.minimum(np.log1p(np.abs(at.pole) * np.sqrt(spread)), _MOST_EXTRA)
@@ -179,7 +182,7 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
     """Return -Re E (relative error 16 u), Im E, and an error bound of Im E, for the exponent E(u) on the contour.
 
     The integrand of the inversion is e^{E(u)} at the height u, `degrees` are the degrees of freedom, and `curve` is
-    nc/(2 w) for the noncentrality nc and the saddle point w. u = 2^-53 is the unit of rounding.
+    c/(2 w) for the noncentrality c and the saddle point w. u = 2^-53 is the unit of rounding.
     """
     square = u * u
     share = square / (1 + square)
@@ -198,12 +201,12 @@ def _exponents(degrees: float, curve: FloatArray, u: FloatArray) -> tuple[FloatA
 
 
 def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of the midpoint sums over the nodes beyond `first`, for tail and density.
+    """Return error bounds for the omitted nodes of the midpoint rule beyond the height `first`, for tail and density.
 
     e^{E(u)} is the integrand at the height u of the contour. Let c be the value of -u (Re E)' at the first omitted
-    node. Between that node and 1 the function -u (Re E)' is at least c, and beyond at least (d/2) u^2/(1 + u^2). So
-    e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a step before the first
-    node.
+    node. Between that node and 1 the function -u (Re E)' is at least c, and beyond at least (d/2) u^2/(1 + u^2), where
+    d is `degrees`. So e^{Re E} decays at least like u^-c. The sum over the nodes is at most the integral from a step
+    before the first node. `curve` is c'/(2 w) for the noncentrality c' and the saddle point w.
     """
     tails: list[FloatArray] = []
     densities: list[FloatArray] = []
@@ -219,10 +222,10 @@ def _truncation(degrees: float, curve: FloatArray, first: FloatArray) -> tuple[F
 
 
 def _pole_part(at: Saddle, layout: _Layout) -> tuple[FloatArray, FloatArray]:
-    """Return the part of the pole, e^{-phi}/(e^{2 pi |v|/h} + 1), and its error bound.
+    """Return the residue e^{-phi}/(e^{2 pi |v|/h} + 1) of the pole in the midpoint sum, and its error bound.
 
-    It is 0 unless a tilted contour passes the pole. w is the saddle point, v = 1 - 1/w, phi the exponent at w, and h
-    the step of the midpoint rule.
+    phi is the exponent of the integrand at the saddle point w, v = 1 - 1/w, and h the step of the midpoint rule. The
+    residue counts only where a tilted contour passes the pole; elsewhere the result is 0.
     """
     v = np.abs(at.pole)
     is_passed = v < np.where(at.pole >= 0, layout.left_tilt, layout.right_tilt)

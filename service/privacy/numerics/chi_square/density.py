@@ -69,10 +69,10 @@ def log_density(
 def _of_many_degrees(
     degrees: int, noncentrality: float, x: FloatArray, over: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (ln of the density, its error bound) for at least 66 degrees, shape (n,).
+    """Return ln of the chi-square density at x >= 0, and its error bound, for d >= 66 degrees; both of shape (n,).
 
-    `over` is x - d - nc, and may have a further error of 2 u max(66, |over|), u = 2^-53. nc is the noncentrality and d
-    the number of degrees.
+    d is `degrees`, and c the `noncentrality`. `over` is x - d - c, and may have a further error of 2 u max(66, |over|),
+    u = 2^-53.
     """
     u, nu = UNIT_ROUNDOFF, 0.5 * degrees - 1
     product = noncentrality * x

@@ -62,9 +62,9 @@ def log_tail_gain(degrees: float, noncentrality: float, x: FloatArray) -> tuple[
 
 
 def _poisson_tails(mean: float) -> tuple[list[float], float]:
-    """Return P(J > i) of a Poisson number J with this mean, for i = 0, 1, ..., and a relative error bound.
+    """Return the list of P(J > i) for a Poisson number J, i = 0, 1, ..., and a bound of the relative errors.
 
-    The list ends where the tail is negligible.
+    `mean` is the mean of J. The list ends where the tail is negligible.
     """
     count = math.ceil(mean + 12 * math.sqrt(mean) + 40)
     masses = [math.exp(-mean)]

@@ -107,10 +107,10 @@ class NoncentralChiSquare:
             raise ValueError("1 <= degrees <= 1e9 and 0 <= noncentrality <= 1e12")
 
     def log_tails(self, x: FloatArray) -> ChiSquareLogTails:
-        """Compute enclosures of ln P(X <= x) and ln P(X > x) at each x >= 0, shape (n,), infinity included.
+        """Enclose ln P(X <= x) and ln P(X > x) of the chi-square number X at each x >= 0, shape (n,).
 
-        The width is at most about 1e-12 plus 2e-14 of the logarithm, for both tails. Outside `span` the lower bound of
-        the smaller tail is minus infinity.
+        x may be infinite. The width is at most about 1e-12 plus 2e-14 of the logarithm, for both tails. Outside `span`
+        the lower bound of the smaller tail is minus infinity.
         """
         count_work(_A_CALL + _A_TAIL * len(x))
         inside = np.clip(x, *self.span)
@@ -175,7 +175,7 @@ class NoncentralChiSquare:
         return Approximation(is_lower, middle, width, slope)
 
     def _small_tails(self, x: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Return whether each x lies in the lower tail, and bounds of the logarithm of the smaller tail; shape (n,)."""
+        """Return whether each x lies in the lower tail, and bounds of ln of the smaller tail; all of shape (n,)."""
         is_lower = self._is_lower(x)
         low, high = np.empty_like(x), np.empty_like(x)
         by_series = self._is_for_series(x)
@@ -199,9 +199,10 @@ class NoncentralChiSquare:
         return low, high
 
     def _is_for_series(self, x: FloatArray) -> BoolArray:
-        """Return where the series converges fast: few degrees d and a small (sqrt(d^2 + 4 x nc) - d)/4.
+        """Return a mask of the arguments x at which the power series of the tail converges fast.
 
-        nc is the noncentrality. Elsewhere contour inversion gives the tails.
+        They are those with few degrees d and a small (sqrt(d^2 + 4 x c) - d)/4, where c is the noncentrality. Elsewhere
+        contour inversion gives the tails.
         """
         product = 4 * x * self.noncentrality
         return (self.degrees < _FEW_DEGREES) & (product < (4 * _SMALL_CURVE + self.degrees) ** 2 - self.degrees**2)
@@ -254,7 +255,7 @@ def _in_rows(function: Callable[[FloatArray], _Columns], x: FloatArray) -> _Colu
 
 
 def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArray, error: FloatArray) -> _Ends:
-    """Return bounds of ln(e^exponent value) from error bounds of `exponent` and of `value`, arrays of one shape."""
+    """Return bounds of ln(e^`exponent` `value`), given error bounds of `exponent` and `value`, arrays of one shape."""
     with np.errstate(divide="ignore"):
         low, high = np.log(np.maximum(value - error, 0.0)), np.log(value + error)
     margin = exponent_error + 4 * UNIT_ROUNDOFF * (1 + np.abs(exponent))
@@ -263,7 +264,7 @@ def _logarithm(exponent: FloatArray, exponent_error: FloatArray, value: FloatArr
 
 
 def _log_rest(high: FloatArray, low: FloatArray) -> _Ends:
-    """Return bounds of ln(1 - e^t) for t in [low, high], t <= 0, arrays of one shape."""
+    """Return bounds of ln(1 - e^t) for numbers t <= 0 between `low` and `high`, arrays of one shape."""
     with np.errstate(divide="ignore", under="ignore"):
         small, large = np.exp(np.maximum(high, _LEAST_EXPONENT)), np.exp(low)
         rest_low = np.where(small < 0.5, np.log1p(-small), np.log(-np.expm1(high)))

@@ -25,7 +25,7 @@ _LOG_HALF = float(np.log(0.5))
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Brackets (lower and upper bounds) of quantiles, arrays of shape (n,)."""
+    """Brackets of quantiles: each quantile lies between `below` and `above`, arrays of shape (n,)."""
 
     below: FloatArray
     above: FloatArray
@@ -62,7 +62,10 @@ def quantiles(law: NoncentralChiSquare, log_probability: FloatArray, tail: Tail)
 
 
 def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
-    """Compute approximate quantiles by Newton's method on the smaller tail, and estimates of the errors; shape (n,)."""
+    """Return approximate quantiles of `law` at the log tails `wanted`, and error estimates; both of shape (n,).
+
+    With `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x). Newton's method runs on the smaller tail.
+    """
     with np.errstate(divide="ignore"):
         rest = np.where(wanted > _LOG_HALF, np.log(-np.expm1(wanted)), np.log1p(-np.exp(wanted)))
     target_lower, target_upper = (wanted, rest) if lower else (rest, wanted)
@@ -84,7 +87,7 @@ def _approximate(law: NoncentralChiSquare, wanted: FloatArray, lower: bool) -> t
 
 
 def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: FloatArray) -> FloatArray:
-    """Return approximate quantiles: by the saddle-point approximation of the tail.
+    """Return quantiles by the saddle-point approximation of the tails of `law`, shape (n,).
 
     `target_lower` and `target_upper` are ln of the lower and the upper tail. The approximation is Barndorff-Nielsen's
     r*, a normal quantile.
@@ -114,7 +117,11 @@ def _guess(law: NoncentralChiSquare, target_lower: FloatArray, target_upper: Flo
 def _prove(
     law: NoncentralChiSquare, wanted: FloatArray, lower: bool, guess: FloatArray, spread: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return proved bounds of quantiles, moved outwards from the guess until enclosures of the tail prove them."""
+    """Return proved (lower, upper) bounds of the quantiles of `law` at the log tails `wanted`, shape (n,).
+
+    The bounds start at `guess` and move outwards, at first by `spread`, until enclosures of the tail prove them. With
+    `lower`, the numbers are ln P(X <= x), otherwise ln P(X > x).
+    """
     count = len(wanted)
     outwards, place, level = np.repeat((-1.0, 1.0), count), np.tile(guess, 2), np.tile(wanted, 2)
     distance = np.tile(spread, 2) + 4 * UNIT_ROUNDOFF * place

@@ -30,7 +30,11 @@ _ATANH_TERMS = 28
 
 @dataclass(frozen=True, slots=True)
 class Saddle:
-    """Saddle points of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,)."""
+    """Saddle points w of the inversion integrand of a noncentral chi-square law at several x, arrays of shape (n,).
+
+    `place` is w, `pole` is 1 - 1/w, `curve` is c/(2 w) for the noncentrality c, and `exponent` the exponent of the
+    integrand at w.
+    """
 
     place: FloatArray
     """w, within a relative 2 u of the number that the bounds assume."""
@@ -47,10 +51,9 @@ class Saddle:
 
 
 def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
-    """Compute the saddle point of the inversion integrand at each x, shape (n,).
+    """Compute the saddle point of the inversion integrand of a chi-square law at each x, shape (n,).
 
-    The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
-
+    The law has `degrees` degrees of freedom. The domain is 1e-306 <= x <= 1e30, at least 1e-290 for 50 degrees or more.
     The relative error of the exponent is at most about 60 u, u = 2^-53.
     """
     u = UNIT_ROUNDOFF
@@ -80,9 +83,9 @@ def saddle(degrees: float, noncentrality: float, x: FloatArray) -> Saddle:
 
 
 def excess(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute x - d - nc, the distance of x from the mean, and a bound of its error; shape (n,).
+    """Compute x - d - c, the distance of x from the mean of a chi-square law, and a bound of its error; shape (n,).
 
-    The relative accuracy is nearly full, also close to the mean.
+    d is `degrees` and c the `noncentrality`. The relative accuracy is nearly full, also close to the mean.
     """
     first, first_rest = _exact_difference(x, noncentrality)
     second, second_rest = _exact_difference(first, degrees)

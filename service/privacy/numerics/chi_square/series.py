@@ -31,9 +31,9 @@ With these levels the width of the bracket is of the order of the rounding.
 def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool) -> tuple[FloatArray, FloatArray]:
     """Compute bounds of ln P(X <= x) with `lower`, or of ln P(X > x), by a series; both of shape (n,).
 
-    X is a noncentral chi-square number. With `lower`, x is at most about its mean, otherwise at least about its mean.
-    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53)
-    of the logarithm.
+    X is a chi-square number with d = `degrees` degrees of freedom and noncentrality c. With `lower`, x is at most about
+    the mean of X, otherwise at least about the mean. The domain is d < 50, x c/4 <= 5100 and x >= 1e-306. The width is
+    at most about 5e-13 plus 30 u (u = 2^-53) of the logarithm.
     """
     y = x / 2
     log_scale, scale_error = _log_scale(degrees, y)
@@ -47,10 +47,10 @@ def series_tail(degrees: float, noncentrality: float, x: FloatArray, lower: bool
 
 
 def series_density(degrees: float, noncentrality: float, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute (lower, upper) bounds of the logarithm of the density at each x, shape (n,).
+    """Compute (lower, upper) bounds of ln of the density of a chi-square law at each x, shape (n,).
 
-    The domain is degrees < 50, x nc/4 <= 5100 and x >= 1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53)
-    of the logarithm.
+    The law has d = `degrees` degrees of freedom and noncentrality c. The domain is d < 50, x c/4 <= 5100 and x >=
+    1e-306. The width is at most about 5e-13 plus 30 u (u = 2^-53) of the logarithm.
     """
     s, mean, y = degrees / 2, noncentrality / 2, x / 2
     log_scale, scale_error = _log_scale(degrees, y)
@@ -71,9 +71,9 @@ def _logarithms(
 
 
 def _log_scale(degrees: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln(y^s e^-y/Gamma(s + 1)) and its error bound, the common factor of the series.
+    """Return ln(y^s e^-y/Gamma(s + 1)) for s = `degrees`/2, and its error bound; arrays in the shape of y.
 
-    s is `degrees`/2 and y = x/2 for the argument x of the tail.
+    The number is a common factor of all terms of the series for a tail at x = 2 y.
     """
     from flint import arb, ctx
 
@@ -110,18 +110,18 @@ def _sum(numerator: FloatArray, denominators: FloatArray, weights: FloatArray) -
 
 
 def _terms(most: float) -> int:
-    """Return a number of terms with a negligible rest, if the largest term has an index of about `most`.
+    """Return how many terms of the series leave a negligible rest, if the largest term has an index of about `most`.
 
-    The terms of the series increase up to that index, and then decay like Poisson probabilities.
+    The terms increase up to that index, and then decay like Poisson probabilities.
     """
     return int(most + 10 * math.sqrt(most)) + 40
 
 
 def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return e^m P(X <= x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1), y = x/2 and m = nc/2.
+    """Return e^m P(X <= 2 y)/G and its error bound, where G = y^s e^-y/Gamma(s + 1) and m = `mean`.
 
-    X has 2 s degrees of freedom and the noncentrality nc, and `mean` is m. The value is the sum of y^k/(s+1)_k
-    sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
+    X is a noncentral chi-square number with 2 s degrees of freedom and the noncentrality 2 m. The value is the sum of
+    y^k/(s+1)_k sum_{j<=k} m^j/j!. The ratio of neighbouring terms decreases with k.
     """
     highest = float(y.max())
     terms = _terms(0.5 * (highest + math.sqrt(highest * (highest + 4 * mean))))
@@ -137,11 +137,11 @@ def _lower_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return P(X > x)/G and its error bound, with G = y^s e^-y/Gamma(s + 1) and y = x/2.
+    """Return P(X > 2 y)/G and its error bound, where G = y^s e^-y/Gamma(s + 1).
 
-    X has the degrees of freedom 2 s, and `mean` is half the noncentrality.
-
-    The value is the central tail, by recurrence from an order in (0, 1], plus terms with Poisson tails P(N > k).
+    X is a noncentral chi-square number with 2 s degrees of freedom and the noncentrality 2 m, m = `mean`. The value is
+    the central tail, by recurrence from an order in (0, 1], plus terms with tails P(N > k) of a Poisson number N of
+    mean m.
     """
     fraction, fraction_error = _legendre(s - (math.ceil(s) - 1), y)
     central, factor = np.zeros_like(y), np.ones_like(y)
@@ -159,10 +159,10 @@ def _upper_sum(s: float, mean: float, y: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _poisson_rests(mean: float, terms: int) -> FloatArray:
-    """Return V_k = P(N > k)/P(N = k + 1) for k = 0..terms and a Poisson number N of mean m.
+    """Return P(N > k)/P(N = k + 1) for k = 0..`terms` and a Poisson number N of mean `mean`.
 
-    The recurrence V_k = 1 + m/(k+2) V_{k+1} starts 150 terms after the last one. For m <= 75 each step divides the
-    error of the start by more than 2.
+    With V_k for the result and m for the mean, the recurrence V_k = 1 + m/(k+2) V_{k+1} starts 150 terms after the last
+    one. For m <= 75 each step divides the error of the start by more than 2.
     """
     rest, rests = 1.0, np.empty(terms + 1)
     for k in range(terms + _FURTHER_TERMS, -1, -1):

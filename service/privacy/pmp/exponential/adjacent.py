@@ -61,10 +61,11 @@ def adjacent_epsilon(
 
 
 def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: FloatArray | None = None) -> float:
-    """Return the largest change of ln p(w|R + i) when another point replaces i, over objects w and (n - 1)-subsets R.
+    """Return the largest change of ln p(w|D) when one point of D is exchanged, over objects w and rows R of `members`.
 
-    p(w|D) is the probability that the exponential mechanism draws the object w from the data D. R are the rows of
-    `members`. `own` has the logits of some objects; without it, all objects count.
+    p(w|D) is the probability that the exponential mechanism draws the object w from the data D, and D consists of a
+    subset R of n - 1 points and one further point. `logits` are those of all objects. `own` has the logits of the
+    objects w; without it, w runs over all objects.
     """
     normalisers = _log_normalisers(members @ logits.T, logits)
     above, below = np.where(members, np.inf, normalisers), np.where(members, -np.inf, normalisers)
@@ -75,8 +76,8 @@ def _largest_exchange(logits: FloatArray, members: NDArray[np.bool_], own: Float
 def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
     """Return ln of the sum over objects v of exp(L_v(R) + theta_vi), shape (subsets, points).
 
-    theta_vi is the logit of the object v at the point i (minus its scaled loss), and L_v(R) the sum of theta_vi over
-    the points of the subset R.
+    theta_vi is the logit of the object v at the point i (minus its scaled loss). L_v(R) in `sums` is the sum of
+    theta_vi over the points of the subset R.
     """
     found = np.full((len(sums), logits.shape[1]), -np.inf)
     for column, logit in zip(sums.T, logits, strict=True):
@@ -88,7 +89,7 @@ def _log_normalisers(sums: FloatArray, logits: FloatArray) -> FloatArray:
 
 
 def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
-    """Yield all (n - 1)-subsets of the points in blocks, as masks of shape (subsets, points)."""
+    """Yield all subsets of n - 1 of the 2 n points in blocks, as masks of shape (subsets, points)."""
     points, size = 2 * population.half, population.half - 1
     for start in range(0, 2**points, PATTERNS_AT_ONCE):
         patterns = np.arange(start, min(start + PATTERNS_AT_ONCE, 2**points), dtype=np.int64)
@@ -98,11 +99,11 @@ def _all_subsets(population: Population) -> Iterator[NDArray[np.bool_]]:
 
 
 def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
-    """Return a change of ln p(w|R + i), by another point for i, that selected objects w and subsets R attain.
+    """Return a change of ln p(w|D) that some object w and data D attain when one point of D is exchanged.
 
     The result is a lower bound of the largest change. p(w|D) is the probability that the mechanism draws w from the
-    data D. The objects are those with the largest swap bounds. For each object, R is the set of the n - 1 points that
-    most favour a rival v over the object, after the point that favours v most.
+    data D. The objects are those with the largest swap bounds. For each object, n - 1 points of D are those that most
+    favour a rival v over the object, after the point that favours v most. `bounds` are the swap bounds of the objects.
     """
     logits, half, largest = population.logits, population.half, 0.0
     for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:

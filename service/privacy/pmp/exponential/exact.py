@@ -30,7 +30,8 @@ LARGEST_BLOCK = 2**18
 class LogRatios:
     """Values of ln(P(w | x in D)/P(w | x not in D)), shape (objects, points), each within `error`.
 
-    w is the object that the exponential mechanism draws, and x a point that the data D contain or not.
+    P(w | x in D) is the probability that the exponential mechanism draws the object w, given that the data D contain
+    the point x.
     """
 
     values: FloatArray
@@ -88,9 +89,9 @@ class _Meeting:
     logits: tuple[FloatArray, FloatArray]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Yield blocks of subsets of the first n points.
+        """Yield slices of the subsets of the first n points, each with at most about `numbers` pairs of subsets.
 
-        A block forms at most about `numbers` pairs with subsets of the other n points.
+        A pair has a subset of the first n points, and a subset of the other n points.
         """
         first, other = (len(members) for members in self.members)
         rows = max(1, numbers // other)
@@ -162,6 +163,5 @@ def _log_sums(population: Population) -> tuple[FloatArray, FloatArray]:
 
 
 def _log_sum(logarithms: FloatArray, axis: int) -> FloatArray:
-    """Return ln of the sum of the exponentials of `logarithms` along an axis."""
     largest = logarithms.max(axis=axis, keepdims=True)
     return np.log(np.exp(logarithms - largest).sum(axis=axis)) + largest.squeeze(axis)

@@ -57,7 +57,7 @@ class Losses:
 
     @staticmethod
     def given(values: FloatArray) -> Losses:
-        """Build the losses from exact values (objects x points), with errors of the order of 2^-106."""
+        """Build the losses from exact `values`, shape (objects, points), with errors of the order of 2^-106."""
         nearest = int(values[:, 0].argmin())
         one, one_rest = error_free.difference(values[nearest], values)
         two, two_rest = one[:, :1], one_rest[:, :1]
@@ -78,7 +78,7 @@ class Losses:
 
     @staticmethod
     def euclidean(points: FloatArray, objects: FloatArray, clip_radius: float) -> Losses:
-        """Build the losses |w - x| for points x (N, d), clipped to norm `clip_radius`, and objects w (m, d).
+        """Build the losses |w - x| for `points` x (N, d), clipped to norm `clip_radius`, and `objects` w (m, d).
 
         r is a point of the data. |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|) has terms within a few
         roundings u. By Cauchy's inequality its error is at most (2d + 24) u |x - r|.
@@ -174,10 +174,6 @@ def largest_distance(objects: FloatArray) -> float:
 
 
 def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> FloatArray:
-    """Return |w - x| - |w - r| for every point x, shape (points,).
-
-    Here w is the object `chosen`, r is the point `reference`, and |.| the Euclidean norm.
-    """
     here, there = chosen - points, chosen - reference
     lengths = norms_of(here) + norms_of(there)
     products = np.einsum("ij,ij->i", reference - points, here + there)
@@ -185,10 +181,10 @@ def _changes(points: FloatArray, reference: FloatArray, chosen: FloatArray) -> F
 
 
 def _offsets(objects: FloatArray, reference: FloatArray, nearest: int) -> tuple[FloatArray, FloatArray]:
-    """Return |w - r| - |w_0 - r| of every object w, for a point r and the nearest object w_0, and error bounds.
+    """Return |w - r| - |w_0 - r| of every object w, and error bounds, for the point r = `reference`.
 
-    The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The squares of coordinates are pairs of doubles and
-    are summed exactly, so the relative errors are a few u = 2^-53.
+    w_0 is the object with the index `nearest`. The formula is (|w - r|^2 - |w_0 - r|^2)/(|w - r| + |w_0 - r|). The
+    squares of coordinates are pairs of doubles and are summed exactly, so the relative errors are a few u = 2^-53.
     """
     distances, rests = error_free.difference(objects, reference[None, :])
     squares, square_rests = error_free.square(distances)

@@ -32,21 +32,24 @@ LARGEST_SAMPLED_RANGE = 200.0
 
 
 def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
-    """Return the subset of points for each bit pattern, as a mask of shape (patterns, points)."""
+    """Return the subset of `points` points that each bit pattern describes, as a mask of shape (patterns, points)."""
     return patterns[:, None] & (np.int64(1) << np.arange(points, dtype=np.int64)) != 0
 
 
 @final
 @dataclass(frozen=True)
 class Population:
-    """Logits theta of the objects at 2n points, less the logits of the nearest object, which cancel in p(w|D).
+    """Logits theta_wi of the objects w at the 2n points i of a parent set, for the exponential mechanism.
+
+    The mechanism draws w from the data D with the probability p(w|D), proportional to the exponential of the sum of
+    theta_wi over the points i of D. The logits of the nearest object are subtracted, and cancel in p(w|D).
 
     Attributes
     ----------
     changes : array, shape (objects, 2n)
         theta_wi less theta_wr for a point r, which is the same for all objects.
     logits : array, shape (objects, 2n)
-        theta.
+        theta_wi.
     sum_error : float
         Error bound of every sum of n logits, including the rounding of the sum.
     change_error : float
@@ -60,10 +63,10 @@ class Population:
 
     @staticmethod
     def of(losses: Losses, scale: float) -> Population:
-        """Build the logits theta = -scale loss.
+        """Build the logits theta = -`scale` loss of the exponential mechanism.
 
-        `scale` is epsilon/(2 Delta) for the sum of losses and epsilon/(2 Delta n) for their mean, within 1e-15. Delta
-        is the sensitivity.
+        `scale` is epsilon/(2 Delta) for the sum of losses and epsilon/(2 Delta n) for their mean over n points, within
+        1e-15. Delta is the sensitivity.
         """
         changes = scale * losses.differences
         offsets = -scale * losses.offsets[:, None]
@@ -91,12 +94,15 @@ class Population:
 
     @property
     def ratio_error(self) -> float:
-        """Error bound of ln(P(w | x in D)/P(w | x not in D)): four sums of logits, each within `sum_error`."""
+        """Error bound of ln(P(w | x in D)/P(w | x not in D)) for drawing the object w from data D with or without x.
+
+        It is that of four sums of logits, each within `sum_error`.
+        """
         return 4 * self.sum_error
 
     @property
     def is_constant(self) -> bool:
-        """Whether every subset surely gives the same law.
+        """Whether every subset surely gives the same law of the drawn object.
 
         This is so if the losses of objects differ equally at all points, or if epsilon is 0.
         """
@@ -104,12 +110,12 @@ class Population:
 
     @property
     def point_range(self) -> float:
-        """Largest max - min over the objects of the logits of one point."""
+        """Largest difference between the logits of two objects at one point."""
         return float(np.ptp(self.logits, axis=0).max())
 
     @cached_property
     def spread(self) -> float:
-        """Upper bound of max - min over the objects of the logit of any n-subset."""
+        """Upper bound of the difference between the logits of two objects for any subset of n points."""
         return _sum_of_largest(np.ptp(self.logits, axis=0), self.half)
 
 

@@ -40,19 +40,22 @@ ROUNDING = 1e-12
 @final
 @dataclass(frozen=True, slots=True)
 class LogOdds:
-    """Simultaneous confidence bounds of ln(P(w | x in D)/P(w | x not in D)), nats, shape (objects, points)."""
+    """Simultaneous confidence bounds of ln(P(w | x in D)/P(w | x not in D)), nats, shape (objects, points).
+
+    P(w | x in D) is the probability that the mechanism draws the object w, given that the data D contain the point x.
+    """
 
     lower: FloatArray
     upper: FloatArray
 
     @property
     def smallest(self) -> FloatArray:
-        """Lower bound of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points)."""
+        """Lower bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points)."""
         return np.maximum(np.maximum(self.lower, -self.upper), 0.0)
 
     @property
     def largest(self) -> FloatArray:
-        """Upper bound of |ln(P(w | x in D)/P(w | x not in D))|, shape (objects, points)."""
+        """Upper bounds of the size |ln(P(w | x in D)/P(w | x not in D))| of the log odds, shape (objects, points)."""
         return np.maximum(self.upper, -self.lower)
 
 
@@ -106,9 +109,10 @@ def sampled_log_odds(population: Population, bounds: SwapBounds, samples: int, s
 def _ends(
     chances: FloatArray, lowest: FloatArray, highest: FloatArray, log_factor: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (lower, upper) confidence bounds of means of columns of numbers in [lowest, highest].
+    """Return (lower, upper) confidence bounds of the means of the columns of `chances`.
 
-    `log_factor` is ln(1/failure) for each bound.
+    The numbers of a column lie in [lowest, highest]. `log_factor` is ln(1/failure), where failure is the probability
+    that a bound is wrong.
     """
     if not len(chances):
         return lowest, highest
@@ -121,12 +125,13 @@ def _ends(
 
 
 def _tilts(logits: FloatArray, size: int) -> FloatArray:
-    """Return, for each object, weights lambda over the objects (rows) that make an upper bound of p(w|D) small.
+    """Return, for each object w, weights over all objects (rows) that make an upper bound of p(w|D) small.
 
-    The upper bound weighs the logits of all objects by lambda; any weights give a valid bound. The result approximately
-    minimises ln e_n - H(lambda), with the elementary symmetric polynomial e_n and the entropy H. The saddlepoint bound
-    min over c of sum ln(1 + e^(t + c)) - n c replaces ln e_n. The weights move towards the softmax of the mean logits
-    under the tilted law, where the gradient is 0.
+    p(w|D) is the probability that the mechanism draws w from data D of `size` points. The upper bound weighs the logits
+    of all objects by lambda, and any weights lambda give a valid bound. The result approximately minimises ln e_n -
+    H(lambda), with the elementary symmetric polynomial e_n and the entropy H. The saddlepoint bound min over c of sum
+    ln(1 + e^(t + c)) - n c replaces ln e_n, where t are the logits of w minus the weighted logits. The weights move
+    towards the softmax of the mean logits under the tilted law, where the gradient is 0.
     """
     objects = len(logits)
     log_weights = np.full((objects, objects), -math.log(objects))
@@ -157,7 +162,6 @@ def _centre(scores: FloatArray, size: int) -> FloatArray:
 
 
 def _log_sum(logarithms: FloatArray) -> FloatArray:
-    """Return ln of the sum of exponentials of each row, as a column."""
     largest = logarithms.max(axis=1, keepdims=True)
     return largest + np.log(np.exp(logarithms - largest).sum(axis=1, keepdims=True))
 
@@ -165,10 +169,10 @@ def _log_sum(logarithms: FloatArray) -> FloatArray:
 def _sampled_chances(
     population: Population, chosen: int, weights: FloatArray, samples: int, generator: np.random.Generator
 ) -> FloatArray:
-    """Draw subsets by rejection, and return a probability of each point for each accepted subset.
+    """Draw subsets, and return the probability that each point is in each accepted subset, shape (accepted, points).
 
-    The result has the shape (accepted, points). An entry is the probability that the point is in the subset, given the
-    subset up to one exchanged point. `chosen` is the index of the object.
+    The probability is that given the subset up to one exchanged point and the drawn object with the index `chosen`.
+    Subsets are drawn by `weights` and accepted at random, out of `samples`.
     """
     logits, size = population.logits, population.half
     scores = logits[chosen] - weights @ logits
@@ -192,9 +196,9 @@ def _sampled_chances(
 
 
 def _log_symmetric_polynomials(scores: FloatArray, size: int) -> FloatArray:
-    """Return logarithms of elementary symmetric polynomials e_k of the weights exp(score).
+    """Return ln e_k of the weights exp(scores) of the points from i on, entry [i, k], for k up to `size`.
 
-    Entry [i, k] is ln e_k of the points from i on, for k up to `size`.
+    e_k is the elementary symmetric polynomial of order k.
     """
     table = np.full((len(scores) + 1, size + 1), -np.inf)
     table[:, 0] = 0.0
@@ -220,10 +224,11 @@ def _weighted_subsets(
 
 
 def _chances_of_membership(logits: FloatArray, chosen: int, members: NDArray[np.bool_]) -> FloatArray:
-    """Return, for each subset D and point x, the probability that x is in the data, given D up to one exchange.
+    """Return the probability that each point x is in the data, for each subset D in `members`, shape (subsets, points).
 
-    An exchange replaces one point by another. The probability is the mean over the n exchanges D' of D with x of
-    p(w|E)/(p(w|D) + p(w|D')). E is the one of D and D' that contains x. w is the object `chosen`.
+    D is known up to one exchange, which replaces one point by another. The probability is the mean over the n exchanges
+    D' of D with x of p(w|E)/(p(w|D) + p(w|D')). E is the one of D and D' that contains x. w is the object with the
+    index `chosen`, and p(w|D) the probability that the mechanism draws w from D.
     """
     count, size = len(members), logits.shape[1] // 2
     inside = np.nonzero(members)[1].reshape(count, size)

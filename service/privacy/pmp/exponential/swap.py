@@ -42,7 +42,7 @@ class SwapBounds:
 
     @property
     def either(self) -> FloatArray:
-        """Larger upper bound of the log ratio of both directions, shape (objects, points)."""
+        """Larger one of the bounds of the log ratio and of its negative, shape (objects, points)."""
         return np.maximum(self.with_point, self.without)
 
     @property
@@ -93,7 +93,7 @@ def swap_bounds(population: Population) -> SwapBounds:
 
 
 def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-    """Return s(x, b) and s(b, x) of one object w, for points x of a block and all points b.
+    """Return the swap bounds s(x, b) and s(b, x) of one object w, for points x of `block` and all points b.
 
     Both arrays have the shape (block, points). p(w|D) is the probability that the mechanism draws w from the data D.
     s(x, b) bounds the decrease of ln p(w|D) if x is replaced by b. It is minus infinity for b = x, which is no partner.
@@ -110,7 +110,6 @@ def _swaps(differences: FloatArray, block: slice) -> tuple[FloatArray, FloatArra
 
 
 def _negative_log_mean(swaps: FloatArray, count: int) -> FloatArray:
-    """Return -ln of the mean of e^-s over the `count` largest entries s of each row of `swaps`."""
     largest = np.partition(swaps, swaps.shape[1] - count, axis=1)[:, -count:]
     smallest = largest.min(axis=1, keepdims=True)
     return smallest[:, 0] - np.log(np.exp(smallest - largest).mean(axis=1))

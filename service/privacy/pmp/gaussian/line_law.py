@@ -86,9 +86,10 @@ def half_line_exposure(values: FloatArray, size: int, point: int, error: float, 
 
 
 def _exposures(with_point: Ends, without: Ends, delta: float) -> FloatArray:
-    """Return the best lower bound of the PMP parameter for each threshold, at least 0.
+    """Return the best lower bound of the PMP parameter at `delta` for each threshold, at least 0.
 
-    The sets are half-lines on both sides of a threshold, for both orders of the laws with and without the point.
+    `with_point` and `without` have bounds of the mass above each threshold, under the laws with and without the point.
+    The sets are half-lines on both sides of a threshold, for both orders of the laws.
     """
     found = np.zeros_like(with_point[0])
     for one, other in ((with_point, without), (without, with_point)):
@@ -114,14 +115,17 @@ class _LineLaw:
     rounding: float
 
     def above(self, thresholds: FloatArray, error: float) -> Ends:
-        """Return (lower, upper) bounds of the mass above each threshold. Outcomes have errors of at most `error`."""
+        """Return (lower, upper) bounds of the mass of the law above each threshold.
+
+        Thresholds have errors of at most `error`.
+        """
         slack = self._slack()
         return self._mass(thresholds + error) - slack, self._mass(thresholds - error) + slack
 
     def _mass(self, thresholds: FloatArray) -> FloatArray:
         """Return the mass of the law between each threshold and the upper endpoint of the window.
 
-        The law is repeated with the width of the window as its period, which a Fourier series requires.
+        The law is repeated with the width of the window as its period, as a Fourier series requires.
         """
         low, high = self.window
         inside = np.clip(thresholds, low, high)[:, None]
@@ -131,11 +135,10 @@ class _LineLaw:
         return (high - inside[:, 0] + 2 * parts) / (high - low)
 
     def _slack(self) -> float:
-        """Return the error bound of the mass above a threshold.
+        """Return the error bound of the mass of the law above a threshold.
 
-        The law is given by a Fourier series on a window. The bound adds the mass outside the window, the truncation of
-        the series, which decays faster than a geometric series, and the rounding. The rounding of term k has the weight
-        2/(pi k).
+        The bound adds the mass outside the window, the truncation of the Fourier series, which decays faster than a
+        geometric series, and the rounding. The rounding of term k has the weight 2/(pi k).
         """
         width = self.window[1] - self.window[0]
         rest = math.exp(-0.5 * LARGEST_FREQUENCY**2) / -math.expm1(-2 * math.pi / width * LARGEST_FREQUENCY)
@@ -156,9 +159,10 @@ class _LogMoments:
         self._logs = (largest + np.log(np.exp(exponents - largest[:, None]).mean(axis=1))).reshape(2, -1)
 
     def reach(self, size: int) -> float:
-        """Return a distance from the mean that a noisy sum of `size` numbers exceeds with probability below 2 e^-42.
+        """Return a distance from the mean that a noisy sum of `size` numbers seldom exceeds.
 
-        The moments of sums without replacement are at most those with replacement (Hoeffding 1963, Theorem 4).
+        The probability is below 2 e^-42. The moments of sums without replacement are at most those with replacement
+        (Hoeffding 1963, Theorem 4).
         """
         exponents = size * np.maximum(self._logs, 0.0) + 0.5 * self._slopes**2 + LOG_OUTSIDE
         return float((exponents / self._slopes).min(axis=1).max())
@@ -177,8 +181,8 @@ class _NoisySums:
 def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: int) -> _NoisySums:
     """Compute the characteristic functions of noisy sums of random subsets of `numbers` at the frequencies.
 
-    The subsets have `size` - 1 or `size` of the N numbers. Each function is a mean over `roots` roots of unity. The
-    products are scaled by (1 + rho)^-(N - 1) on the circle of radius rho, so that no factor exceeds 1.
+    The subsets have `size` - 1 or `size` of the N numbers. Each function is a mean over `roots` roots of unity on a
+    circle of radius rho. Its products are scaled by (1 + rho)^-(N - 1), so that no factor exceeds 1.
     """
     total, radius = len(numbers), size / (len(numbers) + 1 - size)
     centred = numbers - numbers.mean()
@@ -201,8 +205,8 @@ def _noisy_sums(numbers: FloatArray, size: int, frequencies: FloatArray, roots: 
 
 
 def _log_share(total: int, chosen: int, radius: float) -> float:
-    """Return ln of C(total, chosen) rho^chosen/(1 + rho)^total with rho = `radius`, a binomial probability.
+    """Return ln of C(N, n) rho^n/(1 + rho)^N, a binomial probability, for N = `total`, n = `chosen` and rho = `radius`.
 
-    The number normalises a sum over subsets of `chosen` out of `total` numbers.
+    C(N, n) is the binomial coefficient. The number normalises a sum over subsets of n out of N numbers.
     """
     return math.log(math.comb(total, chosen)) + chosen * math.log(radius) - total * math.log1p(radius)

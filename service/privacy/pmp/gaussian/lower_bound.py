@@ -145,13 +145,12 @@ class _Line:
 
 
 def _subsets(count: int, size: int) -> NDArray[np.intp]:
-    """Return all subsets of this size as rows of indices."""
     return np.array(list(combinations(range(count), size)), dtype=np.intp).reshape(math.comb(count, size), size)
 
 
 @final
 class _LineOptimum:
-    """Search for the largest ln((P(S) - delta)/Q(S)) over sets S, for mixtures P and Q of normal laws.
+    """Search for the largest ln((P(S) - delta)/Q(S)) over sets S of outcomes, for mixtures P and Q of normal laws.
 
     P and Q are the laws of a noisy sum, projected on a line, with and without a point, in either order. The means of
     the normal laws have errors of at most `error`.
@@ -204,9 +203,10 @@ class _LineOptimum:
 def _intervals(
     log_ratio: Callable[[FloatArray], FloatArray], outcomes: FloatArray, ratios: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (starts, ends) of the intervals of outcomes where the log ratio of two mixtures exceeds a level.
+    """Return (starts, ends) of the intervals where `log_ratio`, the log ratio of two mixtures, exceeds `level`.
 
-    With many intervals the endpoints are grid outcomes instead of roots.
+    `ratios` are its values at the grid `outcomes`. With many intervals the endpoints are grid outcomes instead of
+    roots.
     """
     above = ratios > level
     changes = np.flatnonzero(above[1:] != above[:-1])
@@ -219,7 +219,10 @@ def _intervals(
 
 
 def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ln of the density of a mixture of normal laws with these means, without its constant, at each point."""
+    """Return ln of the density of a mixture of normal laws, without its constant, at each point of `at`.
+
+    `means` are the means of the normal laws. All variances are 1.
+    """
     found = np.empty_like(at)
     block = max(1, BLOCK_NUMBERS // len(means))
     for start in range(0, len(at), block):
@@ -230,9 +233,9 @@ def _log_density(at: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: float, side: int) -> float:
-    """Return the lower (side -1) or upper (1) bound of ln of the mass of intervals under a mixture.
+    """Return a lower (`side` -1) or upper (1) bound of ln of the mass of intervals under a mixture of normal laws.
 
-    The means are within `error`.
+    The intervals reach from `starts` to `ends`, and the `means` of the mixture have errors of at most `error`.
     """
     parts = np.array(
         [_log_normal_mass(start - means, end - means, error, side) for start, end in zip(starts, ends, strict=True)]
@@ -244,7 +247,10 @@ def _log_mass(starts: FloatArray, ends: FloatArray, means: FloatArray, error: fl
 
 
 def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int) -> FloatArray:
-    """Return a bound of ln(Phi(end) - Phi(start)), computed in the smaller tail; both arguments are within `error`."""
+    """Return a lower (`side` -1) or upper (1) bound of ln(Phi(end) - Phi(start)), computed in the smaller tail.
+
+    Both arguments have errors of at most `error`.
+    """
     in_upper_tail = start > 0
     low, high = np.where(in_upper_tail, -end, start), np.where(in_upper_tail, -start, end)
     (log_low, low_error), (log_high, high_error) = (_log_cdf(each, error) for each in (low, high))
@@ -259,9 +265,9 @@ def _log_normal_mass(start: FloatArray, end: FloatArray, error: float, side: int
 
 
 def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln Phi and its absolute error.
+    """Return ln Phi(t) for t = `at` and its absolute error, if t has an error of at most `error`.
 
-    |(ln Phi)'| is at most 1 + |t| for t < 0 and at most 1 for t > 0. Infinite arguments are exact.
+    |(ln Phi)'(t)| is at most 1 + |t| for t < 0 and at most 1 for t > 0. Infinite arguments are exact.
     """
     value = special.log_ndtr(at)
     finite = np.where(np.isfinite(at), at, 0.0)
@@ -273,7 +279,7 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
     """Return a lower bound of the PMP parameter from half-lines S = {y > t} of outcomes, at least 0.
 
-    The exposed point x lies on the side of large y.
+    The point x with the index `exposed` lies on the side of large y. The parameter is that for `delta`.
 
     P and Q are the laws of the noisy sum of n points with and without x. Let m be the mean over the other points x'.
     For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n
@@ -300,7 +306,6 @@ def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
 
 
 def _log_moments(slopes: FloatArray, values: FloatArray) -> FloatArray:
-    """Return ln of the mean of exp(s x) over the values x, for every slope s."""
     return np.array([_log_mean_exp(slope * values) for slope in slopes.tolist()])
 
 

@@ -143,7 +143,7 @@ class QueryPoints:
 
 
 def _norms(vectors: FloatArray) -> FloatArray:
-    """Return Euclidean norms of rows, without overflow or underflow."""
+    """Return the Euclidean norms of the rows of `vectors`, without overflow or underflow."""
     largest = float(np.abs(vectors).max(initial=0.0))
     if largest == 0 or not math.isfinite(largest):
         return np.zeros(len(vectors))

@@ -194,7 +194,10 @@ def _log_delta(epsilon: FloatArray, ratio: FloatArray) -> Ends:
 
 
 def _left_end(epsilon: FloatArray, ratio: FloatArray) -> Ends:
-    """Return u = (2 epsilon - r^2)/(2 r) as a double and its rounding error; r = `ratio` = sensitivity/noise."""
+    """Return u = (2 epsilon - r^2)/(2 r) as a double, and its rounding error.
+
+    r = `ratio` is the sensitivity over the standard deviation of the noise.
+    """
     square, square_rest = error_free.square(ratio)
     twice = 2 * epsilon
     numerator = twice - square
@@ -211,9 +214,9 @@ def _mills(x: FloatArray) -> FloatArray:
 
 
 def _integrated(left: FloatArray, ratio: FloatArray) -> Ends:
-    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, by quadrature for r <= 1/2.
+    """Return the difference M(u) - M(u + r) of Mills ratios M(x) = Phi(-x)/phi(x), and its relative error.
 
-    u is `left`, r is `ratio` = sensitivity/noise, and M(x) = Phi(-x)/phi(x).
+    u is `left`. r = `ratio` <= 1/2 is the sensitivity over the noise. The difference is computed by quadrature.
     """
     total = np.zeros_like(left)
     for point, weight in zip(POINTS.tolist(), WEIGHTS.tolist(), strict=True):
@@ -232,9 +235,9 @@ def _steepness(x: FloatArray) -> FloatArray:
 
 
 def _difference(left: FloatArray, right: FloatArray) -> Ends:
-    """Return the Mills ratio difference M(u) - M(u + r) and its relative error, for u >= -2.
+    """Return the difference M(u) - M(v) of Mills ratios M(x) = Phi(-x)/phi(x), and its relative error.
 
-    u is `left`, u + r is `right`, and M(x) = Phi(-x)/phi(x).
+    u is `left`, at least -2, and v > u is `right`.
     """
     at_left, at_right = _mills(left), _mills(right)
     difference = at_left - at_right

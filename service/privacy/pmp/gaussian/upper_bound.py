@@ -112,9 +112,10 @@ class _Search:
         self._widening = 5e-6
 
     def solve(self, rows: NDArray[np.intp]) -> None:
-        """Increase epsilon until the points with indices `rows` meet the condition of Proposition 12, one by one.
+        """Increase epsilon until each point with an index in `rows` meets the condition on delta.
 
-        The condition is that the mean of delta(epsilon; r) over the distances r to all other points is at most delta.
+        The condition (Proposition 12) is that the mean of delta(epsilon; r) over the distances r to all other points is
+        at most delta, where delta(epsilon; r) is the privacy profile of the Gaussian mechanism.
         """
         for row in rows.tolist():
             ratios = self._points.ratios(row)
@@ -127,7 +128,7 @@ class _Search:
             self.epsilon, self.point, self.raised = root + slack * unit, row, True
 
     def widen(self) -> None:
-        """Increase epsilon, the bound found so far, by a small amount that doubles with each call."""
+        """Increase `epsilon`, the bound found so far, by a small amount that doubles with each call."""
         self._widening *= 2
         self.epsilon += self._widening * max(self.epsilon, min(1.0, self._points.unit))
 
@@ -145,10 +146,10 @@ def _log_mean_upper(epsilon: float, ratios: FloatArray) -> float:
 
 
 def _root(ratios: FloatArray, log_target: float) -> float:
-    """Estimate the epsilon at which the mean of delta(epsilon; r) over distances r is the target, by Newton's method.
+    """Estimate the epsilon at which the mean of delta(epsilon; r) over r in `ratios` is e^`log_target`.
 
-    delta(epsilon; r) is the privacy profile of the Gaussian mechanism at a distance of r standard deviations. No bound
-    depends on the result.
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism at a distance of r standard deviations. The
+    method is Newton's. No bound depends on the result.
     """
     moved = ratios[ratios > 0]
     log_share = math.log(len(moved) / len(ratios))
@@ -169,10 +170,10 @@ def _root(ratios: FloatArray, log_target: float) -> float:
 
 
 def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, float]:
-    """Return ln of the mean of delta(epsilon; r) over distances r, and its derivative in epsilon.
+    """Return ln of the mean of delta(epsilon; r) over r in `ratios`, and its derivative in epsilon.
 
-    delta(epsilon; r) is the privacy profile of the Gaussian mechanism, Phi(-u) - phi(u) M(u + r), with u = epsilon/r -
-    r/2 and the Mills ratio M. The derivative is -phi(u) M(u + r).
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism at a distance of r standard deviations, Phi(-u) -
+    phi(u) M(u + r), with u = epsilon/r - r/2 and the Mills ratio M. The derivative of each profile is -phi(u) M(u + r).
     """
     left = epsilon / ratios - 0.5 * ratios
     exponents = 0.5 * np.maximum(left, 0.0) ** 2
@@ -186,9 +187,10 @@ def _log_mean_and_slope(epsilon: float, ratios: FloatArray) -> tuple[float, floa
 
 
 def _shares(points: QueryPoints, rows: NDArray[np.intp], epsilon: float, log_target: float) -> FloatArray:
-    """Return upper bounds of the mean of delta(epsilon; r) for the points `rows`, divided by the target.
+    """Return upper bounds of the mean of delta(epsilon; r) for the points with indices `rows`, divided by the target.
 
-    delta(epsilon; r) is the privacy profile of the Gaussian mechanism, and r the distance of a point to another one.
+    delta(epsilon; r) is the privacy profile of the Gaussian mechanism at a distance of r standard deviations. The mean
+    is over the distances r of a point to all others, and the target is e^`log_target`.
     """
     # Cell k holds the values at r = (k + 1) steps. All r are below 2.01 units.
     steps = TABLE_CELLS / 2.01

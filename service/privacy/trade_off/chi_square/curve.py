@@ -30,7 +30,7 @@ MOST_WIDENINGS = 40
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Bounds of ln P(test rejects H0) and ln P(test accepts H0) under one of the two hypotheses."""
+    """Bounds of ln P(test rejects H0) and of ln P(test accepts H0), under one hypothesis, H0 or H1."""
 
     reject_low: FloatArray
     reject_high: FloatArray
@@ -125,7 +125,10 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray(np.where(known, low[n:], -np.inf), high[:n])
 
     def _thresholds(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of the threshold t with P0(reject) = alpha, from the smaller tail."""
+        """Return (lower, upper) bounds of the thresholds t at which the test rejects with probability `alpha` under H0.
+
+        The bounds have the shape of `alpha` and follow from the smaller tail of the statistic.
+        """
         below, above = np.empty_like(alpha), np.empty_like(alpha)
         small = alpha <= 0.5
         rejected, accepted = self._tails
@@ -167,9 +170,9 @@ class ChiSquareTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(np.where(beyond, -np.inf, log_low), np.where(beyond, -np.inf, log_high))
 
     def _rejecting_enough(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return nearly equal thresholds t with L(t) <= eps for the log-likelihood ratio L, and lower bounds of L(t).
+        """Return nearly equal thresholds t with L(t) <= `epsilon`, and lower bounds of L(t); both of shape (n,).
 
-        Both arrays have the shape (n,) of eps. t is 0 where L increases and L(0) is at least eps.
+        L is the log-likelihood ratio of the statistic. t is 0 where L increases and L(0) is at least `epsilon`.
         """
         margin = 8 * UNIT_ROUNDOFF * (np.abs(epsilon) + abs(self._ratio.at_zero.upper))
         t = self._ratio.inverse(epsilon - margin)
@@ -198,14 +201,13 @@ class ChiSquareTradeOff(AbstractTradeOff):
 
 
 def _log_product(log_value: FloatArray, log_factor: FloatArray | float, side: int) -> FloatArray:
-    """Return ln of a product from the logarithms of its factors, rounded down (side -1) or up (side 1)."""
     value = log_value + log_factor
     size = np.abs(log_value) + np.where(np.isfinite(value), np.abs(value), 0.0)
     return np.minimum(value + side * FUNCTION_ERROR * size, 0.0)
 
 
 def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> FloatArray:
-    """Return ln(e^larger - e^smaller), rounded down (side -1) or up (side 1).
+    """Return ln(e^`larger` - e^`smaller`), rounded down (`side` -1) or up (1).
 
     The result is minus infinity where the difference is not positive.
     """
@@ -219,9 +221,9 @@ def _log_difference(larger: FloatArray, smaller: FloatArray, side: int) -> Float
 
 
 def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return (lower, upper) bounds of ln delta for eps < 0, from the probabilities that the test accepts.
+    """Return (lower, upper) bounds of ln of the profile at `epsilon` < 0, from the probabilities that the test accepts.
 
-    The formula is 1 - e^eps + e^eps P0(accept) - P1(accept), with the probabilities `null` under H0 and `alternative`
+    The profile is 1 - e^eps + e^eps P0(accept) - P1(accept), with the probabilities `null` under H0 and `alternative`
     under H1. `slope` is the log-likelihood ratio of the test's threshold.
     """
     epsilon, slope = np.minimum(epsilon, 0.0), np.minimum(slope, 0.0)
@@ -231,10 +233,10 @@ def _from_accepted(null: _Errors, alternative: _Errors, epsilon: FloatArray, slo
 
 
 def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArray) -> _Ends:
-    """Return (lower, upper) bounds of ln delta from the gain P1(reject) - P0(reject), relative to the gain.
+    """Return (lower, upper) bounds of ln of the profile at `epsilon`, relative to the gain P1(reject) - P0(reject).
 
-    The formula is (P1(reject) - P0(reject)) - (e^eps - 1) P0(reject), for the test that rejects H0 where the
-    log-likelihood ratio exceeds `slope`.
+    The profile is the gain minus (e^eps - 1) P0(reject), for the test that rejects H0 where the log-likelihood ratio
+    exceeds `slope`. `null` has the probabilities under H0.
     """
     low, unit = gain
     with np.errstate(over="ignore", invalid="ignore"):
@@ -250,9 +252,9 @@ def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArra
 
 
 def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
-    """Return 1 - e^eps + e^eps gained - lost for eps <= 0, rounded down (`side` -1) or up (`side` 1).
+    """Return 1 - e^eps + e^eps `gained` - `lost` for eps = `epsilon` <= 0, rounded down (`side` -1) or up (1).
 
-    `log_gained` and `log_lost` are ln of the two probabilities `gained` and `lost`.
+    The probabilities are e^`log_gained` and e^`log_lost`.
     """
     exponent = epsilon + log_gained
     rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
@@ -262,7 +264,10 @@ def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, sid
 
 
 def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> EnclosureArray:
-    """Return delta from its log bounds, replaced by 1 - e^eps where eps is at most the smallest log ratio."""
+    """Return the profile, replaced by 1 - e^eps where eps = `epsilon` is at most `least`.
+
+    `log_low` and `log_high` are the bounds of ln of the profile, and `least` is the smallest log-likelihood ratio.
+    """
     below = epsilon <= least
     if below.any():
         value = -np.expm1(np.minimum(epsilon, 0.0))

@@ -32,7 +32,7 @@ class AbstractLogRatio(ABC):
 
     @abstractmethod
     def inverse(self, value: FloatArray) -> FloatArray:
-        """Return approximate t >= 0 with L(t) = value, without an error bound.
+        """Return approximate arguments t >= 0 with L(t) = `value`, without an error bound.
 
         L is the log-likelihood ratio of the statistic. The result is 0 where L does not reach the value.
         """
@@ -105,10 +105,10 @@ class BesselLogRatio(AbstractLogRatio):
         return self._grown_to(np.maximum(value + 0.5 * self.noncentrality.upper, 0.0))
 
     def _log_growth(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the growth L(t) - L(0) of the log ratio, a bound of its error, and its approximate derivative.
+        """Return the growth L(t) - L(0) of the log-likelihood ratio L, a bound of its error, and its derivative.
 
-        All three arrays have the shape (n,). The noncentrality is known within bounds, and the growth belongs to its
-        upper bound.
+        All three arrays have the shape (n,). The derivative is approximate. The noncentrality is known within bounds,
+        and the growth belongs to its upper bound.
         """
         scale = self.noncentrality.upper
         if self.degrees == 1:
@@ -126,7 +126,7 @@ class BesselLogRatio(AbstractLogRatio):
         return value, error, 0.25 * scale * slope
 
     def _grown_to(self, growth: FloatArray) -> FloatArray:
-        """Return approximate t at which the log ratio has grown by `growth`, L(t) - L(0) = growth."""
+        """Return approximate t at which the log-likelihood ratio L has grown to L(t) = L(0) + `growth`."""
         scale = self.noncentrality.upper
         if self.degrees == 1:
             y = growth + np.log1p(np.sqrt(-np.expm1(-2 * growth)))  # acosh(e^growth)

@@ -25,7 +25,7 @@ class ScaledChiSquare:
         self._scale = scale
 
     def log_tails(self, low: FloatArray, high: FloatArray) -> ChiSquareLogTails:
-        """Return enclosures of ln P(T <= t) and ln P(T > t) for t in [low, high], shape (n,) each."""
+        """Return enclosures of ln P(T <= t) and ln P(T > t) for unknown t between `low` and `high`, shape (n,) each."""
         left, right = _divided(low, self._scale.upper, -1), _divided(high, self._scale.lower, 1)
         if self._least != self._most:
             most, least = self._most.log_tails(left), self._least.log_tails(right)
@@ -61,7 +61,6 @@ class ScaledChiSquare:
 
 
 def _divided(values: FloatArray, by: float, side: int) -> FloatArray:
-    """Return values / by, rounded down (side -1) or up (side 1)."""
     return values if by == 1 else np.maximum(np.nextafter(values / by, side * np.inf), 0.0)
 
 

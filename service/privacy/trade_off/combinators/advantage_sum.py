@@ -54,7 +54,7 @@ class AdvantageSum(DelegatingCurve):
 
 
 def _lowered(bounds: EnclosureArray, most: FloatArray) -> EnclosureArray:
-    """Return bounds in [0, 1] with upper bounds of at most `most`, which is no lower than the truth."""
+    """Limit `bounds` to [0, 1], with upper bounds of at most `most`, which is no lower than the truth."""
     lower, upper = log_ends(bounds)
     upper = np.minimum(upper, log_up(most))
     return EnclosureArray(

@@ -95,7 +95,7 @@ class Bracketed(AbstractTradeOff):
 
 
 def between(curves: Sequence[AbstractTradeOff]) -> AbstractTradeOff:
-    """Return the curve that is known from two sides, between the first and the last of curves with rising power.
+    """Return the curve that is known from two sides: between the first and the last of `curves` with rising power.
 
     A single curve is returned as it is.
     """
@@ -116,5 +116,4 @@ def map_bracket(combine: Callable[..., AbstractTradeOff], *curves: AbstractTrade
 
 
 def _joined(least: EnclosureArray, most: EnclosureArray) -> EnclosureArray:
-    """Return enclosures from the lower bounds of `least` to the upper bounds of `most`."""
     return EnclosureArray.from_logs(log_ends(least)[0], log_ends(most)[1])

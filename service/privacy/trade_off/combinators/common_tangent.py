@@ -54,7 +54,7 @@ class _Points:
 
     @staticmethod
     def of(curve: AbstractTradeOff, epsilon: FloatArray) -> _Points:
-        """Return points of the profile at all epsilons but the first, which bounds the slope at the second epsilon.
+        """Return points of the profile of `curve` at all epsilons but the first, which bounds the slope at the second.
 
         x is e^eps. Rounding of e^eps moves x by a share of x, and delta by this share of x times the slope. Slopes
         rise, so that the chord to the left bounds the slope at a point.
@@ -83,7 +83,7 @@ class _Points:
         return int(np.argmin(self.high + rate * self.x))
 
     def around(self, place: int) -> FloatArray:
-        """Return epsilons around the point with the index `place`, which extend beyond both neighbours.
+        """Return epsilons around the point with the index `place`, beyond both of its neighbours.
 
         Around the last point the epsilons extend far to the right.
         """
@@ -98,7 +98,7 @@ class _Points:
 @final
 @dataclass(frozen=True, slots=True)
 class _Tangent:
-    """Chord of the convex envelope of two profiles at the height delta that is searched.
+    """Chord of the convex envelope of two privacy profiles at a given height delta.
 
     `ends` holds (curve, index of the point) for both endpoints, `rate` is minus the slope of the chord in e^eps, and
     `upper` is an upper bound of the epsilon.
@@ -110,7 +110,6 @@ class _Tangent:
 
     @property
     def joins_both(self) -> bool:
-        """Whether the chord joins a point of one curve with a point of the other curve."""
         return self.ends[0][0] != self.ends[1][0]
 
 
@@ -163,10 +162,10 @@ def envelope_epsilon(
 def _refined(
     curves: tuple[AbstractTradeOff, AbstractTradeOff], points: list[_Points], delta: float, best: Enclosure
 ) -> Enclosure | None:
-    """Return a narrower enclosure than `best` of the epsilon at which the envelope is `delta`, or None.
+    """Return a narrower enclosure than `best` of the epsilon at which the envelope of two profiles is `delta`, or None.
 
-    The envelope is the convex envelope of both profiles. New points approach the chord of the envelope that contains
-    the height `delta`.
+    The envelope is the convex envelope of the profiles of `curves`, known at `points`. New points approach the chord of
+    the envelope that contains the height `delta`.
     """
     for _ in range(MOST_ROUNDS):
         tangent = _tangent(points, delta)
@@ -216,7 +215,7 @@ def _holds(own: AbstractTradeOff, other: AbstractTradeOff, epsilon: float) -> bo
 
 
 def _tangent(points: list[_Points], delta: float) -> _Tangent | None:
-    """Return the chord of the lower convex hull of all points that contains the height `delta`, or None."""
+    """Return the chord at the height `delta` of the lower convex hull of the points of two profiles, or None."""
     x = np.concatenate([each.x for each in points])
     y = np.concatenate([each.high for each in points])
     order = np.lexsort((y, x))

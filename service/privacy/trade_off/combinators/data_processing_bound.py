@@ -25,7 +25,7 @@ ROUNDING: Final = 1e-13
 
 @final
 class DataProcessingBound(DelegatingCurve):
-    """Trade-off curve of `whole` with lower bounds of power, delta and epsilon at least those of its parts.
+    """Trade-off curve of a composition `whole`, whose lower bounds are improved by those of parts of the composition.
 
     Parameters
     ----------
@@ -99,7 +99,10 @@ class DataProcessingBound(DelegatingCurve):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute the power alone. If a composition reveals nearly everything, only the type II error is wide."""
+        """Compute the power alone at one false positive rate.
+
+        If a composition reveals nearly everything, only the type II error is wide.
+        """
         found = self.curve.power_at(rate)
         if found.lower == found.upper or found.relative_width() <= WIDE or is_spent():
             return found
@@ -131,7 +134,10 @@ class DataProcessingBound(DelegatingCurve):
 
 
 def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Return `whole` with lower bounds raised to those of parts where `where` is true, up to the upper bounds."""
+    """Return `whole` with lower bounds raised to those of `parts` where `where` is true.
+
+    Raised lower bounds do not exceed the upper bounds.
+    """
     lower, upper = log_ends(whole)
     raised, plain = lower.copy(), whole.lower.copy()
     for part in parts:
@@ -142,7 +148,10 @@ def _from_below(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: BoolArray) -> EnclosureArray:
-    """Return `whole` with upper bounds reduced to those of parts where `where` is true, down to the lower bounds."""
+    """Return `whole` with upper bounds reduced to those of `parts` where `where` is true.
+
+    Reduced upper bounds are not below the lower bounds.
+    """
     lower, upper = log_ends(whole)
     lowered, plain = upper.copy(), whole.upper.copy()
     for part in parts:
@@ -153,7 +162,7 @@ def _from_above(whole: EnclosureArray, parts: Sequence[EnclosureArray], where: B
 
 
 def _check_order(lower: FloatArray, upper: FloatArray) -> None:
-    """Raise NumericalFailure if bounds are out of order by more than rounding. The arguments are logarithms."""
+    """Raise NumericalFailure if `lower` exceeds `upper` by more than rounding; both are logarithms."""
     known = upper > -np.inf
     if (lower[known] > upper[known] + ROUNDING * (1 + np.abs(upper[known]))).any():
         raise NumericalFailure("a part reveals more than the whole, beyond rounding")

@@ -113,7 +113,7 @@ class Intersected(DelegatingCurve):
         return found.intersected(self.second.epsilon(delta))
 
     def _uses_second(self, wide: int) -> bool:
-        """Return whether the second engine evaluates this many wide enclosures; record the reason if it does not."""
+        """Return whether the second engine evaluates `wide` wide enclosures; record the reason if it does not."""
         if wide > MOST_PLACES:
             self._decline(WidthLimit.LONG_LIST)
         return 0 < wide <= MOST_PLACES and not is_spent()
@@ -127,13 +127,12 @@ class Intersected(DelegatingCurve):
 
 
 def _tightened(first: EnclosureArray, second: EnclosureArray, where: BoolArray) -> EnclosureArray:
-    """Return the first bounds in [0, 1], intersected with the second bounds at the true entries of `where`."""
     lower, upper = _met(log_ends(first), log_ends(second), where)
     return EnclosureArray.from_logs(np.minimum(lower, 0.0), np.minimum(upper, 0.0))
 
 
 def _met(first: Ends, second: Ends, where: BoolArray) -> Ends:
-    """Return the intersection of two pairs of bounds at the true entries of `where`.
+    """Return the intersection of the bounds `first` and `second` where `where` is true, and `first` elsewhere.
 
     Raises NumericalFailure where the bounds do not meet.
     """

@@ -140,9 +140,9 @@ class PointwiseMax(AbstractTradeOff):
         return replace(found, lower=np.minimum(found.lower, most), upper=np.minimum(found.upper, most))
 
     def _touching(self, epsilon: FloatArray, aside: float) -> _Touching:
-        """Return the rates at which lines of slope e^eps touch the powers of both curves, with bounds.
+        """Return the rates at which lines of slope e^`epsilon` touch the powers of both curves, with bounds.
 
-        `aside` is the distance in eps of the slopes on both sides, from which the bounds follow.
+        The bounds follow from lines whose slopes are `aside` smaller and larger in epsilon.
         """
         places = np.concatenate((epsilon - aside, epsilon, epsilon + aside))
         rates: list[FloatArray] = []
@@ -162,9 +162,10 @@ class PointwiseMax(AbstractTradeOff):
         return _Touching(np.stack(rates), profiles[0], profiles[1])
 
     def _crossed(self, epsilon: FloatArray, touching: _Touching) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta where neither curve has the smaller power at its own rate.
+        """Return bounds of ln of the profile where neither curve has the smaller power at its own touching rate.
 
-        The bounds follow from the rate at which the powers of both curves cross.
+        The bounds follow from the rate at which the powers of both curves cross. `touching` has the touching rates of
+        both curves, where lines of slope e^`epsilon` touch their powers.
         """
         scores = special.ndtri(touching.rates)
         low = np.clip(scores.min(axis=0), LEAST_SCORE, LARGEST_SCORE)
@@ -179,10 +180,11 @@ class PointwiseMax(AbstractTradeOff):
         return log_down(np.clip(least.max(axis=0), 0.0, 1.0)), self._chord(epsilon, rates[0])
 
     def _crossings(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return approximate crossings of the curves between these normal scores of rates; no bound relies on them.
+        """Return approximate crossings of both curves between the normal scores `low` and `high` of rates.
 
-        The search is expensive, and most curves cross once. So the crossing in one interval serves all intervals that
-        contain it. When the work limit is reached, the endpoint at which the curves are closer replaces the crossing.
+        No bound relies on the crossings. The search is expensive, and most curves cross once. So the crossing in one
+        interval serves all intervals that contain it. When the work limit is reached, the endpoint at which the curves
+        are closer replaces the crossing.
         """
         at_low, at_high = np.split(self._difference(np.concatenate((low, high))), 2)
         nearer = np.where(np.abs(at_low) < np.abs(at_high), low, high)
@@ -199,9 +201,10 @@ class PointwiseMax(AbstractTradeOff):
         return crossing
 
     def _difference(self, scores: FloatArray) -> FloatArray:
-        """Return the approximate log ratio of the powers of both curves, or of type II errors for large rates.
+        """Return the approximate log ratio of the powers of both curves at rates with these normal `scores`.
 
-        The ratio is positive where the first attack is stronger.
+        For large rates the result is the log ratio of the type II errors. It is positive where the first attack is
+        stronger.
         """
         rates = special.ndtr(scores)
         first, second = self.first.points(rates), self.second.points(rates)
@@ -212,9 +215,9 @@ class PointwiseMax(AbstractTradeOff):
         return np.where(scores < 0, powers, errors)
 
     def _chord(self, epsilon: FloatArray, crossing: FloatArray) -> FloatArray:
-        """Return an upper bound of ln delta by a chord between the two profiles.
+        """Return upper bounds of ln of the profile at `epsilon` by chords between the two profiles.
 
-        The endpoints of the chord are the slopes that both curves have at the crossing of their powers.
+        The endpoints of a chord are the slopes that both curves have at the `crossing` of their powers.
         """
         slopes = [curve.points(crossing).log_slope for curve in (self.first, self.second)]
         ends = np.sort([0.5 * (slope.lower + slope.upper) for slope in slopes], axis=0)
@@ -244,7 +247,10 @@ class PointwiseMax(AbstractTradeOff):
         return self._searched_epsilon(delta)
 
     def _searched_epsilon(self, delta: float) -> Enclosure:
-        """Return epsilon by a search on the profile, which is slow for curves that are expensive to evaluate."""
+        """Return the epsilon at which the profile is `delta`, by a search on the profile.
+
+        The search is slow for curves that are expensive to evaluate.
+        """
         first, second = self.first.epsilon(delta), self.second.epsilon(delta)
         smaller = smallest(first, second)
         if smaller.upper == 0:
@@ -291,9 +297,10 @@ class _Touching:
         return by_first, by_second
 
     def profiles(self, by_first: BoolArray, by_second: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of ln delta where one curve is proved to have the smaller power.
+        """Return bounds of ln of the profile where one curve is proved to have the smaller power.
 
-        Elsewhere only the upper bounds are valid.
+        `by_first` and `by_second` state where the first and the second curve has. Elsewhere only the upper bounds are
+        valid.
         """
         (first_low, first_high), (second_low, second_high) = log_ends(self.first), log_ends(self.second)
         low = np.maximum(np.where(by_first, first_low, -np.inf), np.where(by_second, second_low, -np.inf))
@@ -301,13 +308,12 @@ class _Touching:
         return np.minimum(low, high), high
 
     def select(self, which: BoolArray) -> _Touching:
-        """Return the touching rates and profiles of both curves for some of the epsilons."""
         return _Touching(self.rates[:, which], self.first[which], self.second[which])
 
 
 @np.errstate(all="ignore")
 def _is_weaker(epsilon: FloatArray, profile: EnclosureArray, rates: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Return where a curve is proved to have less power than `other` at the curve's touching rate.
+    """Return a mask of the epsilons at which a curve is proved to have less power than `other` at its touching rate.
 
     `profile` is the profile of the curve. `rates` holds both bounds of the rate where lines of slope e^eps touch it.
     Powers rise, so that the comparison at the far bounds holds at the touching rate itself.

@@ -164,7 +164,7 @@ class Symmetrised(AbstractTradeOff):
         return _placed(first, left, second)
 
     def _hull(self, alpha: FloatArray, first: CurvePoints, second: CurvePoints) -> CurvePoints:
-        """Return the points of the symmetrised curve from the points of both curves at the same rates."""
+        """Return points of the symmetrised curve at the rates `alpha`, given points of a curve and of its inverse."""
         at_first, at_second = first.log_slope, second.log_slope
         tangents = self._tangents(at_first, at_second)
         log_alpha = np.log(alpha)
@@ -189,9 +189,9 @@ class Symmetrised(AbstractTradeOff):
         return CurvePoints(errors, power, EnclosureArray(left, right))
 
     def _tangents(self, at_first: EnclosureArray, at_second: EnclosureArray) -> _Tangents:
-        """Return bounds from the profiles of a curve and its inverse at the log slopes of both.
+        """Return bounds of the symmetrised curve by tangents at the log slopes of a curve and of its inverse.
 
-        Slopes are rounded so that every bound stays valid.
+        `at_first` and `at_second` enclose these log slopes. Slopes are rounded so that every bound stays valid.
         """
         count = len(at_first.lower)
         first_low, first_high = _finite(at_first.lower), _finite(at_first.upper)
@@ -234,9 +234,11 @@ class Symmetrised(AbstractTradeOff):
         at_first: EnclosureArray,
         at_second: EnclosureArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bisect [left, right] around the best log slope while bounds prove which of two profiles is larger.
+        """Bisect log slopes from `left` to `right` around the best one of the symmetrised curve.
 
-        Return both endpoints, and a lower bound of the power at the rates `alpha`.
+        The bisection continues while bounds prove which of two profiles is larger. Return both endpoints, and a lower
+        bound of the power at the rates `alpha`. `lowest` is a lower bound from before, and `at_first` and `at_second`
+        are the best log slopes of both curves at these rates.
         """
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):
@@ -290,10 +292,11 @@ class Symmetrised(AbstractTradeOff):
 
 
 def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeOff) -> BoolArray:
-    """Return where tangents to the power of a curve are proved to lie above the other curve's tangents of equal slope.
+    """Return a mask of the rates where tangents of a curve's power lie above the other curve's tangents of equal slope.
 
-    The height of a tangent of slope e^c is the profile delta(c), which is at least power - e^c alpha at every point. So
-    only the profile of the other curve is evaluated.
+    The entries are proved. `points` are those of the curve at the rates `alpha`. The height of a tangent of slope e^c
+    is the profile delta(c), which is at least power - e^c alpha at every point. So only the profile of the other curve
+    is evaluated.
     """
     slope, log_alpha = points.log_slope, np.log(alpha)
     low, high = _finite(slope.lower), _finite(slope.upper)
@@ -312,7 +315,10 @@ def _surely_active(points: CurvePoints, alpha: FloatArray, other: AbstractTradeO
 
 
 def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatArray) -> BoolArray:
-    """Return where the profile of a curve is proved to be at most e^{log_least}, by caps or by the profile itself."""
+    """Return where the profile of `curve` at `epsilon` is proved to be at most e^`log_least`.
+
+    The proof is by a bound of epsilon, or by the profile itself.
+    """
     least = np.exp(log_least) * (1 - SLACK) - SMALLEST
     found = _is_capped(curve, epsilon, least)
     if len(found) == 1 and not found[0]:
@@ -324,7 +330,7 @@ def _is_smaller(curve: AbstractTradeOff, epsilon: FloatArray, log_least: FloatAr
 
 
 def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) -> BoolArray:
-    """Return where a bound of epsilon proves that the profile of a curve is at most `least`.
+    """Return where a bound of epsilon proves that the profile of `curve` at `epsilon` is at most `least`.
 
     If the profile is at most delta at one epsilon, it is at most delta at all larger epsilons. So one bound proves
     several entries. For large epsilons the profile is often so small that its evaluation would cost more than
@@ -346,7 +352,7 @@ def _is_capped(curve: AbstractTradeOff, epsilon: FloatArray, least: FloatArray) 
 
 
 def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoints:
-    """Return the points with `others` in place of the entries where the mask `at` is true."""
+    """Return `points` with the points `others` in place of the entries where the mask `at` is true."""
     slope = EnclosureArray(points.log_slope.lower.copy(), points.log_slope.upper.copy())
     slope.lower[at], slope.upper[at] = others.log_slope.lower, others.log_slope.upper
     errors = placed(points.type_two_error, at, others.type_two_error)
@@ -354,7 +360,6 @@ def _placed(points: CurvePoints, at: BoolArray, others: CurvePoints) -> CurvePoi
 
 
 def _log_sum(first: FloatArray, second: FloatArray, side: int) -> FloatArray:
-    """Return ln(e^first + e^second), rounded up (side 1) or down (side -1)."""
     value = np.logaddexp(first, second)
     largest = np.maximum(np.where(np.isfinite(first), np.abs(first), 0.0), np.abs(second))
     return value + side * SLACK * (1 + np.minimum(largest, 2 * np.abs(value) + 1))

@@ -73,13 +73,11 @@ class SingularMass:
 
 
 def _mass(exponent: float, side: int) -> float:
-    """Return 1 - e^-exponent, rounded down (side -1) or up (side 1)."""
     value = -math.expm1(-exponent)
     return min(max(value * (1 + side * FUNCTION_ERROR), 0.0), 1.0)
 
 
 def _rest(exponent: float, side: int) -> float:
-    """Return e^-exponent, rounded down (side -1) or up (side 1)."""
     if exponent == 0:
         return 1.0
     return min(max(math.exp(-exponent) * (1 + side * FUNCTION_ERROR) + side * SMALLEST, 0.0), 1.0)
@@ -177,7 +175,10 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(spanned(EnclosureArray.of(near), EnclosureArray.of(far))).at(0, self.evidence)
 
     def _inner_rates(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the rates alpha/(1 - Delta) of the curve without the mass Delta that reveals everything."""
+        """Return bounds of `alpha`/(1 - Delta), the rates of the curve without the probability Delta.
+
+        Delta is the probability that a step reveals everything.
+        """
         low, high = self.mass.exponent.lower, self.mass.exponent.upper
         if high == 0:
             return alpha, alpha
@@ -208,7 +209,10 @@ class WithSingularMass(AbstractTradeOff):
         return self._raised(self.curve.profile(epsilon))
 
     def _raised(self, inner: EnclosureArray) -> EnclosureArray:
-        """Return Delta + (1 - Delta) x for enclosures x, where Delta is the probability that everything is revealed."""
+        """Return Delta + (1 - Delta) x for the enclosures x = `inner`.
+
+        Delta is the probability that a step reveals everything.
+        """
         mass, rest = self.mass.mass, self.mass.rest
         if mass.upper == 0:
             return inner

@@ -252,7 +252,10 @@ def number_of_guess(power: Enclosure, rate: float) -> Enclosure:
 
 
 def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return enclosures with upper bounds reduced to `most`, and lower bounds that do not exceed them."""
+    """Return `bounds` with upper bounds reduced to `most`, and lower bounds that do not exceed them.
+
+    `log_most` is the logarithm of `most`. With `certain`, a lower bound above its upper bound is an error.
+    """
     upper, log_upper = np.minimum(bounds.upper, most), _picked(np.minimum, bounds.log_upper, log_most)
     if not _crossed(bounds.lower, upper, bounds.log_lower, log_upper, certain):
         return EnclosureArray(bounds.lower, upper, bounds.log_lower, log_upper)
@@ -261,7 +264,10 @@ def _lowered(bounds: EnclosureArray, most: FloatArray, log_most: FloatArray | No
 
 
 def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | None, certain: bool) -> EnclosureArray:
-    """Return enclosures with lower bounds raised to `least`, and upper bounds that are not below them."""
+    """Return `bounds` with lower bounds raised to `least`, and upper bounds that are not below them.
+
+    `log_least` is the logarithm of `least`. With `certain`, a lower bound above its upper bound is an error.
+    """
     lower, log_lower = np.maximum(bounds.lower, least), _picked(np.maximum, bounds.log_lower, log_least)
     if not _crossed(lower, bounds.upper, log_lower, bounds.log_upper, certain):
         return EnclosureArray(lower, bounds.upper, log_lower, bounds.log_upper)
@@ -270,14 +276,13 @@ def _raised(bounds: EnclosureArray, least: FloatArray, log_least: FloatArray | N
 
 
 def _picked(pick: np.ufunc, logs: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
-    """Return pick(logs, other), a minimum or maximum of logarithms, or `logs` if either argument is None."""
     return logs if logs is None or other is None else pick(logs, other)
 
 
 def _crossed(
     lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
 ) -> bool:
-    """Return whether some lower bound exceeds its upper bound.
+    """Return whether some entry of `lower` exceeds that of `upper`, or of `log_lower` that of `log_upper`.
 
     Raises NumericalFailure if the bounds are `certain` (proved) and rounding does not explain the order.
     """

@@ -150,10 +150,10 @@ def increasing_root(
 
 
 def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) -> float:
-    """Return the possible error of a root, from the width of the enclosures and the slope between points.
+    """Return the possible error of a root, from the width of enclosures over the slope between two points.
 
-    `points` and `values` are the function at points, `spread` is the width of its enclosures, and `index` the point
-    after the root. The result is at least two units in the last place.
+    The function has the `values` at the `points`, and `spread` is the width of its enclosures. `index` is the index of
+    the point after the root. The result is at least two units in the last place.
     """
     floor = 2 * math.ulp(float(points[index]))
     drop = float(values[index - 1] - values[index])
@@ -163,10 +163,10 @@ def _noise(points: FloatArray, values: FloatArray, spread: float, index: int) ->
 
 
 def _interpolated(grid: list[float], readings: list[float], index: int, low: float, high: float) -> float:
-    """Return the root between grid[index - 1] and grid[index] by inverse interpolation, or the midpoint.
+    """Return the root of a function between grid[index - 1] and grid[index] by inverse interpolation, or the midpoint.
 
-    The interpolation is Neville's, of `grid` as a function of `readings`. The midpoint serves where the result is not
-    between both points.
+    `readings` are the values of the function on `grid`. The interpolation is Neville's, of the argument as a function
+    of the value. The midpoint of `low` and `high` serves where the result is not between both.
     """
     chosen = _spread_out(grid, index)
     points, values = [grid[at] for at in chosen], [readings[at] for at in chosen]
@@ -181,7 +181,10 @@ def _interpolated(grid: list[float], readings: list[float], index: int, low: flo
 
 
 def _spread_out(grid: list[float], index: int) -> list[int]:
-    """Return indices of up to three points on either side of a gap, whose distances exceed the noise of the values."""
+    """Return indices of up to three points of `grid` on either side of the gap before `index`.
+
+    The distances of the points exceed the noise of the values.
+    """
     apart = 0.5 * (grid[index] - grid[index - 1])
     before, after = [index - 1], [index]
     for at in range(index - 2, -1, -1):

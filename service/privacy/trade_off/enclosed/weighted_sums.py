@@ -140,5 +140,5 @@ def log_moved(log_value: FloatArray, c: FloatArray, shift: FloatArray, side: int
 
 
 def _log_of(weight: Fraction) -> float:
-    """Return ln of an exact weight that may be too small for a double."""
+    """Return ln of the exact fraction `weight`, which may be too small for a double."""
     return math.log(float(weight)) if weight > SMALL else math.log(weight.numerator) - math.log(weight.denominator)

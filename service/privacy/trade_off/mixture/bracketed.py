@@ -170,9 +170,9 @@ class BracketedMixture(AbstractTradeOff):
         return np.minimum(lower, upper), upper
 
     def _first_levels(self, alpha: FloatArray) -> FloatArray:
-        """Return the first log slopes for a search: a range around the slopes of the weakest and the strongest part.
+        """Return log slopes with which a search for points at the rates `alpha` starts.
 
-        The slopes are those at the false positive rates `alpha`.
+        They form a range around the slopes of the weakest and the strongest part at these rates.
         """
         slopes = [part.curve.points(alpha).log_slope for part in (self._below[0], self._below[-1])]
         ends = np.concatenate([end for slope in slopes for end in (slope.lower, slope.upper)])

@@ -135,15 +135,12 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _searched(self) -> MixturePoints:
-        """Search of points of the mixture, for parts whose own points are inexpensive."""
+        """Search for points of the mixture, for parts whose own points are inexpensive to evaluate."""
         return MixturePoints([curve for _, curve in self.parts], self._sums, self._singular)
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search of points for expensive curves, which evaluates all curves at the same log slopes.
-
-        None if the curves of the parts are inexpensive.
-        """
+        """Search for points of the curve on all parts at equal log slopes; None if all parts are inexpensive."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]
@@ -202,7 +199,10 @@ class MixtureTradeOff(AbstractTradeOff):
         )
 
     def _points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return bounds of ln f, ln power and the log slope at these rates; three arrays of shape (2, n)."""
+        """Return bounds of ln f, of ln power and of the log slope at the rates `alpha`; three arrays of shape (2, n).
+
+        f is the type II error.
+        """
         shared = self._shared
         read = self._searched.read(alpha) if shared is None else shared.read(alpha)
         error, power = read.error, read.power
@@ -220,10 +220,10 @@ class MixtureTradeOff(AbstractTradeOff):
     def _tighten(
         self, alpha: FloatArray, read: LogPoints, error: FloatArray, power: FloatArray, loose: FloatArray
     ) -> None:
-        """Narrow bounds of points at the rates `alpha`, by profiles and by points of all parts at the same rates.
+        """Narrow the bounds `error` of ln f and `power` of ln power at the rates `alpha`, where `loose` is true.
 
-        `read` has levels (log slopes) near the points. `error` and `power` are the bounds of ln f and ln power, and
-        `loose` marks the rates to treat.
+        f is the type II error. The bounds follow from profiles at the log slopes `read`, and from points of all parts
+        at equal rates.
         """
         for levels in read.levels:
             at = np.flatnonzero(loose & np.isfinite(levels))
@@ -249,7 +249,10 @@ class MixtureTradeOff(AbstractTradeOff):
 
 
 def _first_engine(curve: AbstractTradeOff) -> AbstractTradeOff:
-    """Return the curve without its second engines and lower bounds from parts, which are too expensive for a search."""
+    """Return `curve` without its second engines and without lower bounds from parts.
+
+    These are too expensive for a search.
+    """
     if isinstance(curve, DataProcessingBound):
         return _first_engine(curve.curve)
     if isinstance(curve, Symmetrised):

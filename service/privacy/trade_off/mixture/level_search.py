@@ -83,10 +83,10 @@ def best_level(
 
 
 def _levels_of_round(left: FloatArray, right: FloatArray, level: FloatArray, bent: BoolArray) -> FloatArray:
-    """Return rising levels (log-likelihood ratios) between both endpoints, shape (n, K).
+    """Return rising levels (log-likelihood ratios) between `left` and `right` for a search, shape (n, K).
 
-    A search evaluates a function at K levels for each of n rates. The levels are equally spaced, or close to `level`,
-    the vertex of a parabola, where `bent` is true.
+    The search evaluates a function at K levels for each of n rates. They are equally spaced, or close to `level`, the
+    vertex of a parabola, where `bent` is true.
     """
     start, end = left[:, None], right[:, None]
     spread = start + LOOKS * (end - start)

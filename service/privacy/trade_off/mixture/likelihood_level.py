@@ -104,7 +104,10 @@ class LevelledCurve:
         return Level(*rows)
 
     def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
-        """Return starting points of searches near the rates alpha, where the curve has the given points."""
+        """Return the starting points of searches for points of a given slope near the rates `alpha`.
+
+        The curve has `points` at these rates.
+        """
         error = points.type_two_error
         return SearchStarts(
             self._nodes(special.ndtri(alpha), True),
@@ -120,10 +123,11 @@ class LevelledCurve:
         return (float(slopes.min()), float(slopes.max())) if slopes.size else (0.0, 0.0)
 
     def _search(self, c: FloatArray, forward: bool, nodes: SearchStarts) -> FloatArray:
-        """Return points whose slopes are about -e^c, proved to be steeper, and proved not to be steeper; (3, ROWS, n).
+        """Return points of the curve, or with `forward` false of its inverse, whose slopes are about -e^c.
 
-        The rows of a point are its rates and powers with complements and the log slope. `forward` selects the curve
-        itself, otherwise its inverse.
+        The result has the shape (3, ROWS, n). The first axis holds the point, a point that is proved to be steeper, and
+        one that is proved not to be steeper. The rows of a point are its rates and powers with complements and the log
+        slope. The search starts at `nodes`.
         """
         scores, known = nodes.forward if forward or nodes.backward is None else nodes.backward
         count = len(c)
@@ -164,7 +168,7 @@ class LevelledCurve:
         return scores, self._rows(scores, forward)
 
     def _rows(self, scores: FloatArray, forward: bool) -> FloatArray:
-        """Return the points at rates Phi(score), as an array with one row for each of a point's numbers.
+        """Return the points at the rates Phi(score) for `scores` of shape (n,), one row for each number of a point.
 
         `forward` selects the curve itself, otherwise its inverse.
         """
@@ -183,13 +187,13 @@ class LevelledCurve:
 
     @cached_property
     def _first(self) -> FloatArray:
-        """Point at the false positive rate 0, as rows, which lies left of the points of every slope."""
+        """Point at the false positive rate 0, as a column of rows; its slope is steeper than any."""
         singular = self._curve.singular_power
         return _edge(0.0, 0.0, 1.0, 1.0, _rest(singular), singular, np.inf)
 
     @cached_property
     def _last(self) -> FloatArray:
-        """Point at the first rate with type II error 0, as rows, which lies right of the points of every slope."""
+        """Point at the first rate with type II error 0, as a column of rows; its slope is flatter than any."""
         flat = self._inverse.singular_power
         rest = _rest(flat)
         return _edge(
@@ -202,7 +206,6 @@ def _known(rows: FloatArray, otherwise: FloatArray) -> FloatArray:
 
 
 def _rest(probability: Enclosure) -> Enclosure:
-    """Return 1 - probability, rounded outwards."""
     lower, upper = 1 - probability.upper, 1 - probability.lower
     return Enclosure(max(lower * (1 - UNIT_ROUNDOFF), 0.0), min(upper * (1 + UNIT_ROUNDOFF), 1.0), probability.evidence)
 

@@ -80,7 +80,7 @@ class MixturePoints:
         self._end = np.array([1.0, 1.0, 0.0, 0.0, none, none, 0.0, 0.0, 0.0, none])
 
     def read(self, alpha: FloatArray) -> LogPoints:
-        """Return the points of the mixture at rates strictly between 0 and 1, shape (n,)."""
+        """Return bounds of the points of the mixture at rates `alpha` strictly between 0 and 1, shape (n,)."""
         rest, small = 1 - alpha, alpha <= 0.5
         points = [curve.points(alpha) for curve in self._curves]
         nodes = [curve.nodes(alpha, part) for curve, part in zip(self._levelled, points, strict=True)]
@@ -107,9 +107,9 @@ class MixturePoints:
         return LogPoints(error, power, np.stack((search.left, search.right)), levels)
 
     def _at(self, c: FloatArray, nodes: Sequence[SearchStarts]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return points of the mixture where its slope is -e^c, and rates that are proved to be below and above them.
+        """Return points of the mixture where its slope is -e^c, and rates proved to be below and above them.
 
-        Each rate is given together with its complement.
+        The searches on the parts start at `nodes`. Each rate is given together with its complement.
         """
         levels = [curve.at(c, near) for curve, near in zip(self._levelled, nodes, strict=True)]
         rows = np.stack([level.rows for level in levels])
@@ -128,9 +128,9 @@ class MixturePoints:
         return mixed, surely_less, surely_more
 
     def _first_levels(self, slopes: Sequence[EnclosureArray]) -> FloatArray:
-        """Return rising log slopes c at which a search starts, from the log slopes of all parts at the rates.
+        """Return rising log slopes c at which a search for points of the mixture starts.
 
-        They enclose the log slope of the mixture.
+        `slopes` are the log slopes of all parts at the rates. The result encloses the log slope of the mixture.
         """
         lower = np.sort(np.stack([slope.lower for slope in slopes]), axis=0)
         upper = np.sort(np.stack([slope.upper for slope in slopes]), axis=0)
@@ -146,7 +146,7 @@ class MixturePoints:
 
 
 def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, small: BoolArray) -> FloatArray:
-    """Return ln(alpha/a), or ln(b/rest) of the complements if alpha is not `small`; the sign is that of alpha - a.
+    """Return ln(alpha/a), or ln(b/rest) where `small` is false; the sign is that of alpha - a.
 
     b is 1 - a, and `rest` is 1 - alpha.
     """
@@ -156,10 +156,11 @@ def _excess(alpha: FloatArray, rest: FloatArray, a: FloatArray, b: FloatArray, s
 def _enclosed(
     before: FloatArray, after: FloatArray, others: Sequence[FloatArray], alpha: FloatArray, rest: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of ln f(alpha) and ln power(alpha), shape (2, n) each, from points on both sides of alpha.
+    """Return bounds of ln f(alpha) and ln power(alpha), shape (2, n) each, from the points `before` and `after` alpha.
 
-    Rounding alone may put the rate of `after` before alpha. In that case the point itself proves the bound that the
-    chord would give. The lines through the points in `others`, which may contain NaN, count as well.
+    f is the type II error, and `rest` is 1 - alpha. Rounding alone may put the rate of `after` before alpha. In that
+    case the point itself proves the bound that the chord would give. The lines through the points in `others`, which
+    may contain NaN, count as well.
     """
     small = alpha <= 0.5
     ahead = _chosen(small, alpha - before[ALPHA_HIGH], before[REST_LOW] - rest)
@@ -178,10 +179,11 @@ def _enclosed(
 
 
 def _line(rows: FloatArray, alpha: FloatArray, rest: FloatArray, side: int) -> FloatArray:
-    """Return the supporting line of a point at alpha: slope -e^c below f (side -1), or e^c above the power (side 1).
+    """Return the value at `alpha` of the supporting line of a point: below f (`side` -1) or above the power (1).
 
-    `rows` describes a point with the log slope c. The line is moved outwards by the loss of the point, its distance
-    from the exact tangent point.
+    `rows` describes a point with the log slope c, and `rest` is 1 - alpha. The line has the slope -e^c below the type
+    II error f, and e^c above the power. It is moved outwards by the loss of the point, its distance from the exact
+    tangent point.
     """
     shift = _chosen(alpha <= 0.5, alpha - rows[ALPHA_LOW], rows[REST_HIGH] - rest) + rows[LOSS]
     shift = shift + 4 * UNIT_ROUNDOFF * np.abs(shift)

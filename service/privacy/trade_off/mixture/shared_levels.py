@@ -59,7 +59,10 @@ LogProfile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(slots=True)
 class _Found:
-    """Bounds of ln power, ln f and the log slope (level) at n rates, shape (2, n) each. Bounds only become narrower."""
+    """Bounds of ln power, of ln of the type II error, and of the log slope (level) at n rates, shape (2, n) each.
+
+    Bounds only become narrower.
+    """
 
     power: FloatArray
     error: FloatArray
@@ -116,12 +119,18 @@ class SharedLevels:
     def of_parts(
         curves: Sequence[AbstractTradeOff], sums: WeightedSums, profile: LogProfile, mirrored: LogProfile
     ) -> SharedLevels:
-        """Return the search for a mixture of `curves`, whose points are evaluated at the rates."""
+        """Return the search for points of a mixture of `curves`, which evaluates points of the parts at equal rates.
+
+        `sums` has the weights, `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        """
         return SharedLevels(profile, mirrored, partial(_start_of_parts, curves, sums))
 
     @staticmethod
     def of_profile(curve: AbstractTradeOff, profile: LogProfile, mirrored: LogProfile) -> SharedLevels:
-        """Return the search for any curve, from its profile and its extreme slopes alone."""
+        """Return the search for points of any `curve`, from its profile and its extreme slopes alone.
+
+        `profile` and `mirrored` compute ln of the profile for both orders of the hypotheses.
+        """
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
     def points(self, alpha: FloatArray) -> CurvePoints:
@@ -132,7 +141,7 @@ class SharedLevels:
         return CurvePoints(error, power, EnclosureArray(*read.slope))
 
     def read(self, alpha: FloatArray, *, with_error: bool = True) -> LogPoints:
-        """Return bounds of the logarithms of points at rates strictly between 0 and 1, shape (n,).
+        """Return bounds of the logarithms of points at rates `alpha` strictly between 0 and 1, shape (n,).
 
         Without `with_error`, type II errors are only bounded by the powers.
         """
@@ -161,9 +170,10 @@ class SharedLevels:
     def _one_sided(
         self, alpha: FloatArray, low: FloatArray, high: FloatArray, found: _Found
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate intervals (low, high) of the best level, a log-likelihood ratio.
+        """Return approximate intervals of the best level (log-likelihood ratio) at the rates `alpha`.
 
-        `low` and `high` are the known bounds of the level. A wide interval around 0 is reduced to one side.
+        `low` and `high` are the known bounds of the level, and `found` those of the points. A wide interval around 0 is
+        reduced to one side.
         """
         at = np.flatnonzero((low < -FAR_APART) & (high > FAR_APART))
         if at.size:
@@ -175,7 +185,7 @@ class SharedLevels:
     def _about_power(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate ln(g + k alpha) at log-likelihood ratios c of shape (n, K), and the widths of enclosures.
+        """Return approximate ln(g + k alpha) at the levels c of shape (n, K), and the widths of enclosures.
 
         g is the profile at c, and k = e^c. The minimum over c is the power at the false positive rates alpha[at[some]].
         The enclosures narrow the bounds in `found`.
@@ -192,7 +202,7 @@ class SharedLevels:
     def _about_error(
         self, alpha: FloatArray, found: _Found, at: IndexArray, some: IndexArray, levels: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return approximate -ln(k (1 - alpha - g')) at log-likelihood ratios (n, K), and the widths of enclosures.
+        """Return approximate -ln(k (1 - alpha - g')) at the levels c of shape (n, K), and the widths of enclosures.
 
         g' is the profile of the swapped hypotheses, and k = e^c. The best level for the false positive rates
         alpha[at[some]] minimises the returned value. Where g' exceeds 1 - alpha, the returned value rises with the
@@ -212,7 +222,11 @@ class SharedLevels:
     def _prove(
         self, alpha: FloatArray, level: FloatArray, spacing: FloatArray, found: _Found, *, with_error: bool
     ) -> None:
-        """Narrow the bounds of points in `found` by the profile at log slopes around the best ones (`level`)."""
+        """Narrow the bounds `found` of points at the rates `alpha`, by the profile at log slopes around the best ones.
+
+        `level` is the approximate best log slope of each rate, and `spacing` the distance of the slopes around it.
+        Without `with_error`, the type II error is left as it is.
+        """
         active = np.arange(len(alpha))
         active = active[found.wide(active, with_error=with_error)]
         center, unit, before = level.copy(), spacing.copy(), np.full_like(alpha, np.inf)
@@ -250,7 +264,8 @@ class SharedLevels:
         """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
         Return two arrays of shape (n,): the last level proved to be below the best level, and the first level proved to
-        be above it.
+        be above it. `found` has the bounds at the rates `alpha` with the indices `at`, and `ends` the bounds of ln of
+        the profiles.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))
@@ -270,7 +285,7 @@ class SharedLevels:
 
 
 def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
-    """Return first bounds of points at the rates alpha: those of a guess, and of the extreme slopes of the curve.
+    """Return first bounds of points of `curve` at the rates `alpha`: those of guessing, and of its extreme slopes.
 
     The power is at most 1, so that no slope k has k alpha > 1.
     """
@@ -285,9 +300,11 @@ def _start_of_profile(curve: AbstractTradeOff, alpha: FloatArray) -> _Found:
 
 
 def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alpha: FloatArray) -> _Found:
-    """Return first bounds of a mixture's points: at equal rates of all parts, power is bounded below and f above.
+    """Return first bounds of points of a mixture of `curves` at the rates `alpha`, from points of its parts.
 
-    The slopes of the parts bound the level. Each slope lies between the slopes of the chords to (0, 0) and (1, 1).
+    The points of the parts are at equal rates, and `sums` has the weights. The power is bounded from below, and the
+    type II error from above. The slopes of the parts bound the level. Each slope lies between the slopes of the chords
+    to (0, 0) and (1, 1).
     """
     points = [curve.points(alpha) for curve in curves]
     nothing, log_alpha, log_rest = np.full_like(alpha, -np.inf), np.log(alpha), np.log1p(-alpha)
@@ -308,9 +325,10 @@ def _start_of_parts(curves: Sequence[AbstractTradeOff], sums: WeightedSums, alph
 def _tighten_error(
     alpha: FloatArray, c: FloatArray, ends: tuple[FloatArray, ...], found: _Found, at: IndexArray
 ) -> None:
-    """Narrow bounds of the type II error f(alpha) = max_k k (1 - alpha - g'(1/k)), with k = e^c.
+    """Narrow bounds of the type II error f(alpha) = max_k k (1 - alpha - g'(1/k)) by levels c, with k = e^c.
 
-    `ends` has bounds of the profile g' of the swapped hypotheses at -c, in the order of the levels c.
+    `ends` has bounds of the profile g' of the swapped hypotheses at -c, in the order of the levels c. `at` are the
+    indices in `found` of the rates.
     """
     rest = (1 - alpha)[:, None]
     rounding = SLACK + UNIT_ROUNDOFF
@@ -331,7 +349,7 @@ def _tighten_error(
 
 @np.errstate(all="ignore")
 def _exchange(found: _Found, at: IndexArray) -> None:
-    """Narrow bounds of power and type II error by those that each implies for the other."""
+    """Narrow the bounds in `found` of power and of type II error by those that each implies for the other."""
     power, error = found.power[:, at], found.error[:, at]
     for ends, others in ((power, error), (error, power)):
         rest = -np.expm1(others[::-1])

@@ -70,7 +70,7 @@ class Shifts:
         )
 
     def reversed(self) -> Shifts:
-        """Return the shifts of the swapped hypotheses: the loss is -A, and the masses are those of H0."""
+        """Return the shifts of the swapped hypotheses: the summed loss is negated, and the masses are those of H0."""
         error = self.mass_error + self.loss_error + 2 * UNIT_ROUNDOFF * float(np.abs(self.log_mass).max())
         return Shifts(-self.loss, self.log_mass - self.loss, self.loss_error, error)
 

@@ -129,7 +129,7 @@ class AbstractSampledRemove(AbstractSampled[BaseT]):
 
 
 def mixed_bounds(exact: FloatArray, rest: float, bounds: EnclosureArray, rate: float) -> EnclosureArray:
-    """Return `rest` * `exact` + `rate` * truth, where `bounds` encloses the truth.
+    """Return bounds of `rest` * `exact` + `rate` * x, where `bounds` encloses x.
 
     Every factor is within one rounding. The sum has a positive term, so that it does not underflow and needs no
     logarithms.
@@ -151,7 +151,7 @@ def low_profile(bounds: EnclosureArray, below: BoolArray, epsilon: FloatArray) -
 
 
 def sampled_enclosure(ratio: Enclosure, rate: float) -> Enclosure:
-    """Return the enclosure of a log-likelihood ratio after sampling at a rate."""
+    """Enclose the log-likelihood ratio after sampling with probability `rate`, from `ratio` without sampling."""
     ends = sampled_log_ratio(np.array([ratio.lower, ratio.upper]), rate)
     return Enclosure(float(ends.lower[0]), float(ends.upper[1]), ratio.evidence)
 

@@ -56,9 +56,10 @@ class Cells:
 
     @staticmethod
     def between(log_mass: FloatArray, mean: FloatArray, border: FloatArray) -> Cells:
-        """Return cells (intervals of the noise) whose mean log ratios lie within those at their borders.
+        """Return cells with the masses e^`log_mass` and mean log-likelihood ratios `mean`, limited by their borders.
 
-        The borders replace means that rounding made unusable.
+        A cell is an interval of the noise. `border` has the log-likelihood ratios at the borders, which replace means
+        that rounding made unusable.
         """
         inside = np.stack((np.fmax(mean[0], border[0, :-1]), np.fmin(mean[1], border[1, 1:])))
         return Cells(log_mass, inside, border)
@@ -151,13 +152,16 @@ class SampledShift(CellStep):
 
 
 def spaced(low: float, high: float, modes: list[float]) -> FloatArray:
-    """Return borders of cells at equal distances from low to high, at the given modes, and at both infinities."""
+    """Return borders of cells at equal distances from `low` to `high`, at `modes`, and at both infinities."""
     inner = np.linspace(low, high, FIRST - 1)
     return np.concatenate(([-np.inf], np.unique(np.append(inner, modes)), [np.inf]))
 
 
 def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
-    """Return finer borders of cells: each interval of the noise is divided into the given number of equal parts."""
+    """Return finer borders of cells: each interval between `borders` is divided into equal parts.
+
+    `parts` has the number of parts of each interval.
+    """
     counts = np.clip(parts, 1, MOST_PARTS).astype(np.int64)
     counts[[0, -1]] = 1
     index = np.repeat(np.arange(len(counts)), counts)
@@ -169,7 +173,11 @@ def divided(borders: FloatArray, parts: FloatArray) -> FloatArray:
 
 
 def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
-    """Return bounds of ln of the ratio of the densities of F(. - mu) and F at points, at infinity too; shape (2, n)."""
+    """Return bounds of the log ratio of the densities of two shifted noise laws at `points`, shape (2, n).
+
+    The densities are those of F(. - mu) and F, where F is the noise law of `step` and mu its shift. Points may be
+    infinite.
+    """
     with np.errstate(invalid="ignore"):
         value, error = step.law.log_ratio(points, step.shift)
     known = np.where(np.isfinite(value), error, 0.0)
@@ -177,14 +185,13 @@ def _base_ratios(step: SampledShift, points: FloatArray) -> FloatArray:
 
 
 def _sampled(base: FloatArray, rate: float) -> FloatArray:
-    """Return bounds of ln(1 - p + p e^b) from bounds of b; shape (2, n)."""
     if rate == 1:
         return base
     return np.stack((sampled_log_ratio(base[0], rate).lower, sampled_log_ratio(base[1], rate).upper))
 
 
 def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArray:
-    """Return bounds of ln of the masses F(b - mu) - F(a - mu) of cells [a, b], shape (2, K).
+    """Return bounds of ln of the masses F(b - mu) - F(a - mu) of K cells [a, b] between `borders`, shape (2, K).
 
     F is the distribution function of the noise. The result is ln F(b) + ln(1 - F(a)/F(b)), computed on the side where F
     is small. `shift` is mu of either sign, within two roundings.
@@ -204,10 +211,10 @@ def log_masses(law: LocationLaw, borders: FloatArray, shift: float) -> FloatArra
 
 
 def _log_cdf(law: LocationLaw, points: FloatArray, shift: float) -> tuple[FloatArray, FloatArray]:
-    """Return ln F and its error at rounded points, shape (n,).
+    """Return ln F at the rounded `points` minus `shift`, and its error, shape (n,).
 
-    F is the distribution function of the noise. The error is 0 at infinity. Elsewhere it follows from the slope of ln F
-    at t, at most 1 + |t|.
+    F is the distribution function of the noise `law`. The error is 0 at infinity. Elsewhere it follows from the slope
+    of ln F at t, at most 1 + |t|.
     """
     inside = np.isfinite(points)
     within = np.where(inside, points, 0.0)

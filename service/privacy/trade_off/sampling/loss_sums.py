@@ -106,7 +106,7 @@ class Sums:
         return lower, upper
 
     def _spread(self, logs: FloatArray) -> FloatArray:
-        """Return ln of the terms of the upper sum, from ln of the profile of the other step at the borders."""
+        """Return ln of the terms of the upper sum, given ln of the other step's profile at the borders (`logs`)."""
         with np.errstate(divide="ignore"):
             parts: FloatArray = np.logaddexp(np.log1p(-self.shares) + logs[:-1], np.log(self.shares) + logs[1:])
         return self.high.log_mass[1] + parts
@@ -127,11 +127,11 @@ class Sums:
         return _log_sum(self.upper_parts(epsilon), 1)
 
     def log_ends_at(self, epsilon: float) -> tuple[float, float]:
-        """Return (lower, upper) bounds of ln delta(eps) at one eps."""
+        """Return (lower, upper) bounds of ln delta(`epsilon`) at one epsilon."""
         return self.lower(epsilon), self.upper(epsilon)
 
     def profile(self, epsilon: FloatArray) -> EnclosureArray:
-        """Return enclosures of the profile delta(eps), shape (n,)."""
+        """Return enclosures of the profile delta(`epsilon`), shape (n,)."""
         ends = np.minimum(np.array([self.log_ends_at(each) for each in epsilon.tolist()]), 0.0)
         return EnclosureArray.from_logs(ends[:, 0], ends[:, 1])
 
@@ -141,17 +141,19 @@ class Sums:
         return float(np.logaddexp(_log_sum(lower, -1), _log_sum(upper, 1)) - math.log(2))
 
     def lower_ends(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of ln of the lower sum, which bounds the profile from below.
+        """Return (lower, upper) bounds of ln of the lower sum at `epsilon`, shape (n,).
 
-        The lower sum is itself the profile of two laws, except that the total mass is not exactly 1.
+        The lower sum bounds the profile from below. It is itself the profile of two laws, except that the total mass is
+        not exactly 1.
         """
         low, high = (np.array([self.lower(float(each), side) for each in epsilon]) for side in (-1, 1))
         return low, high
 
     def near_root(self, epsilon: float, log_delta: float, most: float) -> tuple[float, float]:
-        """Return approximate epsilons at which the lower and the upper sum reach delta.
+        """Return approximate epsilons at which the lower and the upper sum for the profile are e^`log_delta`.
 
-        The slope of the lower sum gives both; sums bound the profile of two steps.
+        The slope of the lower sum at `epsilon` gives both. `most` is the largest result. Sums bound the profile of two
+        steps.
         """
         near = SHORT * min(1 + epsilon, max(most - epsilon, SHORT))
         lower = self.lower(epsilon)
@@ -162,7 +164,10 @@ class Sums:
         return min(max(ends[0], 0.0), most), min(max(ends[1], 0.0), most)
 
     def refined(self, epsilon: float, target: float) -> Sums:
-        """Return sums with cells so narrow that both differ by about `target` at one eps, relative to delta."""
+        """Return sums over so many cells that the lower and the upper sum at `epsilon` nearly agree.
+
+        Their relative difference is about `target`. Cells are intervals of the noise of the first step.
+        """
         found = self
         for _ in range(MOST_ROUNDS):
             lower, upper = found.about_parts(epsilon)
@@ -184,7 +189,7 @@ class Sums:
 
 
 def _log_sum(parts: FloatArray, side: int) -> float:
-    """Return a lower (-1) or upper (1) bound of ln of a sum of positive terms, given by their logarithms."""
+    """Return a lower (`side` -1) or upper (1) bound of ln of the sum of e^part over `parts`."""
     most = float(parts.max())
     if most == -math.inf:
         return most

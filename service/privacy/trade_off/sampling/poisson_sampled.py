@@ -88,7 +88,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         return EnclosureArray(value - error, value + error)
 
     def _thresholds(self, target: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return proved (lower, upper) bounds of t with (1 - p) F(t) + p F(t + sign mu) = target <= 1/2.
+        """Return proved (lower, upper) bounds of t with (1 - p) F(t) + p F(t + `sign` mu) = `target` <= 1/2.
 
         F is the distribution function of the noise, p the sampling rate and mu the shift.
         """
@@ -111,7 +111,7 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
         raise NumericalFailure("the threshold of a sampled step was not bracketed")
 
     def _rate_bounds(self, t: FloatArray, sign: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + sign mu) over the enclosure of the shift mu.
+        """Return (lower, upper) bounds of (1 - p) F(t) + p F(t + `sign` mu) over the enclosure of the shift mu.
 
         F is the distribution function of the noise and p the sampling rate.
         """
@@ -129,10 +129,10 @@ class PoissonSampledRemove(AbstractSampledRemove[AbstractShifted]):
     def _newton(
         self, target: FloatArray, sign: FloatArray, x: FloatArray, low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """Return an approximate threshold t by Newton's method on F^-1(rate(t)), which is nearly linear in t.
+        """Return approximate thresholds t at which the false positive rate of the test is `target`, by Newton's method.
 
-        F is the distribution function of the noise, and rate(t) the false positive rate of the test at t. The start is
-        `x`, within [`low`, `high`].
+        The method runs on F^-1(rate(t)), which is nearly linear in t, with the distribution function F of the noise and
+        the rate of the test at t. `sign` is the sign of the shift. The start is `x`, within [`low`, `high`].
         """
         law, mu = self.base.law, self.base.shift.upper
         t = np.where(sign < 0, low, high)

@@ -145,7 +145,7 @@ class TwoSteps(AbstractTradeOff):
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
-        """Compute the power alone, without the log slope, which costs as much."""
+        """Compute the power at one false positive rate, without the log slope, which costs as much."""
         known = None if is_spent() else self._power(rate)
         if known is None:
             return self._points_formula(np.array([rate])).power.at(0, self.evidence)
@@ -153,7 +153,7 @@ class TwoSteps(AbstractTradeOff):
         return with_logs(np.array([low]), np.array([high])).at(0, self.evidence)
 
     def _point(self, rate: float) -> tuple[float, float, float, float, float, float]:
-        """Return six numbers: lower and upper bound of the type II error, of the power, and of the log slope at a rate.
+        """Return lower and upper bound of the type II error, of the power, and of the log slope at `rate`, six numbers.
 
         delta and delta' are the profiles of the hypotheses in order and swapped. With the slope k = e^c of the power at
         the rate alpha, the power is the smallest delta(c) + k alpha, and the error is the largest (1 - alpha -
@@ -171,12 +171,12 @@ class TwoSteps(AbstractTradeOff):
         return low, high, *power, -math.inf, math.inf
 
     def _levels(self, most: float) -> tuple[float, float]:
-        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to the largest level."""
+        """Return the interval of levels (ln of likelihood ratios), from about ln(1/2) up to `most`."""
         top = min(self.largest_log_ratio.upper, most)
         return min(BELOW, top), top
 
     def _power(self, rate: float) -> tuple[float, float, float] | None:
-        """Return (lower bound, upper bound) of the power at a rate, and the approximate log slope there.
+        """Return lower and upper bound of the power at a false positive rate, and the approximate log slope, or None.
 
         None stands for a large power with a slope below 1, for which the type II error is evaluated instead.
         """
@@ -213,9 +213,9 @@ class TwoSteps(AbstractTradeOff):
         return low, high, near
 
     def _level(self, near: float, rate: float) -> tuple[float, float]:
-        """Return (lower, upper) bounds of the log slope c that minimises delta(c) + rate e^c, from values around it.
+        """Return (lower, upper) bounds of the log slope c that minimises delta(c) + `rate` e^c.
 
-        The sum is convex in e^c.
+        delta is the profile of both steps, evaluated around c = `near`. The sum is convex in e^c.
         """
         rounding = 4 * FUNCTION_ERROR
 
@@ -304,8 +304,8 @@ def _evaluate_finely(
 ) -> tuple[float, float]:
     """Return the (lower, upper) bounds of a number that `read` evaluates, from sums that become finer.
 
-    The sums bound the profile of two steps. `near` is the first threshold, and `share` the required accuracy relative
-    to delta.
+    The sums bound the profile of two steps. `near` is the first threshold, `share` the required accuracy relative to
+    delta, and `sums` the first sums.
     """
     low, high = 0.0, 1.0
     for _ in range(MOST_READINGS):
@@ -329,7 +329,10 @@ def _lowest(function: Callable[[float], float], bottom: float, top: float) -> fl
 
 
 def _root(sums: Sums, log_delta: float, most: float) -> float:
-    """Return the approximate epsilon, at most `most`, at which ln of the profile is `log_delta`."""
+    """Return the approximate epsilon, at most `most`, at which ln of the profile is `log_delta`.
+
+    `sums` bound the profile of two steps.
+    """
     if sums.middle(0.0) <= log_delta:
         return 0.0
     from scipy.optimize import brentq

@@ -75,7 +75,10 @@ class AbstractShifted(AbstractSelfInverse):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_tail_end(self, x: float, x_error: float, shift: float, side: int) -> float:
-        """Return the lower (side -1) or upper (1) bound of ln F(x + shift), for x with the error `x_error`."""
+        """Return the lower (`side` -1) or upper (1) bound of ln F(x + `shift`), where x has the error `x_error`.
+
+        F is the distribution function of the noise.
+        """
         t = x + shift
         point = t + side * (x_error + (2 * UNIT_ROUNDOFF) * abs(t))
         value, error = self.law.log_cdf(cast("FloatArray", point))  # Python floats are faster than `single`

@@ -93,9 +93,9 @@ class GaussianTradeOff(AbstractShifted):
         return Enclosure.from_logs(low, high, self.evidence)
 
     def _log_profile_end(self, epsilon: float, side: int) -> float:
-        """Return the lower (side -1) or upper (1) bound of ln delta(eps), the privacy profile at eps in nats.
+        """Return the lower (`side` -1) or upper (1) bound of ln of the privacy profile at `epsilon` in nats.
 
-        FAR mu is the largest allowed eps, where mu is the shift.
+        FAR mu is the largest allowed epsilon, where mu is the shift.
         """
         value, error = self._log_profile_at(epsilon, self.shift.lower if side < 0 else self.shift.upper)
         return min(value + side * error, 0.0)
@@ -142,9 +142,10 @@ class GaussianTradeOff(AbstractShifted):
         return min(max(mu * (a + 0.5 * mu), 0.0), high)
 
     def _newton(self, target: float, start: float) -> tuple[float, float]:
-        """Return (approximate eps with ln delta(eps) = target, its possible displacement by rounding).
+        """Return (approximate eps with ln delta(eps) = `target`, its possible displacement by rounding).
 
-        ln delta is concave and falls. So all steps after the first one stay to the right of the root.
+        The search begins at `start`. ln delta is concave and falls. So all steps after the first one stay to the right
+        of the root.
         """
         mu = self.shift.upper
         slack = 8 * UNIT_ROUNDOFF * (1 - target)
@@ -202,7 +203,7 @@ def reflected(bounds: EnclosureArray, epsilon: FloatArray) -> EnclosureArray:
 
 
 def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) -> tuple[FloatArray, FloatArray]:
-    """Return ln delta(eps) of N(0, 1) against N(mu, 1) and its absolute error, for exact eps >= 0 and mu > 0.
+    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error, for exact epsilon >= 0 and mu > 0.
 
     `difference` computes the difference of two Mills ratios.
     """
@@ -228,10 +229,10 @@ def _log_profile(epsilon: FloatArray, mu: FloatArray, difference: Difference) ->
 
 
 def _plain_log_profile(epsilon: float, mu: float) -> tuple[float, float] | None:
-    """Return ln delta(eps) and its absolute error for Python floats, or None in cases that need another formula.
+    """Return ln delta(`epsilon`) of N(0, 1) against N(mu, 1) and its absolute error for floats, or None.
 
-    The operations and their order are equal to those of `_log_profile`, and so are the doubles. Python floats are
-    several times as fast as numbers of NumPy.
+    None means that another formula is needed. The operations and their order are equal to those of `_log_profile`, and
+    so are the doubles. Python floats are several times as fast as numbers of NumPy.
     """
     ratio = epsilon / mu
     a, b = ratio - 0.5 * mu, ratio + 0.5 * mu
@@ -278,8 +279,8 @@ def _difference_small(
     """Return the difference R(a) - R(a + mu) of Mills ratios and its relative error, for mu <= 1/128.
 
     R(x) = Phi(-x)/phi(x). The difference is the integral of 1 - x R(x) over [a, a + mu], by three Gauss-Legendre nodes.
-    The quadrature error is mu^6/2016000 times at most 48 (the ratio of the sixth derivative, at 0), relatively below
-    1e-17.
+    The quadrature error is mu^6/2016000 times at most 48 (the largest ratio of the sixth derivative of the integrand to
+    the integrand, at 0), relatively below 1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)

@@ -90,18 +90,18 @@ class NormalComponents:
 
     @property
     def shifted_weight(self) -> float:
-        """Upper bound of the weight of all components that are not at 0."""
+        """Upper bound of the total weight of all normal components of the mixture whose mean is not 0."""
         apart = self.weights[self.distances[1] > 0]
         return math.fsum(apart) * (1 + 2 * self.weight_error + 4 * UNIT_ROUNDOFF)
 
     @property
     def is_at_zero(self) -> bool:
-        """Whether all components of the mixture have the mean 0."""
+        """Whether all normal components of the mixture have the mean 0."""
         return float(self.distances[1].max()) == 0
 
     @property
     def weight_at_zero(self) -> Enclosure | None:
-        """Weight of the component at 0, or None without such a component."""
+        """Weight of the normal component of the mixture with the mean 0, or None without such a component."""
         zero = self.distances[1] == 0
         if not zero.any():
             return None
@@ -179,9 +179,9 @@ class NormalComponents:
         return self._drop(logs[:, 0], float(logs[:, 1].max()))
 
     def _drop(self, most: FloatArray, largest: float) -> tuple[NormalComponents, float]:
-        """Return the components without those whose bounds `most` are far below the largest bound.
+        """Return the components without those whose bounds `most` are far below `largest`.
 
-        The second result is ln of an upper bound of the dropped components.
+        The second result is ln of an upper bound of the sum over the dropped components.
         """
         seen = ~(most < largest - FAINT)
         if seen.all():
@@ -289,7 +289,10 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return self._read(left, right)
 
     def _thresholds(self, rates: FloatArray, side: int) -> Ends:
-        """Return bounds of thresholds t with H0(x > t) = rate (side 1) or H0(x < t) = rate (-1), rates in (0, 1/2]."""
+        """Return bounds of thresholds t with P(x > t) = rate (`side` 1) or P(x < t) = rate (-1) under H0.
+
+        `rates` are in (0, 1/2].
+        """
 
         def log_rates(t: FloatArray) -> Ends:
             below, above = self.absent.log_mass(-side * t, -side)
@@ -300,7 +303,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return certified_inverse(log_rates, target, guess)
 
     def _around(self, rates: FloatArray, side: int) -> Ends:
-        """Return approximate intervals that contain the thresholds at which H0 has a tail of the given rate.
+        """Return approximate intervals that contain the thresholds at which H0 has tails of the given `rates`.
+
+        `side` is 1 for upper tails and -1 for lower tails.
 
         For distant components the interval over all components is too wide for a search. Two facts narrow it. Take the
         outermost components whose weights add up to more than the rate. They reach the rate no later than a single
@@ -353,7 +358,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return EnclosureArray.from_logs(low, high)
 
     def _profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return lower and upper bounds of ln delta(eps), shape (2, E) for E epsilons.
+        """Return lower and upper bounds of ln of the profile delta(`epsilon`), shape (2, n) for n epsilons.
 
         delta falls as the threshold rises. delta is at least 1 - e^eps, and equal to this number below the smallest
         ratio.
@@ -370,7 +375,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.stack((low, np.where(epsilon >= largest, -np.inf, np.minimum(np.maximum(high, low), 0.0))))
 
     def _at_losses(self, epsilon: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is eps.
+        """Return (lower, upper) bounds of the thresholds at which the log-likelihood ratio is `epsilon`.
 
         For two mirrored mixtures the loss is odd and has the sign of the threshold. Near 0, where no other component
         counts, the loss is too flat for rounding to distinguish it from 0. So the sign of the loss gives the bound
@@ -383,9 +388,9 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return left, right
 
     def _found_losses(self, epsilon: FloatArray) -> Ends:
-        """Return bounds of the thresholds at which the log-likelihood ratio is eps, by a search for any components.
+        """Return bounds of the thresholds at which the log-likelihood ratio is `epsilon`, by a search.
 
-        Long lists start from guesses on a grid.
+        The search works for any components. Long lists start from guesses on a grid.
         """
         if len(epsilon) <= FEW:
             guess = increasing_roots(self.log_ratio, epsilon, *self._far_ends(epsilon))
@@ -419,7 +424,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return float(both[both > 0].min())
 
     def _plain(self, t: FloatArray) -> Ends:
-        """Return approximations of the log-likelihood ratio ln dH1/dH0 at t and of its slope, without error bounds."""
+        """Return approximate log-likelihood ratios ln dH1/dH0 at t and their slopes, without error bounds."""
         value, slope = np.zeros_like(t), np.zeros_like(t)
         for all_components, sign in ((self.present, 1), (self.absent, -1)):
             if all_components.is_at_zero:
@@ -442,16 +447,19 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
     @np.errstate(all="ignore")
     def _entries(self, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return approximate eps, ln delta(eps) and the slope of ln delta, -e^eps H0(x > t)/delta, at thresholds t."""
+        """Return approximate eps = ln dH1/dH0, ln delta(eps) and its slope at thresholds t, in the shape of t.
+
+        The slope of ln delta is -e^eps P(x > t)/delta, with the probability under H0.
+        """
         epsilon = self._plain(t)[0]
         low, high = self._log_delta(t)
         log_delta = 0.5 * (low + high)
         return epsilon, log_delta, -np.exp(epsilon + self.absent.log_mass(-t, -1)[0] - log_delta)
 
     def _far_ends(self, epsilon: FloatArray) -> Ends:
-        """Return intervals of thresholds in which the log-likelihood ratio reaches eps, between powers of 4.
+        """Return intervals of thresholds, between powers of 4, in which the log-likelihood ratio reaches `epsilon`.
 
-        FARTHEST is the endpoint if no power of 4 reaches eps.
+        FARTHEST is the endpoint if no power of 4 reaches epsilon.
         """
         left, right = self._losses_afar
         at = np.searchsorted(-left, -epsilon, side="left"), np.searchsorted(right, epsilon, side="left")
@@ -468,10 +476,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
         return np.minimum.accumulate(left), np.maximum.accumulate(right)
 
     def _log_delta(self, t: FloatArray) -> Ends:
-        """Return (lower, upper) bounds of ln delta at the epsilon that belongs to the threshold t.
-
-        This epsilon is the log-likelihood ratio at t.
-        """
+        """Return (lower, upper) bounds of ln delta(eps), where eps is the log-likelihood ratio at the threshold t."""
         t = np.where(np.isfinite(t), t, np.copysign(FARTHEST, t))
         present, rest = self.present.relevant_to_tails(t)
         terms = [_tails(present, present.exponents(t, 1), None)]
@@ -508,7 +513,7 @@ class GaussianMixtureTradeOff(AbstractTradeOff):
 
 
 def _append_bound(logs: FloatArray, rest: float) -> FloatArray:
-    """Return logarithms with one more term, of which only an upper bound is known."""
+    """Return `logs` with one more term, of which only the upper bound `rest` is known."""
     if rest == -math.inf:
         return logs
     known = np.stack((np.full_like(logs[0, :1], -np.inf), np.full_like(logs[0, :1], rest)))
@@ -528,7 +533,7 @@ def log_sums(logs: FloatArray) -> Ends:
 
 
 def _tails(components: NormalComponents, epsilon: FloatArray, factor: FloatArray | None) -> FloatArray | None:
-    """Return bounds of ln of w e^factor times the Gaussian profile at `epsilon`, for components not at 0.
+    """Return bounds of ln of w e^`factor` times the Gaussian profile at `epsilon`, for components not at 0.
 
     w are the weights of the components. The result is None if all components are at 0.
     """

@@ -26,11 +26,11 @@ class LocationLaw(ABC):
 
     @abstractmethod
     def quantile(self, probability: FloatArray) -> ValueAndError:
-        """Return the quantile F^-1 and its error for probabilities strictly between 0 and 1."""
+        """Return F^-1(`probability`) and its error, for probabilities strictly between 0 and 1."""
 
     @abstractmethod
     def log_cdf(self, point: FloatArray) -> ValueAndError:
-        """Return ln F of the distribution function F and its error at finite points.
+        """Return ln F and its error at finite points, where F is the distribution function.
 
         The error is positive, so that the bounds of F stay strictly between 0 and 1.
         """

@@ -49,7 +49,7 @@ class ProfileTable:
         self._known = known[:, rising]
 
     def log_profile(self, epsilon: FloatArray) -> FloatArray:
-        """Return approximate ln delta(eps) from the table, at infinite eps too."""
+        """Return approximate ln of the privacy profile at `epsilon` from the table, at infinite epsilons too."""
         known = self._known
         inside = np.clip(epsilon, known[0, 0], known[0, -1])
         place = np.clip(np.searchsorted(known[0], inside, side="right"), 1, known.shape[1] - 1)
@@ -61,9 +61,9 @@ class ProfileTable:
 
 
 def _between(left: FloatArray, right: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return cubic (Hermite) interpolation at `epsilon`; `left` and `right` are the nodes.
+    """Return the cubic (Hermite) interpolation at `epsilon` between the nodes `left` and `right`.
 
-    The rows of a node are eps, the value and the slope of ln delta.
+    The rows of a node are eps, the value and the slope of ln delta, the logarithm of the privacy profile.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         width = right[0] - left[0]

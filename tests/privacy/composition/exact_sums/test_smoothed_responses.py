@@ -34,7 +34,7 @@ LEVELS = [1e-100, 1e-12, 1e-5, 0.01, 0.3, 0.7, 0.95]
 
 
 def random_kinds(random: np.random.Generator, parts: int) -> list[Kind]:
-    """Draw parts of similar size or of all sizes; some of them repeat."""
+    """Draw kinds (epsilon, count) of steps of similar size or of all sizes; some of them repeat."""
     low, high = [(0.05, 1.0), (1e-4, 1e-2), (1e-6, 10.0), (1.0, 4.0), (5.0, 10.0)][int(random.integers(5))]
     epsilons = np.exp(random.uniform(math.log(low), math.log(high), parts))
     return [(float(epsilon), int(random.choice([1, 1, 1, 2, 5]))) for epsilon in epsilons]

@@ -29,7 +29,7 @@ LAST_DIGITS = 1 - 1e-5
 
 @final
 class Vague(AbstractTradeOff):
-    """A curve with almost trivial bounds: each quantity lies between 0 and its own upper bound."""
+    """Stub of a curve with almost trivial bounds: each quantity lies between 0 and its own upper bound."""
 
     evidence, method = Evidence.CERTIFIED, "vague"
 

@@ -20,6 +20,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.distribution_band import DistributionBand, IntArray
+from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
@@ -104,7 +105,7 @@ class _Intervals(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class _SeparateIntervals:
-    """Confidence intervals for `samples` draws, each of which fails with probability `failure`."""
+    """Confidence intervals for single numbers from `samples` draws, each of which fails with probability `failure`."""
 
     samples: int
     failure: float
@@ -271,17 +272,17 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
     def _delta_above(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+ of the loss S, which decreases with eps.
+        """Return an upper bound of the profile delta(eps) = E1 (1 - e^{eps - S})_+ at `epsilon`, shape (n,).
 
-        E1 is the expectation under H1. The bound fails with probability of at most `failure`.
+        S is the loss and E1 the expectation under H1. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
     def _delta_below(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return a lower bound of the profile delta(eps), which decreases with eps.
+        """Return a lower bound of the profile delta(eps) at `epsilon`, shape (n,).
 
-        The bound fails with probability of at most `failure`.
+        The profile decreases with eps. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
@@ -296,7 +297,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return sums[::-1]
 
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
-        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold."""
+        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold.
+
+        A draw D is a rounded loss of the run.
+        """
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))
@@ -372,7 +376,7 @@ class TailProfile:
 def _first(
     falling: Callable[[FloatArray], FloatArray], target: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, for a decreasing function.
+    """Return a bracket of the smallest x in [0, `last`] at which the decreasing function `falling` is at most `target`.
 
     If there is none, both numbers are `beyond`. Both are always at most `beyond`.
     """
@@ -380,9 +384,5 @@ def _first(
         return beyond, beyond
     if falling(np.zeros(1))[0] <= target:
         return 0.0, 0.0
-    low, high = 0.0, last
-    for _ in range(ROUNDS):
-        points = np.linspace(low, high, 33)
-        first = int(np.argmax(falling(points[1:]) <= target)) + 1
-        low, high = float(points[first - 1]), float(points[first])
-    return min(low, beyond), min(high, beyond)
+    ends = sectioned(lambda x: falling(x[0])[None] <= target, np.zeros(1), np.array([last]), ROUNDS, sections=33)
+    return min(float(ends[0][0]), beyond), min(float(ends[1][0]), beyond)

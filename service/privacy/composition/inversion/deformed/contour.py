@@ -43,7 +43,6 @@ _MOST_TERMS = 3_000_000
 
 @cache
 def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
-    """Return nodes and weights of Gauss-Legendre quadrature on [-1, 1] as long doubles, within 2^-64."""
     with ctx.workprec(200):
         pairs = [arb.legendre_p_root(NODES, k, weight=True) for k in range(NODES)]
 
@@ -93,7 +92,6 @@ class DeformedContour:
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
-        """Return the Gauss-Legendre nodes z of all panels of the contour, with weights dz/pi."""
         dtype, panels = self._dtype, self._layout.panels
         x = _rule()[0].astype(dtype)
         low, high = panels.start.real[:, None].astype(dtype), panels.end.real[:, None].astype(dtype)

@@ -91,14 +91,14 @@ class Strips:
     def from_point(self, first: int) -> Strips:
         """Return the strips at the points z with index `first` and later ones.
 
-        A strip is the set of paths within a distance of a path (`Strips`).
+        A strip is the set of all paths within some distance of a path, with bounds of integrals along them.
         """
         return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
 
     def chosen(self, index: NDArray[np.intp]) -> Strips:
         """Return the strips of the paths with the given indices.
 
-        A strip is the set of paths within a distance of a path (`Strips`).
+        A strip is the set of all paths within some distance of a path, with bounds of integrals along them.
         """
         return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
 
@@ -106,7 +106,7 @@ class Strips:
     def joined(parts: list[Strips]) -> Strips:
         """Return the strips of the paths of all `parts` as one object, in their order.
 
-        A strip is the set of paths within a distance of a path (`Strips`).
+        A strip is the set of all paths within some distance of a path, with bounds of integrals along them.
         """
         return Strips(
             np.concatenate([part.shift for part in parts], axis=1),
@@ -195,16 +195,21 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """Return the approximate number of nodes of a grid with these parameters.
+        """Return the approximate number of nodes of the trapezoid sums that bound a step's moment-generating function.
 
-        The grid has the nodes of the trapezoid sums that bound the moment-generating function of a step.
+        The nodes omit a mass of about e^-need under the law tilted by e^{tilt loss}. `fineness` divides the distance of
+        the nodes.
         """
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)
 
     @property
     def rough_tau(self) -> FloatArray:
-        """Nodes tau of approximate majorants, which choose contours and paths, shape (1, J)."""
+        """Nodes tau on a path of the sums that approximate majorants, shape (1, J).
+
+        A majorant bounds a moment-generating function by the integral of a modulus along the path. Approximations
+        choose contours and paths.
+        """
         return self.tau[None, :: self._stride]
 
     @property
@@ -217,7 +222,7 @@ class MajorantGrid:
 
     @cached_property
     def family(self) -> Paths:
-        """All paths in the complex plane of a step's outcome v that are tried, the real line first."""
+        """Paths in the complex plane of a step's outcome v that are tried for its moments, the real line first."""
         return path_family(self.step)
 
     @cached_property

@@ -80,7 +80,10 @@ class Bend:
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def parameters(self) -> FloatArray:
-        """Return the parameters u at which panels begin, increasing from 0; the heights Im z about double."""
+        """Return the parameters u at which the panels of the contour begin, increasing from 0.
+
+        The heights Im z about double from one to the next.
+        """
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
@@ -118,7 +121,7 @@ class Panel:
     rule: FloatArray
 
     def chosen(self, index: IndexArray) -> Panel:
-        """Return the panels with the given indices."""
+        """Return the panels (pieces of the contour) with the given indices."""
         return Panel(
             self.start[index],
             self.end[index],
@@ -133,7 +136,7 @@ class Panel:
 
     @staticmethod
     def joined(parts: list[Panel]) -> Panel:
-        """Return the panels of all parts, in their order on the contour."""
+        """Return the panels (pieces of the contour) of all parts, in their order on the contour."""
         columns = ("start", "end", "corners", "corner_bounds", "distances", "rule")
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
         kinds = range(len(parts[0].paths))
@@ -190,10 +193,7 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this contour with other grids of majorants.
-
-        The layout divides the contour into panels. A majorant bounds a moment-generating function.
-        """
+        """Return this layout of panels with other grids of majorants, which bound the moment-generating functions."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
@@ -205,11 +205,10 @@ class ContourLayout:
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """Return U(z) - value at the threshold center + `shift`, from `log_majorants` = sum N ln B at z.
+        """Return about ln of the size of the inversion integrand at z, relative to the real axis, as an upper bound.
 
-        U(z) bounds ln|F(z)| for the integrand F of the inversion, and `value` is about ln F at the real axis. B is an
-        upper bound of the moment-generating function of one of N steps. The result has the broadcast shape of the
-        arguments.
+        `log_majorants` is sum N ln B at z, where B is an upper bound of the moment-generating function of one of N
+        steps. The threshold is center + `shift`. The result has the broadcast shape of the arguments.
         """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
@@ -261,7 +260,10 @@ class ContourLayout:
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
-        """Divide the contour into panels and prove their error bounds; return whether that succeeds."""
+        """Divide the contour into panels and prove the error bounds of quadrature on each.
+
+        Return whether that succeeds.
+        """
         corners = self._corners[0]
         starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
@@ -302,7 +304,8 @@ class ContourLayout:
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
         """Return the best path of each kind of step, the best Bernstein radius and about ln of the error of Q panels.
 
-        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`.
+        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and
+        `ends` are the end points of the panels.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
@@ -325,7 +328,7 @@ class ContourLayout:
         """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
         The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
-        integrand of the inversion integral.
+        integrand of the inversion integral. `starts` and `ends` are the end points of the panels.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -420,7 +423,11 @@ class ContourLayout:
 
 
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
-    """Return octagons around the Bernstein ellipses of Q panels for R radii, as corners of shape (Q, R, 8)."""
+    """Return octagons around ellipses, as corners of shape (Q, R, 8).
+
+    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
+    quadrature is bounded.
+    """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
     shape = wide * _CORNER.real + 1j * high * _CORNER.imag
@@ -440,7 +447,8 @@ def _distance(polygons: ComplexArray, pole: float) -> FloatArray:
 def _log_quadrature(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> FloatArray:
     """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), the factor of the quadrature error of Q panels for R radii; (Q, R).
 
-    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes.
+    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes. `starts` and
+    `ends` are the end points of the panels.
     """
     half = 0.5 * np.abs(ends - starts)
     return np.log(8 * half)[:, None] + (1 - 2 * NODES) * np.log(radii) - np.log(radii - 1)

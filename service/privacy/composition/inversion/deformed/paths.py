@@ -58,12 +58,12 @@ class Paths:
     offset: FloatArray
 
     def chosen(self, index: NDArray[np.intp]) -> Paths:
-        """Return the paths with these indices."""
+        """Return the paths in the complex plane with these indices."""
         return Paths(self.eta[index], self.slope[index], self.offset[index])
 
     @staticmethod
     def joined(parts: list[Paths]) -> Paths:
-        """Return the paths of all `parts` as one object, in their order."""
+        """Return the paths in the complex plane of all `parts` as one object, in their order."""
         return Paths(
             np.concatenate([part.eta for part in parts]),
             np.concatenate([part.slope for part in parts]),
@@ -140,7 +140,7 @@ class MixtureValues:
 
     @staticmethod
     def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
-        """Return the values of a at the outcomes v, of their shape.
+        """Return the values of the density ratio a at complex outcomes v of the step, in the shape of v.
 
         They are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v + `step.log_odds`.
         """
@@ -158,8 +158,8 @@ class MixtureValues:
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
 
-        r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`), and |1 + e^u| >= |1 + e^u0|
-        - |e^u0| (e^move - 1) for u within `move` of u0.
+        r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`). The bounds follow from |1 +
+        e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0.
         """
         size = np.abs(self.responsibility)
         room = 1 - size * np.expm1(move)
@@ -195,9 +195,9 @@ class PathValues:
 
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """Return the values at `tau` of shape (1, J) on paths G + i alpha, with alpha = `shift` of shape (P, 1).
+        """Return the values of a step's densities at the parameters `tau` of P paths G + i alpha.
 
-        Equal paths are computed once.
+        `tau` has the shape (1, J), and alpha = `shift` the shape (P, 1). Equal paths are computed once.
         """
         if len(paths.eta) > 1:
             rows = np.concatenate(
@@ -249,7 +249,7 @@ class PathValues:
 
 
 def log1p(q: ComplexArray) -> ComplexArray:
-    """Return ln(1 + q), principal value, of complex q.
+    """Return the principal value of ln(1 + q) for complex q.
 
     The error is a few units of rounding relative to |ln(1 + q)| for small q.
     """

@@ -33,7 +33,7 @@ _OF_RATE = 11.0
 
 
 def roundoff(dtype: Float) -> float:
-    """Return the unit roundoff of a type of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    """Return the unit roundoff of a type of numbers: 2^-53 for doubles, or 2^-64 for long doubles of x86-64."""
     return float(np.finfo(dtype).eps) / 2
 
 

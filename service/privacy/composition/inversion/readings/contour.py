@@ -58,7 +58,7 @@ class InversionContour(Protocol):
 
     @property
     def center(self) -> float | FloatArray:
-        """Threshold in nats for which the contour is laid out, or an array (C,) for C contours."""
+        """Threshold of the loss in nats for which the contour is laid out, or an array (C,) for C contours."""
         ...
 
     @property
