@@ -99,6 +99,18 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return ["Laplace mechanism", f"noise {format_exact(noise)}"]
         case GaussianMixtureMechanism(noise_multiplier=noise, shifts=shifts):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}", _shifts(shifts)]
+        case ExponentialMechanism(epsilon=epsilon):
+            return ["exponential mechanism", f"epsilon {format_exact(epsilon)}"]
+        case DpsgdMechanism():
+            return [*_training(mechanism)]
+        case NoisySgdMechanism():
+            return [*_noisy_sgd(mechanism)]
+        case _:
+            return _stated_items(mechanism)
+
+
+def _stated_items(mechanism: MechanismSpec) -> list[str]:
+    match mechanism:
         case GdpMechanism(mu=mu):
             return [f"stated mu {format_exact(mu)}"]
         case PureDpMechanism(epsilon=epsilon):
@@ -109,12 +121,6 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return [f"stated rho {format_exact(rho)}"]
         case RdpMechanism(orders=orders):
             return ["stated Renyi divergences", _orders(orders)]
-        case ExponentialMechanism(epsilon=epsilon):
-            return ["exponential mechanism", f"epsilon {format_exact(epsilon)}"]
-        case DpsgdMechanism():
-            return [*_training(mechanism)]
-        case NoisySgdMechanism():
-            return [*_noisy_sgd(mechanism)]
         case _:
             return [f"{mechanism.type.replace('_', ' ')} mechanism"]
 
