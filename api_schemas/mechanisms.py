@@ -11,8 +11,11 @@ from api_schemas.base import Request, field_error, named_schema
 from api_schemas.discrete_mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
+    PermuteAndFlipMechanism,
     RandomizedResponseMechanism,
+    ReportNoisyMaxMechanism,
     SkellamMechanism,
+    SparseVectorMechanism,
     StaircaseMechanism,
     UnaryEncodingMechanism,
 )
@@ -237,6 +240,9 @@ MechanismSpec = Annotated[
     | DiscreteLaplaceMechanism
     | DiscreteGaussianMechanism
     | SkellamMechanism
+    | ReportNoisyMaxMechanism
+    | PermuteAndFlipMechanism
+    | SparseVectorMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
@@ -271,6 +277,9 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         DiscreteLaplaceMechanism,
         DiscreteGaussianMechanism,
         SkellamMechanism,
+        ReportNoisyMaxMechanism,
+        PermuteAndFlipMechanism,
+        SparseVectorMechanism,
     }
 )
 """Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""

@@ -109,6 +109,7 @@ MIXED: dict[str, Any] = {
 }
 
 RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 2}
+NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
 UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.04742587317756678}
 
 
@@ -310,6 +311,13 @@ CASES: tuple[Case, ...] = (
         _delta(0.5, 0.20398281376343896),
     ),
     Case("discrete_gaussian_sampled", sampled(0.1, {"type": "discrete_gaussian", "sigma": 3.0, "sensitivity": 2})),
+    Case("noisy_max_gumbel", NOISY_MAX | {"noise": "gumbel"}, _delta(0.1, 0.20773467127916498)),
+    Case("noisy_max_exponential", NOISY_MAX, _delta(0.1, 0.36237184837822667)),
+    Case("noisy_max_monotone", NOISY_MAX | {"monotone": True}),
+    Case("noisy_max_laplace", NOISY_MAX | {"noise": "laplace"}),
+    Case("noisy_max_run", {"type": "repeated", "mechanism": NOISY_MAX, "steps": 4}),
+    Case("permute_and_flip", {"type": "permute_and_flip", "epsilon": 1.0}, _delta(0.1, 0.36237184837822667)),
+    Case("sparse_vector", {"type": "sparse_vector", "threshold_epsilon": 0.5, "query_epsilon": 0.5, "positives": 1}),
     Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
     Case("dpsgd_schedule", dpsgd(1.0, 0.02, 1) | {"noise_multiplier": [1.0, 2.0, 1.0], "steps": [200, 100, 50]}),
     Case("dpsgd_fixed", dpsgd(4.0, 0.05, 1000) | {"sampling": "fixed_without_replacement"}),

@@ -252,7 +252,11 @@ def test_both_is_its_own_inverse(case: Case) -> None:
 
 @every_case
 def test_enclosures_are_narrow(case: Case) -> None:
-    """The relative width is at most 1e-6 over these rates, the reach of the certified engine."""
+    """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
+    enclose the worst case.
+    """
+    if pair_of(case.name).bracket is not None:
+        return
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)
         for bounds in (points.power, points.type_two_error):
@@ -286,7 +290,8 @@ def test_published_values_are_enclosed(case: Case, published: Published) -> None
 def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) -> None:
     curve, slopes = curve_of(case.name, direction), points_of(case.name, direction).log_slope
     for ratio in (curve.largest_log_ratio, curve.smallest_log_ratio):
-        assert ratio.lower == ratio.upper or ratio.relative_width() <= 1e-12
+        is_bracket = pair_of(case.name).bracket is not None
+        assert is_bracket or ratio.lower == ratio.upper or ratio.relative_width() <= 1e-12
     assert (slopes.lower <= curve.largest_log_ratio.upper).all()
     assert (slopes.upper >= curve.smallest_log_ratio.lower).all()
     reverse = curve.reversed()

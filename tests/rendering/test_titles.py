@@ -43,6 +43,20 @@ TITLES: dict[str, dict[str, Any]] = {
         "sensitivity": 3,
     },
     "Skellam mechanism, variance 4, sensitivity 3": {"type": "skellam", "variance": 4.0, "sensitivity": 3},
+    "report noisy max, Laplace noise, scale 2, sensitivity 1, monotone scores": {
+        "type": "report_noisy_max",
+        "noise": "laplace",
+        "scale": 2.0,
+        "sensitivity": 1.0,
+        "monotone": True,
+    },
+    "permute and flip, epsilon 1": {"type": "permute_and_flip", "epsilon": 1.0},
+    "sparse vector technique, epsilon 0.5 and 0.25, 3 positive": {
+        "type": "sparse_vector",
+        "threshold_epsilon": 0.5,
+        "query_epsilon": 0.25,
+        "positives": 3,
+    },
     "Gaussian mechanism, noise 1.1, 3 random shifts up to 2": {
         **GAUSSIAN,
         "type": "gaussian_mixture",

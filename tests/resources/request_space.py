@@ -157,6 +157,20 @@ LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
         "variance": mostly_common(0.3, 300.0, spread(1e-3, 1e7))(random),
         "sensitivity": _whole(1, 10, 10_000)(random),
     },
+    "report_noisy_max": lambda random: {
+        "type": "report_noisy_max",
+        "noise": str(random.choice(["gumbel", "exponential", "laplace"])),
+        "scale": mostly_common(0.3, 30.0, spread(1e-6, 1e15))(random),
+        "sensitivity": mostly_common(0.5, 5.0, spread(1e-6, 1e15))(random),
+        "monotone": bool(random.integers(2)),
+    },
+    "permute_and_flip": lambda random: {"type": "permute_and_flip", "epsilon": epsilon(random)},
+    "sparse_vector": lambda random: {
+        "type": "sparse_vector",
+        "threshold_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "query_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "positives": _whole(1, 5, 10**6)(random),
+    },
 }
 """Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""
 LATER_SHARE: Final = 0.25

@@ -116,6 +116,13 @@ DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
     ("discrete_gaussian", "sensitivity"): _SMALLER_CHANGE,
     ("skellam", "variance"): MORE_NOISE,
     ("skellam", "sensitivity"): _SMALLER_CHANGE,
+    ("report_noisy_max", "scale"): Law(
+        1, "scores and noise divided by one number give the same choices, so a larger scale is a smaller sensitivity"
+    ),
+    ("report_noisy_max", "sensitivity"): _SMALLER_CHANGE,
+    ("permute_and_flip", "epsilon"): Law(
+        -1, "the mechanism of a smaller epsilon is that of a larger epsilon with a smaller change of all scores"
+    ),
 }
 """Laws of discrete and local mechanisms."""
 

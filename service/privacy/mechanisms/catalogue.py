@@ -12,7 +12,9 @@ from service.privacy.mechanisms.composed import Composed
 from service.privacy.mechanisms.discrete.discrete_gaussian import DiscreteGaussian
 from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplace
 from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
+from service.privacy.mechanisms.discrete.report_noisy_max import PermuteAndFlip, ReportNoisyMax
 from service.privacy.mechanisms.discrete.skellam import Skellam
+from service.privacy.mechanisms.discrete.sparse_vector import SparseVector
 from service.privacy.mechanisms.discrete.staircase import Staircase
 from service.privacy.mechanisms.discrete.unary_encoding import UnaryEncoding
 from service.privacy.mechanisms.dpsgd import DpSgd
@@ -50,6 +52,9 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             DiscreteLaplace,
             DiscreteGaussian,
             Skellam,
+            ReportNoisyMax,
+            PermuteAndFlip,
+            SparseVector,
         )
     }
 )

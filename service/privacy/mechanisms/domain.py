@@ -59,6 +59,7 @@ SKELLAM_VARIANCE = Domain(1e-3, 1e7)
 WHOLE_SENSITIVITY = Domain(1, 10_000, integer=True)
 SCORE_SCALE = Domain(1e-6, 1e15)
 SCORE_SENSITIVITY = Domain(1e-6, 1e15)
+POSITIVE_EPSILON = Domain(1e-6, 1e4)
 POSITIVES = Domain(1, 10**6, integer=True)
 SHIFTS = 256
 """Largest number of shifts of a mixture of Gaussians."""

@@ -102,7 +102,18 @@ class HalfTilted:
 
 
 def lattice_of(law: AtomicLaw) -> tuple[float, IndexArray] | None:
-    """Return the spacing of the lattice of all losses, and each loss's distance from the largest in cells, or None."""
+    """Return the lattice of all losses of a law, or None if they have no common spacing.
+
+    Parameters
+    ----------
+    law : AtomicLaw
+        Law with n losses.
+
+    Returns
+    -------
+    (float, array of int) or None
+        Spacing in nats, and the distance of each loss from the largest one in cells, shape (n,).
+    """
     if law.size == 1:
         return 1.0, np.zeros(1, dtype=np.intp)
     spacing = float(law.gaps.min())

@@ -19,6 +19,7 @@ BATCHES: dict[str, Any] = dpsgd(2.0, 0.01, 20) | {"batch_size": 400, "dataset_si
 APPROXIMATE: dict[str, Any] = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}
 
 RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 4}
+NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
 UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.2, "bits_per_value": 2}
 
 Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
@@ -61,6 +62,10 @@ ROWS: list[tuple[tuple[str, str], Row]] = [
     row({"type": "discrete_gaussian", "sigma": 2.0, "sensitivity": 3}, sensitivity=4),
     row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, variance=4.4),
     row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, sensitivity=4),
+    row(NOISY_MAX, scale=2.2),
+    row(NOISY_MAX, sensitivity=1.1),
+    row(NOISY_MAX | {"noise": "gumbel"}, sensitivity=1.1),
+    row({"type": "permute_and_flip", "epsilon": 1.0}, epsilon=1.1),
     row(sampled(0.1, RESPONSE), "replace_one", sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), "replace_one", sample_rate=0.12),

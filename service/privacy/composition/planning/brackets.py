@@ -24,8 +24,11 @@ def is_bracket(steps: Steps) -> bool:
 
     If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
-    found = [known for step, _ in steps if (known := step.attained()) is not None]
-    return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
+    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    if is_single(steps):
+        return any(known.alone is not None for known, _ in found)
+    one_comes_last = len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
+    return bool(found) and not one_comes_last
 
 
 def either_way(steps: Steps) -> bool:

@@ -196,7 +196,7 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     looser, loose = map(options.no_finer_than, BRACKET)
     below = [_composition(each, kind, "auto", looser) for each in attained(steps)]
     most = dominating(steps)
-    if contour_parts(most) is not None:
+    if not is_bracket(most) or contour_parts(most) is not None:
         above = _composition(most, kind, method, options)
     else:
         above = engines.lattices(most, loose)
