@@ -38,7 +38,9 @@ def joined(records: Sequence[RecordT]) -> RecordT:
 def _entries(field: Any, index: Any) -> Any:
     if field is None:
         return None
-    return taken(field, index) if isinstance(field, tuple) else field[index]
+    if isinstance(field, tuple):
+        return taken(cast("tuple[Any, ...]", field), index)
+    return field[index]
 
 
 def _made(like: RecordT, fields: list[Any]) -> RecordT:
