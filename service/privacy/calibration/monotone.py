@@ -80,6 +80,9 @@ MORE_BATCHES: Final = Law(
 )
 FEWER_STEPS: Final = Law(-1, "the results of fewer steps are a function of the results of all steps (post-processing)")
 STATED: Final = Law(-1, "by definition: a mechanism with a guarantee has every weaker guarantee")
+STATED_AT_LARGER_ORDERS: Final = Law(
+    1, "Renyi divergences rise with their order, so a bound at a larger order holds at every smaller order"
+)
 SHORTER_SHIFTS: Final = Law(
     -1, "a mixture of smaller shifts is at least as hard to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
 )
@@ -135,6 +138,9 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("pure_dp", "epsilon"): STATED,
     ("approximate_dp", "epsilon"): STATED,
     ("approximate_dp", "delta"): STATED,
+    ("zcdp", "rho"): STATED,
+    ("rdp", "orders"): STATED_AT_LARGER_ORDERS,
+    ("rdp", "epsilons"): STATED,
     ("exponential", "epsilon"): Law(
         -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),
