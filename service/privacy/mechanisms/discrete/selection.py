@@ -10,8 +10,8 @@ be the distribution function of the Laplace law of scale 1, for which F' = min(F
 of at most eta, and G(1) <= F(F^-1(G(0)) + eta). The right side is the largest power of a test between both Laplace
 laws at the false positive rate G(0). The hypotheses may be swapped, because the path may be reversed. Q.E.D.
 
-If |G'| <= eta G (1 - G), the same proof with the logistic law, F' = F (1 - F), bounds the power by that of the
-exponential mechanism of `bounded_range.py` with epsilon = eta.
+If |G'| <= eta G (1 - G), the same proof holds with the logistic law, for which F' = F (1 - F). It bounds the power by
+that of the exponential mechanism of `bounded_range.py` with epsilon = eta.
 
 Paths. The scores of all candidates move linearly from those of the first data set to those of the second. Given the
 noise of all other candidates, the chance of an outcome is the chance that one noise exceeds a threshold. If the scores
