@@ -9,8 +9,8 @@ in (p, q). So the tangent of a level set at any pair bounds the set. At a pair w
 through (q, p + gap) with the slope m:
 
     order:        gap:                                               m:
-    1             (eps - KL)/D                                       e^-C(D) (e^D - 1)/D
-    1 < a < inf   p (1-p) (e^{(a-1) eps - psi(a)} - 1)/(a (w - p))   (1 - 1/a) e^-C(D) (e^{aD} - 1)/(e^{(a-1)D} - 1)
+    1             (eps - KL)/D                                       e^-C(D) (e^D - 1)/D;
+    1 < a < inf   p (1-p) (e^{(a-1) eps - psi(a)} - 1)/(a (w - p))   (1 - 1/a) e^-C(D) (e^{aD} - 1)/(e^{(a-1)D} - 1);
     inf           e^eps q - p                                        e^eps.
 
 Here w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
