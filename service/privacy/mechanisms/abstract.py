@@ -91,7 +91,7 @@ class AbstractMechanism(ABC):
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Return each premise and hazard once, in order.
+    """Return the premises and hazards of a mechanism, each once, in order.
 
     `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
     mechanisms cause it.
@@ -492,6 +492,10 @@ class AbstractStep(AbstractMechanism):
         `curves` in every step of any composition and in both directions. Otherwise the composition of `curves` is an
         upper bound, and the composition of the result a lower bound.
         """
+        return None
+
+    def added(self, count: int) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
+        """Return one step whose stated bounds hold for `count` such steps together, or None without such bounds."""
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles

@@ -63,7 +63,7 @@ class AtomicLaw:
         return math.sqrt(float(masses @ (self.losses - mean) ** 2))
 
     def swapped(self) -> AtomicLaw:
-        """Return the law of -L under H1: the pair with swapped hypotheses."""
+        """Return the law of -L under H1, the loss for swapped hypotheses."""
         return AtomicLaw(
             -self.losses[::-1],
             self.gaps[::-1],
