@@ -63,7 +63,8 @@ SCORES_MOVE_LITTLE: Final = Premise(
     "relation of the threat model. Every choice draws fresh secret noise, and only the choice is released.",
     about="scores",
 )
-LARGEST_EXPONENT: Final = 700.0
+LARGEST_EXPONENT: Final = 600.0
+"""Largest exponent of a term in the chance of an attack, and largest shift of a known attack."""
 SEVERAL: Final = (
     "bracket: two candidates with a fixed gap of scores attain the lower bound in every step. The upper bound composes "
     "the pairs of Laplace noise that bound every single step. Every false positive rate has its own worst scores."
@@ -223,6 +224,9 @@ def _corners(attacks: Attacks) -> Corners:
     rates, powers = attacks.tests()
     useful = (powers > rates) & (rates > 0)
     rates, powers = rates[useful], powers[useful]
+    if len(rates) == 0:
+        rising, falling = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+        return Corners(rising, falling, rising, falling)
     # The complement of a test has the rate 1 - power and the power 1 - rate. Small complements stay exact.
     columns = (rates, 1 - powers), (1 - rates, powers), (powers, 1 - rates), (1 - powers, rates)
     rate, rest, power, error = (np.concatenate(column) for column in columns)
