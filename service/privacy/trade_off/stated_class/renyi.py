@@ -26,7 +26,7 @@ MOST_ROUNDS: Final = 64
 class RenyiRegion(AbstractRegion):
     """Pairs with D_a(p || q) <= eps(a) for listed orders a >= 1, infinity included, and positive finite bounds.
 
-    The region is the intersection of the sets of single orders. Each set contains p = q and is convex, so on a line of
+    The region is the intersection of the sets of single orders. Each set contains p = q and is convex. So on a line of
     a fixed rate the boundary is the smallest boundary of all orders, and on a line of a fixed power the largest.
     """
 
@@ -79,7 +79,7 @@ class RenyiRegion(AbstractRegion):
         return next((each for each in self._constraints if not each.excess(pair) <= 0), None)
 
     def _guess(self, base: RoughBase) -> tuple[int, float]:
-        """Return the index of the active constraint and D at the boundary, in double precision.
+        """Return the index of the attained bound, and D = logit p - logit q, at the boundary on `base`, in doubles.
 
         Each round solves the constraint that the solution of the round before violates most.
         """

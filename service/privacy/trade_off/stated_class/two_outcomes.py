@@ -74,7 +74,7 @@ class RoughPair:
         return math.exp(self.log_power) * self.distance - self.moved
 
     def many(self, orders: FloatArray) -> FloatArray:
-        """Return psi for many orders > 1, shape of `orders`."""
+        """Return psi(a) = C(a D) - a C(D) for many orders a > 1, in the shape of `orders`."""
         s = orders * self.distance
         z = self.log_rate + np.where(s > _FAR, s, np.log(np.expm1(np.minimum(s, _FAR))))
         return np.where(z < _FAR, np.log1p(np.exp(np.minimum(z, _FAR))), z) - orders * self.moved
