@@ -60,9 +60,7 @@ def mixture(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
 
 
 def closed_form(degrees: int, noncentrality: float, x: float, lower: bool) -> mpf:
-    """Return the tail from two normal tails for one degree; for three degrees, subtract or add 2 f_3, with
-    I_{1/2}(z) = sqrt(2/(pi z)) sinh z.
-    """
+    """Return a tail of a noncentral chi-square law with 1 or 3 degrees of freedom, from normal tails and densities."""
     a, b = mp.sqrt(mpf(x)), mp.sqrt(mpf(noncentrality))
     root = mp.sqrt(2)
     near, far = mp.erfc((a - b) / root) / 2, mp.erfc((a + b) / root) / 2

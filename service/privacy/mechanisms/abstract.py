@@ -91,7 +91,7 @@ class AbstractMechanism(ABC):
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Return each premise and hazard once, in order.
+    """Return the premises and hazards of a mechanism, each once, in order.
 
     `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
     mechanisms cause it.

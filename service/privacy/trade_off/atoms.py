@@ -41,9 +41,9 @@ class AtomsTradeOff(AbstractTradeOff):
 
     Rates above 1/2 use masses below a loss instead of A_k. The masses `dropped` that a law leaves out change a number
     by at most 4 dropped: e^{L_k} times a H0-mass above L_k is at most the H1-mass there, and e^{L_k} <= 2 for rates
-    above 1/2. If all losses move by at most a (`position_error`), the likelihood ratio changes by factors between
-    e^-a and e^a, so that e^-a delta'(x + a) <= delta(x) <= e^a delta'(x - a) for the profile delta' of the stated
-    losses. Relative errors are about 1e-14 for losses up to 20 nats.
+    above 1/2. If all losses move by at most a (`position_error`), the likelihood ratio changes by factors between e^-a
+    and e^a. So e^-a delta'(x + a) <= delta(x) <= e^a delta'(x - a) for the profile delta' of the stated losses.
+    Relative errors are about 1e-14 for losses up to 20 nats.
     """
 
     evidence = Evidence.CERTIFIED

@@ -42,9 +42,7 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """Check the bounds and their width; `wide` is the unit roundoff u times the largest epsilon, plus the error of
-    roots.
-    """
+    """Check the bounds and their width; `wide` is u times the largest epsilon plus the error of roots, u = 2^-53."""
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper

@@ -197,8 +197,8 @@ class LaplaceSums:
     def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N, shape (N + 1,) each.
 
-        The run's loss is e (2 V - N), with the largest loss e of each of N steps. `hypothesis` is 0 for H0 and 1 for
-        H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `hypothesis`
+        is 0 for H0 and 1 for H1.
         """
         closed = self._tails[hypothesis][:-1]
         opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
@@ -209,8 +209,8 @@ class LaplaceSums:
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
 
-        The run's loss is e (2 V - N), with the largest loss e of each of N steps. `at` holds the thresholds v, and the
-        bounds have its shape (n,).
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v, and the bounds have its shape (n,).
         """
         rest = self._rest(at)
         shift = np.zeros_like(at.share)
@@ -224,8 +224,8 @@ class LaplaceSums:
     def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V > v) and of its derivative in v, for root finding, shape (n,) each.
 
-        The run's loss is e (2 V - N), with the largest loss e of each of N steps. `at` holds the thresholds v.
-        `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
         """
         rest = self._rest(at)
         tail = self._tail(at, rest, hypothesis)
@@ -249,8 +249,8 @@ class LaplaceSums:
     def profile(self, at: LatticeThreshold) -> LogBounds:
         """Return bounds of ln delta at the thresholds e (2 v - N) of the loss, shape (n,).
 
-        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, where the measure W gives the laws
-        of the losses of N Laplace steps of largest loss e.
+        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v. The measure W gives the laws of
+        the losses of N Laplace steps of largest loss e.
         """
         rest, centre = self._rest(at), self._centre(at)
         x = self.loss * rest.width

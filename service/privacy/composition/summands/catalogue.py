@@ -129,5 +129,5 @@ def separately_truncated(
 
 
 def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
-    """Return several separate runs, each on its own inversion contour Re z = theta; `theta` has the shape (runs,)."""
+    """Return several separate runs, each on its own inversion contour Re z = `theta`, shape (runs,)."""
     return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

@@ -57,8 +57,9 @@ def _step(run: tuple[float, float, int]) -> list[tuple[mpf, mpf]]:
 
 
 def _moment(run: tuple[float, float, int], z: mpmath.mpc) -> mpmath.mpc:
-    """Return the moment E0 w^z of the likelihood ratio w of one step by the trapezoidal rule, whose error falls like
-    e^{-2 pi a/h}, with a up to pi sigma.
+    """Return the moment E0 w^z of one step by the trapezoidal rule, whose error falls like e^{-2 pi a/h}.
+
+    w is the likelihood ratio, h the distance of the nodes, and a up to pi sigma for the noise multiplier sigma.
     """
     return mpmath.fsum(weight * mpmath.exp(z * loss) for weight, loss in _step(run))
 

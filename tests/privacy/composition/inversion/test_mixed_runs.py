@@ -83,9 +83,7 @@ def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[
 
 
 def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
-    """delta(eps) is the mean under H1 of delta_gauss(eps - L), with L the loss of the sampled Laplace step, by
-    quadrature.
-    """
+    """delta(eps) is the mean under H1 of delta_gauss(eps - L), by quadrature, with the loss L of the Laplace step."""
     scale, rate, mu = 0.3, 0.2, mpf(1) / 2
     found = curves(gaussian(2.0), sampled(rate, laplace(scale)))
     with mpmath.workdps(30):
@@ -107,7 +105,7 @@ def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
 
 @pytest.mark.parametrize("steps", [[(1.0, 1)], [(0.2, 9), (1.3, 2)]])
 def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, int]]) -> None:
-    """Shifted thresholds of the closed form; powers from tests that enumerate all losses."""
+    """The oracle shifts thresholds of the closed form by all losses of the two-point steps."""
     scale = 2.0
     found = curves(laplace(scale), *(repeated(pure(epsilon), count) for epsilon, count in steps))
     e = 1 / mpf(scale)

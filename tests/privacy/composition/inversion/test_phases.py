@@ -33,8 +33,9 @@ def _schedule(
 
 
 def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
-    """Return the moment E0 w^z of the likelihood ratio w of one step by trapezoidal sums at 25 digits. The error is
-    about e^{-2 pi^2 sigma/h}.
+    """Return the moment E0 w^z of one step by trapezoidal sums at 25 digits.
+
+    w is the likelihood ratio. The error is about e^{-2 pi^2 sigma/h} for nodes at a distance h.
     """
     with mpmath.workdps(25):
         s, p, h = mpf(sigma), mpf(rate), mpf("0.0625")

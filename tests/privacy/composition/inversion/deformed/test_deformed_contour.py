@@ -72,8 +72,9 @@ def test_enclosures_contain_published_values(case: tuple[float, float, int, floa
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """Return P0(S > c) and P1(S > c) of the loss S of two steps: the second step in closed form, the first by a fine
-    trapezoidal sum.
+    """Return P0(S > c) and P1(S > c) of the loss S of two steps.
+
+    The second step is a closed form, the first a fine trapezoidal sum.
     """
     spacing = 2e-4
     y = np.arange(-14.0, 14.0 + 1 / sigma, spacing)
