@@ -82,6 +82,7 @@ HazardCode = Annotated[
         "sample_rate_inconsistent",
         "sampler_not_recorded",
         "shuffled_epochs_are_not_poisson",
+        "stated_divergences_alone",
         "stated_parameters_alone",
         "tuning_not_accounted",
     ],

@@ -38,6 +38,7 @@ from api_schemas.scalar_types import (
     Steps,
     Weight,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
 
 LARGEST_DEPTH: Final = 16
@@ -227,6 +228,8 @@ MechanismSpec = Annotated[
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ZcdpMechanism
+    | RdpMechanism
     | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
@@ -272,6 +275,8 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         GdpMechanism,
         PureDpMechanism,
         ApproximateDpMechanism,
+        ZcdpMechanism,
+        RdpMechanism,
         ExponentialMechanism,
         StaircaseMechanism,
         DiscreteLaplaceMechanism,

@@ -27,7 +27,7 @@ def is_plain_address(text: str) -> bool:
 
 
 def is_key_set_place(text: str) -> bool:
-    """Return whether a text is an absolute path, or an address over HTTPS or on this machine, for a set of keys.
+    """Return whether a text may name a key set: an absolute path, or an address over HTTPS or on this machine.
 
     Nobody on the way can change the answers of such an address.
     """

@@ -27,7 +27,9 @@ from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.mechanisms.rdp import Rdp
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.zcdp import Zcdp
 
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
     {
@@ -39,6 +41,8 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             Gdp,
             PureDp,
             ApproximateDp,
+            Zcdp,
+            Rdp,
             Exponential,
             PoissonSampled,
             Repeated,

@@ -92,7 +92,9 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     else:
         whole = _global(curve)
         ranged = whole
-        if not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
+        attained = curve.global_gdp_mu_error
+        outside = attained is None or attained < max(false_positive_rate_min, type_two_error_min)
+        if outside and not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
             ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)

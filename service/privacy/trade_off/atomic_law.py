@@ -63,7 +63,7 @@ class AtomicLaw:
         return math.sqrt(float(masses @ (self.losses - mean) ** 2))
 
     def swapped(self) -> AtomicLaw:
-        """Return the law of -L under H1: the pair with swapped hypotheses."""
+        """Return the law of -L under H1, the loss for swapped hypotheses."""
         return AtomicLaw(
             -self.losses[::-1],
             self.gaps[::-1],
@@ -101,7 +101,7 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     an earlier term of the piece.
     """
     maximum: Any = np.maximum
-    tops = np.asarray(maximum.accumulate(logs), dtype=np.float64)
+    tops: FloatArray = maximum.accumulate(logs)
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):

@@ -84,7 +84,7 @@ def moved(random: Generator, scores: FloatArray, *, monotone: bool) -> FloatArra
 )
 @pytest.mark.parametrize("monotone", [False, True])
 def test_no_scores_exceed_upper_bound(noise: str, cases: int, monotone: bool) -> None:
-    """Random score vectors for each noise and kind of scores, at five thresholds: all events at once."""
+    """Random score vectors for each noise and kind of scores, at five thresholds, with the best event of each."""
     random = np.random.default_rng([3510, monotone])
     choice = CHOICES[noise]
     for _ in range(cases):
@@ -110,14 +110,18 @@ def test_two_candidates_attain_every_rate(noise: str, monotone: bool) -> None:
 
 
 def test_lower_bound_of_laplace_noise_reaches_few_against_few() -> None:
-    """Two raised candidates against three, at eta = 2 and eps = 0.5: 0.383 in floats, far below pure DP's 0.684."""
+    """Two raised candidates against three, at eta = 2: the delta at eps = 0.5 is 0.383, far below 0.684 of pure DP."""
     found = curve_of(noisy_max("laplace", 1.0)).profile_at(0.5)
     assert 0.383 <= found.lower <= 0.39
     assert found.upper == pytest.approx(-math.expm1((0.5 - 2) / 2), rel=1e-13)
 
 
 def stream_law(answers: list[float], threshold: float, query: float, positives: int) -> dict[tuple[int, ...], float]:
-    """Return the law of the released bits of the sparse vector technique for queries that are fixed beforehand."""
+    """Return the law of the released bits of the sparse vector technique for queries that are fixed beforehand.
+
+    `answers` are the answers of the queries, and `threshold` and `query` the scales of the noise of the threshold and
+    of a query.
+    """
     found: dict[tuple[int, ...], float] = {}
     for bits in product((0, 1), repeat=len(answers)):
         count = 0

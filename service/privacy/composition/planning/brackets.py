@@ -68,6 +68,15 @@ def dominating(steps: Steps) -> Steps:
     return merged((step.rounded(1), count) for step, count in steps)
 
 
+def added(steps: Steps) -> Steps:
+    """Return the run with one step in place of several equal steps whose stated bounds add up.
+
+    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    """
+    found = [(step.added(count), step, count) for step, count in steps]
+    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
+
+
 def sentence(steps: Steps) -> str:
     """Return the sentences that name the theorems of both bounds, for steps with unattained pairs of laws.
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, joined
 from service.privacy.numerics.unit_circle import ComplexArray
 
 _LARGEST_CHUNK: Final = 1_000_000
@@ -44,10 +44,6 @@ class RealCumulants(NamedTuple):
     error: FloatArray
     discretisation: FloatArray
 
-    def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
-        return RealCumulants(*(each[indices] for each in self))
-
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
     """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
@@ -63,7 +59,7 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
     """
     chunk = max(1, _LARGEST_CHUNK // size)
     pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-    return pieces[0] if len(pieces) == 1 else RealCumulants(*map(np.concatenate, zip(*pieces, strict=True)))
+    return pieces[0] if len(pieces) == 1 else joined(pieces)
 
 
 @dataclass(frozen=True, slots=True)

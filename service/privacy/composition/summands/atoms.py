@@ -83,7 +83,8 @@ class AtomSteps(Summand):
 class AtomParts(TruncatedSummand):
     """Parts of a run, each of them N_i equal steps with a list of losses.
 
-    It is a summand of the run's log-moment function K(z) = ln E0 e^{zS}.
+    The loss of one step takes finitely many listed values (atoms). The law is a summand of the run's log-moment
+    function K(z) = ln E0 e^{zS}.
     """
 
     decays = False
@@ -127,7 +128,9 @@ class AtomParts(TruncatedSummand):
 
 
 def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return K, K', K'' of one step at real tilts, and a bound of the error of K.
+    """Return K, K', K'' of one step at real tilts s, and a bound of the error of K.
+
+    K(s) = ln E0 e^{sL} is the log-moment function of the loss L.
 
     Tilts above 1/2 use the masses under H1, for which K(s) = ln E1 e^{(s - 1) L}. Small exponents are summed as
     ln(1 + sum p_j (e^{s L_j} - 1)).
@@ -155,7 +158,10 @@ def _cumulants(law: AtomicLaw, tilts: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 class AtomsOnContour(SummandOnContour):
-    """Parts with listed losses under the law tilted by e^{theta L}, on the contour Re z = theta."""
+    """Parts with listed losses under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    L is the loss of one step.
+    """
 
     @property
     @override
@@ -171,19 +177,22 @@ class AtomsOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.
 
         M is the transform of a step with listed losses, which is almost periodic. Both arrays have the shape of
-        `heights`.
+        `heights`. theta is the tilt of the contour.
         """
         return np.zeros_like(heights), np.zeros_like(heights)
 
     def values(self, step: float, nodes: int) -> ValuesOnContour:
-        """Return K(theta + i t_k) - K(theta) at t_k = k step, k = 0..nodes, and bounds of the errors."""
+        """Return K(theta + i t_k) - K(theta) at t_k = k step, k = 0..nodes, and bounds of the errors.
+
+        K is the log-moment function of all steps, and theta the tilt of the contour.
+        """
         difference = np.zeros(nodes + 1, dtype=np.complex128)
         error = np.zeros(nodes + 1)
         for part in self._parts:
@@ -225,7 +234,10 @@ class _Tilted:
         return _Tilted(weights[kept], law.losses[kept] - mean, mean, count, lost, relative, law.position_error)
 
     def logarithms(self, step: float, nodes: int) -> tuple[ComplexArray, FloatArray]:
-        """Return ln M(theta + i t_k)/M(theta) for one step at t_k = k step, and bounds of the errors of e^ of it."""
+        """Return ln M(theta + i t_k)/M(theta) for one step at t_k = k step, and bounds of the errors of exponentials.
+
+        M is the transform of the step, and theta the tilt. The errors are those of the exponentials of the results.
+        """
         width = math.isqrt(nodes) + 1
         rows = nodes // width + 1
         phases = step * self.losses

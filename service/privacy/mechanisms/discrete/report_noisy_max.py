@@ -183,7 +183,7 @@ class NoisyMaxAttacks(Attacks):
 
 
 def _chance(raised: int, others: int, gap: float) -> tuple[float, float]:
-    """Return P(max of `raised` Laplace variables + gap > max of `others`), and its rounding error."""
+    """Return P(max of `raised` Laplace variables + gap > max of `others` Laplace variables), and its rounding error."""
     above = laplace_distribution(1.0, gap).power(raised - 1).times(laplace_density(1.0, gap))
     value, error = above.times(laplace_distribution(1.0, 0.0).power(others)).integral()
     return raised * value, raised * error

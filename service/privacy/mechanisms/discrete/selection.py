@@ -10,16 +10,16 @@ be the distribution function of the Laplace law of scale 1, for which F' = min(F
 of at most eta, and G(1) <= F(F^-1(G(0)) + eta). The right side is the largest power of a test between both Laplace
 laws at the false positive rate G(0). The hypotheses may be swapped, because the path may be reversed. Q.E.D.
 
-If |G'| <= eta G (1 - G), the same proof with the logistic law, F' = F (1 - F), bounds the power by that of the
-exponential mechanism of `bounded_range.py` with epsilon = eta.
+If |G'| <= eta G (1 - G), the same proof holds with the logistic law, for which F' = F (1 - F). It bounds the power by
+that of the exponential mechanism of `bounded_range.py` with epsilon = eta.
 
-Paths. The scores of all candidates move linearly from those of the first data set to those of the second. If they
-have moved by at most x, the chance of an outcome (given the noise of all other candidates) is the chance that one noise
-exceeds a threshold, and the threshold has moved by at most 2 x, or x if all scores move in one direction. The chance
-changes by a factor of at most e^{2 x/b} for exponential and for Laplace noise of scale b, because S(t) <= e^{y/b} S(t +
-y) for the survival function S of both. So eta = 2 Delta/b, or Delta/b for monotone scores. For Gumbel noise the
-probabilities are proportional to e^{u/b}, and G' = G (1 - G) (mean of u' where the test rejects - mean of u'
-elsewhere)/b.
+Paths. The scores of all candidates move linearly from those of the first data set to those of the second. Given the
+noise of all other candidates, the chance of an outcome is the chance that one noise exceeds a threshold. If the scores
+have moved by at most x, the threshold has moved by at most 2 x, or x if all scores move in one direction. For
+exponential and for Laplace noise of scale b, the chance changes by a factor of at most e^{2 x/b}. The reason is that
+S(t) <= e^{y/b} S(t + y) for the survival function S of both. So eta = 2 Delta/b, or Delta/b for monotone scores. For
+Gumbel noise the probabilities are proportional to e^{u/b}, and G' = G (1 - G) (mean of u' where the test rejects - mean
+of u' elsewhere)/b.
 
 Attained. With two candidates and exponential noise, the difference of both noises is Laplace noise of scale b, and the
 gap of the scores changes by 2 Delta (monotone: Delta). With a gap g before, the test "first candidate" has the rate
@@ -63,7 +63,8 @@ SCORES_MOVE_LITTLE: Final = Premise(
     "relation of the threat model. Every choice draws fresh secret noise, and only the choice is released.",
     about="scores",
 )
-LARGEST_EXPONENT: Final = 700.0
+LARGEST_EXPONENT: Final = 600.0
+"""Largest exponent of a term in the chance of an attack, and largest shift of a known attack."""
 SEVERAL: Final = (
     "bracket: two candidates with a fixed gap of scores attain the lower bound in every step. The upper bound composes "
     "the pairs of Laplace noise that bound every single step. Every false positive rate has its own worst scores."
@@ -71,7 +72,10 @@ SEVERAL: Final = (
 
 
 class PathStep(ResolvedStep):
-    """Step that Laplace noise of scale 1, shifted by `eta`, dominates by the path lemma."""
+    """Step that is no easier to attack than Laplace noise of scale 1 whose shift is `eta`.
+
+    The path lemma in the module docstring of `selection.py` proves this.
+    """
 
     __slots__ = ()
     eta: Fraction
@@ -151,7 +155,10 @@ def _log_tail(t: float) -> float:
 
 
 def gap_choices(eta: Fraction, count: int) -> tuple[Steps, ...]:
-    """Return runs of `count` choices between two candidates, one for each known attack on the gap of their scores."""
+    """Return runs of `count` choices between two candidates, one run for each known attack on the gap of their scores.
+
+    The gap grows by `eta`, in units of the scale of the noise.
+    """
     shift = rounded(eta, -1)
     if not 1e-9 < shift < LARGEST_EXPONENT:
         return (((PureDp(epsilon=0.0), count),),)
@@ -195,7 +202,10 @@ class TightPathStep(PathStep):
 
 
 class Attacks(ABC):
-    """Attacks on a choice with Laplace noise: tests whose chance of rejection moves with the data. A frozen value."""
+    """Attacks on a choice with Laplace noise, as tests whose chance of rejection depends on the data.
+
+    Attacks are immutable.
+    """
 
     __slots__ = ()
 
@@ -214,6 +224,9 @@ def _corners(attacks: Attacks) -> Corners:
     rates, powers = attacks.tests()
     useful = (powers > rates) & (rates > 0)
     rates, powers = rates[useful], powers[useful]
+    if len(rates) == 0:
+        rising, falling = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+        return Corners(rising, falling, rising, falling)
     # The complement of a test has the rate 1 - power and the power 1 - rate. Small complements stay exact.
     columns = (rates, 1 - powers), (1 - rates, powers), (powers, 1 - rates), (1 - powers, rates)
     rate, rest, power, error = (np.concatenate(column) for column in columns)
@@ -287,7 +300,7 @@ class EnclosedPathStep(PathStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTestStep(AtomicStep):
-    """The outcome of one fixed attack with the largest gap between power and rate, as a step of a composition."""
+    """Outcome (a bit) of the attack with the largest gap between power and rate, as a step of a composition."""
 
     type: ClassVar[str] = "report_noisy_max"
     attacks: Attacks

@@ -17,7 +17,7 @@ from service.privacy.mechanisms.discrete.piecewise_exponential import (
     laplace_density,
     laplace_distribution,
 )
-from service.privacy.mechanisms.discrete.selection import Attacks, EnclosedPathStep
+from service.privacy.mechanisms.discrete.selection import LARGEST_EXPONENT, Attacks, EnclosedPathStep
 from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.arrays import FloatArray
@@ -44,21 +44,15 @@ GAPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 class SparseVector(DescribedStep):
     """Sparse vector technique: one bit for each query, until `positives` bits were positive.
 
-    Attributes
-    ----------
-    threshold_epsilon, query_epsilon : float
-        The threshold has Laplace noise of scale Delta/threshold_epsilon, and every query of scale 2 positives
-        Delta/query_epsilon, where Delta is the largest change of a query by one record.
-    positives : int
-        Number c of positive bits after which the technique stops.
+    Attributes ---------- threshold_epsilon, query_epsilon : float The threshold has Laplace noise of scale
+    Delta/threshold_epsilon, and every query of scale 2 positives Delta/query_epsilon. Delta is the largest change of a
+    query by one record. positives : int Number c of positive bits after which the technique stops.
 
-    Notes
-    -----
-    Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by x, and the
-    noise of the at most c queries with positive bits by 2 x: then all bits are kept, and the probability of a sequence
-    of bits changes by a factor of at most e^{x threshold_epsilon/Delta + c 2 x query_epsilon/(2 c Delta)} (Lyu, Su, Li
-    2017, Theorem 2). So eta is the sum of both epsilons in the path lemma (`selection.py`), also for queries that
-    depend on earlier bits. Several records move answers several times as far.
+    Notes ----- Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by
+    x, and the noise of the at most c queries with positive bits by 2 x. Then all bits are kept. The probability of a
+    sequence of bits changes by a factor of at most e^{x threshold_epsilon/Delta + c 2 x query_epsilon/(2 c Delta)}
+    (Lyu, Su, Li 2017, Theorem 2). So eta is the sum of both epsilons in the path lemma (`selection.py`), also for
+    queries that depend on earlier bits. Several records move answers several times as far.
     """
 
     type: ClassVar[str] = "sparse_vector"
@@ -107,17 +101,16 @@ class SparseVectorAttacks(Attacks):
 
     @override
     def tests(self) -> tuple[FloatArray, FloatArray]:
-        unit = max(self.threshold, self.query)
-        if not (1e-6 * unit < min(self.threshold, self.query) and self.change < 100 * unit):
-            return np.zeros(0), np.zeros(0)
+        unit, least = max(self.threshold, self.query), min(self.threshold, self.query)
         found: list[tuple[float, float]] = []
         for below, first, last in product(BELOW, GAPS, GAPS):
-            if below == 0 and first != 0:
+            reach = (max(abs(first), abs(last)) * unit + self.change) / least
+            if (below == 0 and first != 0) or reach * (below + 2) > LARGEST_EXPONENT:
                 continue
             low = self._chance(below, first * unit, last * unit)
             high = self._chance(below, first * unit - self.change, last * unit + self.change)
             found.append((low[0] + low[1], high[0] - high[1]))
-        table = np.array(found)
+        table = np.array(found).reshape(-1, 2)
         return table[:, 0], table[:, 1]
 
     def _chance(self, below: int, first: float, last: float) -> tuple[float, float]:
