@@ -12,7 +12,7 @@ ARENAS: Final = 1
 
 
 def share_one_arena() -> None:
-    """Let all threads of this process allocate from one arena. Call this function before threads start.
+    """Make all threads of this process allocate from one arena. Call this function before threads start.
 
     The GNU C library otherwise gives each thread an arena of its own, up to eight for each core. Memory that one thread
     frees there stays with its arena, so that the process grows for hours. Threads of this process rarely allocate at
