@@ -14,7 +14,7 @@ through (q, p + gap) with the slope m:
     inf           e^eps q - p                                        e^eps.
 
 Here w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
-gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'), with g_p = g a (w - p)/(p (1 - p)) > 0 and
+gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'). Here g_p = g a (w - p)/(p (1 - p)) > 0 and
 -g_q/g_p = m. Order 1 is the same with KL_p = u - v = D.
 """
 
