@@ -66,10 +66,10 @@ class Paths(NamedTuple):
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        w is the likelihood ratio of a step. The path G has the parameter tau, the height eta, the slope k and the
-        offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v - tau| <= k
-        alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2)
-        ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
+        w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
+        slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
+        - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta +
+        alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
