@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.approximate_dp import TWO_POINTS, StatedDp
-from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, multiple
+from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
+from service.privacy.mechanisms.groups import (
+    MOST_RECORDS,
+    STATED,
+    BracketedStep,
+    GroupOfStated,
+    attained_noise,
+    multiple,
+)
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
@@ -32,9 +41,25 @@ class PureDp(StatedDp):
         # The parameter holds for one record under the relation in force.
         if neighbours.records == 1 or self.epsilon == 0:
             return self
-        above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
-        below = attained_noise(self.epsilon, neighbours) or self
-        return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
+        above: AbstractStep = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
+        below: AbstractStep = attained_noise(self.epsilon, neighbours) or self
+        if neighbours.records > MOST_RECORDS:
+            return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
+        bracket: str | None = STATED
+        if float(1 / Fraction(self.epsilon)) in DISCRETE_SCALE and neighbours.records in WHOLE_SENSITIVITY:
+            from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
+
+            scales = (rounded(1 / Fraction(self.epsilon), side) for side in (1, -1))
+            below, above = (DiscreteLaplaceStep(scale=scale, shift=neighbours.records) for scale in scales)
+            bracket = None
+        return GroupOfStated(
+            epsilon=self.epsilon,
+            delta=0.0,
+            records=neighbours.records,
+            below=((below, 1),),
+            above=above,
+            bracket=bracket,
+        )
 
     @override
     def curves(self) -> TradeOffPair:
