@@ -136,7 +136,7 @@ def test_power_agrees_with_brute_force_over_orders(cases: int) -> None:
 
 @pytest.mark.parametrize(("rho", "q"), [(1e-12, 1e-3), (1e-6, 1e-12), (0.3, 1e-60), (2.0, 1e-4), (0.02, 0.4)])
 def test_boundary_pair_satisfies_bounds_at_60_digits(rho: float, q: float) -> None:
-    """The lower bound of the power is a member, and a slightly larger power than the upper bound is none."""
+    """The pair at the lower bound of the power is a member of the class, and a pair above the upper bound is not."""
     found = curve(zcdp(rho))
     point = found.points(np.array([q]))
     with mpmath.workdps(80):
