@@ -70,7 +70,7 @@ def test_reference_value_is_enclosed(row: dict[str, Any]) -> None:
 
 
 def divergence(order: float, p: float, q: float) -> float:
-    """Return D_a(p || q) by its definition, in doubles."""
+    """Return the Renyi divergence of (p, 1 - p) from (q, 1 - q) of an order by its definition, in doubles."""
     if order == 1:
         return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
     if math.isinf(order):
@@ -81,7 +81,10 @@ def divergence(order: float, p: float, q: float) -> float:
 
 
 def largest_power(order: float, bound: float, q: float) -> float:
-    """Return the largest p with D_a(p || q) <= bound and D_a(q || p) <= bound, by halving."""
+    """Return the largest power p whose Renyi divergences from the rate q, in both orders, are at most `bound`.
+
+    The search halves an interval.
+    """
 
     def excess(p: float) -> float:
         return max(divergence(order, p, q), divergence(order, q, p)) - bound
@@ -93,7 +96,10 @@ def largest_power(order: float, bound: float, q: float) -> float:
 
 
 def brute_force(spec: dict[str, Any], q: float) -> float:
-    """Return T(q) as the smallest power over all orders, for zCDP by a search over the order."""
+    """Return the largest power of the class `spec` at the rate q, as the smallest bound over all orders.
+
+    For zCDP the order is searched.
+    """
     if spec["type"] == "rdp":
         return min(
             largest_power(float(order), bound, q) for order, bound in zip(spec["orders"], spec["epsilons"], strict=True)
