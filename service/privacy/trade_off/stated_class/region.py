@@ -14,7 +14,7 @@ through (q, p + gap) with the slope m:
     inf           e^eps q - p                                        e^eps.
 
 Here w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
-gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'), with g_p = g a (w - p)/(p (1 - p)) > 0 and
+gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'). Here g_p = g a (w - p)/(p (1 - p)) > 0 and
 -g_q/g_p = m. Order 1 is the same with KL_p = u - v = D.
 """
 
@@ -76,12 +76,12 @@ class Pair:
 
     @property
     def relative_entropy(self) -> arb:
-        """Kullback-Leibler divergence KL(p || q), in nats."""
+        """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
         return self.power * self.distance - self.moved
 
     @property
     def log_ratio(self) -> arb:
-        """u = ln(p/q), the divergence of order infinity."""
+        """Log-likelihood ratio u = ln(p/q) of the power p and the rate q, which is the divergence of order infinity."""
         return self.distance - self.moved
 
 
