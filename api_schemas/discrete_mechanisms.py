@@ -125,7 +125,7 @@ class DiscreteGaussianMechanism(Request):
             ge=1,
             le=1_000_000_000,
             validation_alias=AliasChoices("dimension", "d"),
-            description="Number of coordinates with noise. For more than one, `sensitivity` is the Euclidean norm of "
+            description="Number of coordinates with noise. Several coordinates: `sensitivity` is the Euclidean norm of "
             "the largest change, and two theorems enclose the answers (`tight` is false). Default: 1.",
             examples=[1],
         ),
