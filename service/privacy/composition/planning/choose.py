@@ -196,12 +196,20 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     looser, loose = map(options.no_finer_than, BRACKET)
     below = [_composition(each, kind, "auto", looser) for each in attained(steps)]
     most = dominating(steps)
-    if contour_parts(most) is not None:
-        above = _composition(most, kind, method, options)
-    else:
-        above = engines.lattices(most, loose)
+    above = _dominating_plan(most, kind, method, options, loose)
     cost = summed([*(each.cost for each in below), above.cost])
     return Plan(above.engine, cost, partial(_between_theorems, below, above, steps))
+
+
+def _dominating_plan(most: Steps, kind: str, method: str, options: EngineOptions, loose: EngineOptions) -> Plan:
+    """Return the plan of the dominating pairs `most`: contours, a closed form, or lattices with the options `loose`."""
+    if contour_parts(most) is not None:
+        return _composition(most, kind, method, options)
+    if method == "auto" and is_single(most):
+        return closed_forms.one_step(most[0][0])
+    if method == "auto" and closed_forms.atoms_of(most) is not None:
+        return closed_forms.summed(most) or engines.lattices(most, loose)
+    return engines.lattices(most, loose)
 
 
 def _between_theorems(below: Sequence[Plan], above: Plan, steps: Steps) -> TradeOffPair:
