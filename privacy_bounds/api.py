@@ -47,7 +47,8 @@ class Options(TypedDict, total=False):
 class Asking(ABC):
     """Base of all clients: each method sends one request of the contract, and raises PrivacyBoundsError on failure.
 
-    Subclasses say how a request is sent.
+    Subclasses say how a request is sent. `options` are the members of the type `Options`, such as `threat_model`.
+    `more` are further members of the request, by their names in the contract.
     """
 
     @abstractmethod

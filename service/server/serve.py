@@ -49,7 +49,9 @@ def _serve(
 ) -> int:
     from service.execution.forking import start_fork_server
     from service.preloaded import preloaded_modules
+    from service.server.allocator import share_one_arena
 
+    share_one_arena()
     start_fork_server(preloaded_modules())  # loads what workers need while this process loads the framework
     from service.server.application import create_server
 

@@ -153,7 +153,10 @@ def quoted(mechanism: Spec, question: Spec = EPSILON, **more: Any) -> int:
 
 
 def test_quotes_grow_with_directions_kinds_and_shifts() -> None:
-    """A direction, a kind of sampled step and a shift cost the same each time. Plain steps are one step."""
+    """Each further kind of sampled step adds one cost, and each further shift another.
+
+    Two directions cost twice as much.
+    """
     mixtures = [
         MIXTURE | {"shifts": [k / 4 for k in range(count)], "weights": [1 / count] * count} for count in (2, 4, 8)
     ]

@@ -112,7 +112,7 @@ class RunWithHazards:
 
     @property
     def is_attained(self) -> bool:
-        """Whether the lower bounds of the judged run are lower bounds for the true run."""
+        """Whether lower bounds for the run as changed by hazards are also lower bounds for the run as described."""
         return all(each.attained for each in self.changes)
 
     @property
@@ -326,7 +326,7 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return the DP-SGD run `node` with the `changed` fields and the same number of steps, or shuffled epochs.
+    """Return the DP-SGD run `node` with the `changed` fields; the number of steps, or of shuffled epochs, is kept.
 
     Raises ValidationError for values outside their ranges.
     """

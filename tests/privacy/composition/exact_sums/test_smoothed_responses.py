@@ -56,7 +56,7 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Check that every number of one enclosure meets that of the other, which is as narrow as the true value."""
+    """Check that every number of `found` meets that of the curve `known`, which is as narrow as the true value."""
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
