@@ -142,7 +142,7 @@ def test_key_works_at_once_and_until_it_is_revoked(server: httpx2.Client, folder
 
 
 def test_operator_port_asks_as_the_public_port_does(server: httpx2.Client, folder: Path, operator_address: str) -> None:
-    """With a public port that others reach, the operator port requires credentials too, with scopes of its own."""
+    """If others reach the public port, the operator port requires credentials too, with scopes of its own."""
     admin, metrics = make_key(folder / "data", "admin"), make_key(folder / "data", "metrics")
     with httpx2.Client(base_url=f"http://{operator_address}", timeout=TEST_TIMEOUT) as client:
         wait_for(lambda: client.get("/livez").status_code == 200)

@@ -76,12 +76,12 @@ class Pair:
 
     @property
     def relative_entropy(self) -> arb:
-        """Kullback-Leibler divergence KL(p || q), in nats."""
+        """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
         return self.power * self.distance - self.moved
 
     @property
     def log_ratio(self) -> arb:
-        """u = ln(p/q), the divergence of order infinity."""
+        """Log-likelihood ratio u = ln(p/q) of the power p and the rate q, which is the divergence of order infinity."""
         return self.distance - self.moved
 
 

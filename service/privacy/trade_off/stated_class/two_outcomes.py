@@ -70,7 +70,7 @@ class RoughPair:
 
     @property
     def relative_entropy(self) -> float:
-        """KL(p || q), the divergence of order 1."""
+        """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
         return math.exp(self.log_power) * self.distance - self.moved
 
     def many(self, orders: FloatArray) -> FloatArray:
