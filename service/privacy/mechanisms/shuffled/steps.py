@@ -112,7 +112,7 @@ class AnyShuffled(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Dominating pair."""
+        """Mean form of the dominating pair."""
         p = ratio_of(self.epsilon, 1)
         if self.options is None or self.options == 2:
             return clones(self.reports, p)
@@ -130,14 +130,14 @@ class AnyShuffled(ShuffledStep):
 
     @override
     def attained(self) -> Attained:
-        attacks = Attacks(reports=self.reports, epsilon=self.epsilon, options=self.options)
+        attacks = AttacksOnShuffled(reports=self.reports, epsilon=self.epsilon, options=self.options)
         bracket = BRACKET if self.options is None else BRACKET_RESPONSE
         return Attained(attacks.best, bracket, alone=attacks, includes_choices=True)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attacks(ShuffledStep):
+class AttacksOnShuffled(ShuffledStep):
     """Data sets in which all others hold one value: the worst of them, each with its attained pair.
 
     The attributes are those of `AnyShuffled`.
@@ -189,7 +189,7 @@ class ThirdValue(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Attained pair."""
+        """Mean form of the attained pair."""
         return third_value(self.reports, self.options, ratio_of(self.epsilon, -1))
 
     @override
@@ -270,7 +270,9 @@ class EveryDataSet(ShuffledStep):
 
     @override
     def attained(self) -> Attained:
-        return Attained(Attacks(reports=self.reports, epsilon=self.epsilon, options=self.options).best, BRACKET_ROUNDS)
+        return Attained(
+            AttacksOnShuffled(reports=self.reports, epsilon=self.epsilon, options=self.options).best, BRACKET_ROUNDS
+        )
 
 
 def dominating_law(curve: AbstractTradeOff) -> AtomicLaw | None:

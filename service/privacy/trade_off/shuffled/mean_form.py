@@ -28,7 +28,18 @@ DIGITS: Final = 40
 
 
 def exponential(exponent: float) -> Fraction:
-    """Return e^exponent to `DIGITS` digits, as a fraction."""
+    """Return e^exponent to `DIGITS` digits, as a fraction.
+
+    Parameters
+    ----------
+    exponent : float
+        Any double.
+
+    Returns
+    -------
+    Fraction
+        The exponential.
+    """
     import mpmath
 
     many_digits: Any = mpmath
@@ -83,5 +94,16 @@ class MeanForm:
         return comb(self.reports + len(self.weights) - 1, len(self.weights) - 1)
 
     def terms(self, threshold: Fraction) -> tuple[Fraction, ...]:
-        """Return X_i = alpha_i - E beta_i for the `threshold` E."""
+        """Return X_i = alpha_i - E beta_i for a threshold E = e^eps.
+
+        Parameters
+        ----------
+        threshold : Fraction
+            E.
+
+        Returns
+        -------
+        tuple of Fraction
+            X_i of each category.
+        """
         return tuple(one - threshold * other for one, other in zip(self.present, self.absent, strict=True))

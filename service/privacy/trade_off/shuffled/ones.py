@@ -95,7 +95,18 @@ class Ones:
         return law_of_outcomes(*logs, relative, self.is_symmetric)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return bounds of ln delta at `epsilon` in [0, eps0)."""
+        """Return bounds of ln delta.
+
+        Parameters
+        ----------
+        epsilon : float
+            Threshold in [0, eps0), nats.
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound.
+        """
         p, threshold = self.ratio, exponential(epsilon)
         first, second = (p - threshold) / (p + 1), (1 - p * threshold) / (p + 1)
         if first <= 0:

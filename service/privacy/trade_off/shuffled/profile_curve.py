@@ -1,7 +1,7 @@
 """Trade-off curves whose privacy profile is enclosed at one threshold at a time, at a cost that rises with accuracy.
 
 Points of the curve come from the profile (`combinators/profile_points.py`). Lists of many thresholds, and laws for
-compositions, come from a table (`profile_table.py`).
+compositions, come from a table (`node_table.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
-from service.privacy.trade_off.shuffled.profile_table import ProfileTable, listed_law
+from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
 
 LEAST, ROUGH, EASY, FINE = (128, 256, 2048, 8192)
 """Nodes of contours that steer a search of a point or of epsilon, of one of several thresholds, and of a single
@@ -127,7 +127,7 @@ class ProfileCurve(AbstractTradeOff):
         return low, np.minimum(high, 0.0)
 
     @cached_property
-    def table(self) -> ProfileTable:
+    def table(self) -> NodeTable:
         """Enclosures of ln delta from 0 to the largest loss, built at the first use."""
         top = self.largest_log_ratio.upper
         step = min(self.scale, self._swapped.scale) / CELLS
@@ -136,7 +136,7 @@ class ProfileCurve(AbstractTradeOff):
         ends = [self.log_delta(each, TABLE_NODES) for each in nodes[:-1].tolist()]
         low = np.array([*(each[0] for each in ends), -math.inf])
         high = np.array([*(min(each[2], 0.0) for each in ends), -math.inf])
-        return ProfileTable(nodes, low, high, step, places)
+        return NodeTable(nodes, low, high, step, places)
 
     def listed_law(self, side: int) -> AtomicLaw:
         """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1)."""
@@ -211,7 +211,18 @@ class ProfileCurve(AbstractTradeOff):
         return Enclosure(low, min(high, 1.0), self.evidence)
 
     def power_ends(self, rate: float) -> tuple[float, float]:
-        """Return bounds of the power at a false positive rate `rate` in (0, 1)."""
+        """Return bounds of the power at a false positive rate.
+
+        Parameters
+        ----------
+        rate : float
+            In (0, 1).
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound.
+        """
 
         def steer(c: float) -> float:
             return math.exp(self.middle(c)) + rate * math.exp(c)
@@ -220,7 +231,18 @@ class ProfileCurve(AbstractTradeOff):
         return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), near, (rate, 1.0))
 
     def error_ends(self, power: float) -> tuple[float, float]:
-        """Return bounds of the type II error of the swapped hypotheses at the rate 1 - `power`."""
+        """Return bounds of the type II error of the swapped hypotheses.
+
+        Parameters
+        ----------
+        power : float
+            1 minus the false positive rate, in (0, 1).
+
+        Returns
+        -------
+        (float, float)
+            Lower and upper bound.
+        """
 
         def steer(c: float) -> float:
             return (math.exp(self.middle(c)) - power) * math.exp(-c)
@@ -263,7 +285,18 @@ class ProfileCurve(AbstractTradeOff):
         return low, high
 
     def middle(self, epsilon: float) -> float:
-        """Return about ln delta at any real `epsilon`, for searches."""
+        """Return about ln delta, for searches.
+
+        Parameters
+        ----------
+        epsilon : float
+            Any threshold, nats.
+
+        Returns
+        -------
+        float
+            An approximation without a bound.
+        """
         if epsilon >= 0:
             return min(self.log_delta(epsilon, LEAST)[1], 0.0)
         other = self._swapped.log_delta(-epsilon, LEAST)[1]

@@ -36,7 +36,7 @@ FAINTEST: Final = 1e-290
 
 @final
 @dataclass(frozen=True)
-class ProfileTable:
+class NodeTable:
     """Enclosures of ln delta at rising nodes from 0 to the largest loss.
 
     Attributes
@@ -84,12 +84,12 @@ class ProfileTable:
         return low, np.where(beyond, -np.inf, np.log(most) + scale)
 
 
-def listed_law(right: ProfileTable, left: ProfileTable, side: int) -> AtomicLaw:
+def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw:
     """Return a law at the nodes that is attained (`side` -1) or dominates (1).
 
     Parameters
     ----------
-    right, left : ProfileTable
+    right, left : NodeTable
         Tables of a profile and of that of the swapped hypotheses, with one step.
     side : int
         Which of both bounds.
@@ -136,7 +136,7 @@ class _Half:
     rest: float
 
 
-def _half(table: ProfileTable, side: int) -> _Half:
+def _half(table: NodeTable, side: int) -> _Half:
     places, values = table.places, np.exp(np.maximum((table.high if side > 0 else table.low)[:-1], -690.0))
     if side < 0:
         reduced = values - _excess(table, values)
@@ -163,7 +163,7 @@ def _half(table: ProfileTable, side: int) -> _Half:
     return _Half(places[at[1:]][some], np.log(masses[some]), float(values[0]), float(slope[0]), error, rest)
 
 
-def _excess(table: ProfileTable, low: FloatArray) -> FloatArray:
+def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
     """Return by how much the lower bounds at the nodes exceed those whose chords are below the profile."""
     gaps = np.diff(table.nodes[:-1])
     high = np.exp(np.maximum(table.high[:-1], -690.0))
