@@ -52,7 +52,7 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     ids=" ".join,
 )
 def test_service_that_others_reach_needs_a_decision(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """The sentence names both ways. Nothing listens before."""
+    """The error is one sentence that names both remedies, and no socket listens before the service ends."""
     ended = run(*arguments, data_folder=str(tmp_path))
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     for way in ("privacy-bounds keys create", "PRIVACY_BOUNDS_REQUIRE_AUTHENTICATION=false"):

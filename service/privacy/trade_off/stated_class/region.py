@@ -207,7 +207,7 @@ def moved_by(distance: arb, step: arb) -> arb:
 
 
 class AbstractRegion(ABC):
-    """Convex set of pairs (q, p), 0 < q <= p < 1, described by upper bounds of divergences D_a(p || q).
+    """Convex set of pairs (q, p), 0 < q <= p < 1, described by bounds of Renyi divergences D_a(p || q).
 
     Attributes
     ----------

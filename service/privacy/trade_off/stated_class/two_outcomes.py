@@ -98,7 +98,7 @@ class RoughBase:
 
     @property
     def largest_divergence(self) -> float:
-        """Largest D_a(p || q) on the line, of every order: ln(1/q) for a fixed rate q, otherwise infinite."""
+        """Largest Renyi divergence of any order on the line: ln(1/q) for a fixed rate q, otherwise infinite."""
         return -self.log_value if self.fixed == "rate" else math.inf
 
     def pair(self, distance: float) -> RoughPair:
