@@ -81,7 +81,7 @@ class InvalidAnswer(Unreachable):
 
 @final
 class InvalidArgument(PrivacyBoundsError, ValueError, TypeError):
-    """Raised for an argument for which there is no request that could be sent."""
+    """Raised for an argument from which no request can be made."""
 
 
 @final

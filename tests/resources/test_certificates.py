@@ -243,7 +243,7 @@ CHECKED_AGAIN: Final[list[tuple[Spec, Spec]]] = [
 
 @pytest.mark.parametrize(("mechanism", "question"), [*CHECKED_AGAIN[1:], thorough(*CHECKED_AGAIN[0])])
 def test_right_answers_are_not_disputed_and_wrong_ones_are(mechanism: Spec, question: Spec) -> None:
-    """Both a number that is too small and one that is needlessly large with its lower bound are wrong."""
+    """Two wrong answers are disputed: a number that is too small, and a number whose lower bound is above the truth."""
     assert outcome(mechanism, question) != "disagreed"
     if outcome(mechanism, question) == "agreed":
         assert outcome(mechanism, question, -1e-3) == outcome(mechanism, question, 1e-3) == "disagreed"

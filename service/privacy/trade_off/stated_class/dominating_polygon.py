@@ -72,7 +72,8 @@ def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, flo
 
 def _rises(numbers: FloatArray, rests: FloatArray) -> bool:
     """Return whether numbers in [0, 1] rise strictly, or their complements fall where the numbers are next to 1."""
-    return bool(((np.diff(numbers) > 0) | (np.diff(rests) < 0)).all() and np.isfinite(numbers).all())
+    finite = np.isfinite(numbers).all() and np.isfinite(rests).all()
+    return bool(finite and ((np.diff(numbers) > 0) | (np.diff(rests) < 0)).all())
 
 
 def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:

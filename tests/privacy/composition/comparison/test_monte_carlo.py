@@ -292,9 +292,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_lattice_sums_match_moments_of_run(name: str) -> None:
-    """The mean agrees up to the stated shift.
+    """Mean and variance of the drawn sum agree with those of the loss of the run, up to the effect of rounding.
 
-    The variance exceeds by at most `proxy` and twice its covariance, the effect of rounding.
+    The mean agrees up to the stated shift. The variance exceeds by at most `proxy` and twice its covariance.
     """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)

@@ -109,7 +109,7 @@ def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: t
 
 @pytest.mark.parametrize("seed", range(2))
 def test_smoothed_runs_lie_between_runs_of_multiples(seed: int) -> None:
-    """Epsilons rounded down or up to multiples reveal less or more. Those runs have exact sums."""
+    """Runs whose epsilons are rounded to multiples have exact sums: rounded down they reveal less, rounded up more."""
     random = np.random.default_rng(seed)
     epsilons, unit = random.uniform(0.02, 0.6, 40), 2.0**-10
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))

@@ -98,12 +98,7 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths like those of the `family`, but below the real line: strips around low paths reach there.
-
-    A strip is the set of paths near a path, with bounds of the trapezoid error.
-
-    A *ramp* is the sloping piece of a path, and the result has the ramps of the family.
-    """
+    """Return paths like those of the `family`, but below the real line, where strips around low paths reach."""
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)

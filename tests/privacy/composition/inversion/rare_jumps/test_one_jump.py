@@ -207,7 +207,10 @@ def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int)
     ],
 )
 def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
-    """The parts depend on the least loss of a jump, their sum does not; all of them contribute in these runs."""
+    """The parts of delta depend on the least loss of a jump, and their sum does not.
+
+    All parts contribute in these runs.
+    """
     for mirrored in (True, False):
         step = SampledStep(noise, rate, steps, mirrored=mirrored)
         found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
