@@ -65,7 +65,7 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """At most four standard errors of each part: the power on both sides, and the rate below times the slope there."""
+    """The width is at most four standard errors: those of both bounds of the power, and of the rate times the slope."""
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -285,9 +285,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_lattice_sums_match_moments_of_run(name: str) -> None:
-    """The mean agrees up to the stated shift.
+    """Mean and variance of the drawn sum agree with those of the loss of the run, up to the effect of rounding.
 
-    The variance exceeds by at most `proxy` and twice its covariance, the effect of rounding.
+    The mean agrees up to the stated shift. The variance exceeds by at most `proxy` and twice its covariance.
     """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)
@@ -358,7 +358,7 @@ def test_order_statistic_ranks_have_coverage() -> None:
 
 
 def test_bounds_of_means_attain_their_error_budget() -> None:
-    """samples kl(mean, bound) = ln(1/failure) on both sides. Without hits the bound is 1 - failure^(1/n)."""
+    """`samples` times kl(mean, bound) is ln(1/failure) for both bounds. Without hits the bound is 1 - failure^(1/n)."""
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])
     above, below = mean_above(means, samples, failure), mean_below(means, samples, failure)

@@ -337,7 +337,10 @@ class TailProfile:
         return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
-        """Return E (1 - e^{t - X})_+ at each threshold t, in their shape; it decreases with t."""
+        """Return the mean of (1 - e^{t - X})_+ over X at each threshold t, in their shape; it decreases with t.
+
+        X is the random number with the tails of this profile.
+        """
         first = np.searchsorted(self.ascending, thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
         return np.clip(self.masses[first] - missing, 0.0, 1.0)

@@ -66,10 +66,10 @@ class Paths(NamedTuple):
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        w is the likelihood ratio of a step. The path G has the parameter tau, the height eta, the slope k and the
-        offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v - tau| <= k
-        alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2)
-        ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
+        w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
+        slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
+        - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta +
+        alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -98,12 +98,7 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths like those of the `family`, but below the real line: strips around low paths reach there.
-
-    A strip is the set of paths near a path, with bounds of the trapezoid error.
-
-    A *ramp* is the sloping piece of a path, and the result has the ramps of the family.
-    """
+    """Return paths like those of the `family`, but below the real line, where strips around low paths reach."""
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
