@@ -51,24 +51,65 @@ class BinomialIntervals:
     failure: float
 
     def share_below(self, counts: IntArray) -> FloatArray:
-        """Return lower bounds of probabilities from numbers of hits, in the shape of `counts`."""
+        """Return lower bounds of probabilities from numbers of hits.
+
+        Parameters
+        ----------
+        counts : array
+            Numbers of hits among the samples.
+
+        Returns
+        -------
+        array
+            Lower bounds, in the shape of `counts`.
+        """
         hits = np.maximum(counts, 1)
         return np.where(counts > 0, betaincinv(hits, self.samples - hits + 1, self.failure), 0.0)
 
     def share_above(self, counts: IntArray) -> FloatArray:
-        """Return upper bounds of probabilities from numbers of hits, in the shape of `counts`."""
+        """Return upper bounds of probabilities from numbers of hits.
+
+        Parameters
+        ----------
+        counts : array
+            Numbers of hits among the samples.
+
+        Returns
+        -------
+        array
+            Upper bounds, in the shape of `counts`.
+        """
         hits = np.minimum(counts, self.samples - 1)
         return np.where(counts < self.samples, betaincinv(hits + 1, self.samples - hits, 1 - self.failure), 1.0)
 
     def rank_reaching(self, probabilities: FloatArray) -> IntArray:
         """Return the smallest k for which at least the given mass lies at or above the k-th largest sample.
 
-        The result is n + 1 if no k does.
+        Parameters
+        ----------
+        probabilities : array
+            Masses in [0, 1].
+
+        Returns
+        -------
+        array
+            Ranks, in the shape of `probabilities`; n + 1 if no k does.
         """
         return self._smallest_rank(probabilities, lambda fall_short: fall_short <= self.failure)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return the largest k with at most the given mass strictly above the k-th largest sample; 0 if none has."""
+        """Return the largest k with at most the given mass strictly above the k-th largest sample.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses in [0, 1].
+
+        Returns
+        -------
+        array
+            Ranks, in the shape of `probabilities`; 0 if none has.
+        """
         return self._smallest_rank(probabilities, lambda fall_short: fall_short < 1 - self.failure) - 1
 
     def _smallest_rank(self, probabilities: FloatArray, reached: Callable[[FloatArray], BoolArray]) -> IntArray:
