@@ -70,7 +70,7 @@ def test_reference_value_is_enclosed(row: dict[str, Any]) -> None:
 
 
 def divergence(order: float, p: float, q: float) -> float:
-    """Return D_a(p || q) by its definition, in doubles."""
+    """Return the Renyi divergence of (p, 1 - p) from (q, 1 - q) of an order by its definition, in doubles."""
     if order == 1:
         return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
     if math.isinf(order):
@@ -81,7 +81,10 @@ def divergence(order: float, p: float, q: float) -> float:
 
 
 def largest_power(order: float, bound: float, q: float) -> float:
-    """Return the largest p with D_a(p || q) <= bound and D_a(q || p) <= bound, by halving."""
+    """Return the largest power p whose Renyi divergences from the rate q, in both orders, are at most `bound`.
+
+    The search halves an interval.
+    """
 
     def excess(p: float) -> float:
         return max(divergence(order, p, q), divergence(order, q, p)) - bound
@@ -93,7 +96,10 @@ def largest_power(order: float, bound: float, q: float) -> float:
 
 
 def brute_force(spec: dict[str, Any], q: float) -> float:
-    """Return T(q) as the smallest power over all orders, for zCDP by a search over the order."""
+    """Return the largest power of the class `spec` at the rate q, as the smallest bound over all orders.
+
+    For zCDP the order is searched.
+    """
     if spec["type"] == "rdp":
         return min(
             largest_power(float(order), bound, q) for order, bound in zip(spec["orders"], spec["epsilons"], strict=True)
@@ -136,7 +142,7 @@ def test_power_agrees_with_brute_force_over_orders(cases: int) -> None:
 
 @pytest.mark.parametrize(("rho", "q"), [(1e-12, 1e-3), (1e-6, 1e-12), (0.3, 1e-60), (2.0, 1e-4), (0.02, 0.4)])
 def test_boundary_pair_satisfies_bounds_at_60_digits(rho: float, q: float) -> None:
-    """The lower bound of the power is a member, and a slightly larger power than the upper bound is none."""
+    """The pair at the lower bound of the power is a member of the class, and a pair above the upper bound is not."""
     found = curve(zcdp(rho))
     point = found.points(np.array([q]))
     with mpmath.workdps(80):
