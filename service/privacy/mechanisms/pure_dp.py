@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import ClassVar, final
 
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.approximate_dp import TWO_POINTS, StatedDp
-from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
 from service.privacy.mechanisms.groups import (
     MOST_RECORDS,
     STATED,
@@ -41,24 +39,17 @@ class PureDp(StatedDp):
         # The parameter holds for one record under the relation in force.
         if neighbours.records == 1 or self.epsilon == 0:
             return self
-        above: AbstractStep = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
-        below: AbstractStep = attained_noise(self.epsilon, neighbours) or self
+        above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
+        below = attained_noise(self.epsilon, neighbours) or self
         if neighbours.records > MOST_RECORDS:
             return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
-        bracket: str | None = STATED
-        if float(1 / Fraction(self.epsilon)) in DISCRETE_SCALE and neighbours.records in WHOLE_SENSITIVITY:
-            from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
-
-            scales = (rounded(1 / Fraction(self.epsilon), side) for side in (1, -1))
-            below, above = (DiscreteLaplaceStep(scale=scale, shift=neighbours.records) for scale in scales)
-            bracket = None
         return GroupOfStated(
             epsilon=self.epsilon,
             delta=0.0,
             records=neighbours.records,
             below=((below, 1),),
             above=above,
-            bracket=bracket,
+            bracket=STATED,
         )
 
     @override

@@ -20,6 +20,7 @@ from service.privacy.composition.planning.brackets import (
     is_bracket,
     is_single,
     sentence,
+    sides,
 )
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
@@ -265,9 +266,9 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
     mechanism.
     """
-    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
-    above = merged((dominating, count) for (_, dominating, _), count in sides)
-    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in known)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in known if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = (
@@ -276,7 +277,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))
