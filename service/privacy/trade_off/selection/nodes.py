@@ -1,0 +1,92 @@
+"""Enclosed points of the trade-off curve of one run, at the rates between which selection bounds use cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from scipy import special
+
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.abstract import AbstractTradeOff
+
+GRID: Final = np.concatenate((np.linspace(-37.0, -8.25, 116), np.linspace(-8.0, 8.0, 401)))
+"""Normal scores of the rates at which a curve is evaluated first."""
+ROUNDING: Final = 1e-12
+"""Relative error of sums and differences of two enclosed numbers, with a wide margin."""
+
+
+@final
+@dataclass(frozen=True)
+class Nodes:
+    """Points of a trade-off curve at n rising rates from 0 to 1, and bounds of its slope between them.
+
+    Attributes
+    ----------
+    score, rate, rest : array of shape (n,)
+        Normal scores of the rates, the rates u, and their complements 1 - u, exact above 1/2.
+    power, error : array of shape (2, n)
+        Lower and upper bounds of the power T(u) and of the type II error 1 - T(u).
+    log_slope : array of shape (2, n)
+        Bounds of ln T' at the rates.
+    """
+
+    score: FloatArray
+    rate: FloatArray
+    rest: FloatArray
+    power: FloatArray
+    error: FloatArray
+    log_slope: FloatArray
+
+    @staticmethod
+    def of(curve: AbstractTradeOff, scores: FloatArray) -> Nodes:
+        """Return the points of `curve` at the rates with the normal `scores`, rising."""
+        rate = special.ndtr(scores)
+        points = curve.points(rate)
+        ends = (np.stack((each.lower, each.upper)) for each in (points.power, points.type_two_error, points.log_slope))
+        return Nodes(scores, rate, 1 - rate, *ends)
+
+    def with_scores(self, curve: AbstractTradeOff, scores: FloatArray) -> Nodes:
+        """Return these nodes and those at further `scores` of the same curve."""
+        more = Nodes.of(curve, np.setdiff1d(scores, self.score))
+        order = np.argsort(np.concatenate((self.score, more.score)), kind="stable")
+        pairs = (
+            (getattr(self, name), getattr(more, name))
+            for name in ("score", "rate", "rest", "power", "error", "log_slope")
+        )
+        return Nodes(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))
+
+    @property
+    def widths(self) -> FloatArray:
+        """Differences of successive rates, shape (n - 1,), within one rounding."""
+        return differences(self.rate, self.rest)
+
+    @property
+    def slopes(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of T' in each cell between two rates, each of shape (n - 1,).
+
+        T is concave. So T' in a cell is at most the slope of the chord of the cell before, and at least that of the
+        cell behind. T' also lies between the slopes at both rates of the cell, where the curve knows these slopes.
+        """
+        width, power, error = self.widths, self.power, self.error
+        with np.errstate(all="ignore"):
+            rises = np.fmin(power[1, 1:] - power[0, :-1], error[1, :-1] - error[0, 1:])
+            falls = np.fmax(power[0, 1:] - power[1, :-1], error[0, :-1] - error[1, 1:])
+            steepest = np.nan_to_num(rises / width, nan=np.inf, posinf=np.inf) * (1 + ROUNDING)
+            flattest = np.nan_to_num(np.maximum(falls, 0.0) / width) * (1 - ROUNDING)
+            upper = np.exp(self.log_slope[1, :-1]) * (1 + ROUNDING)
+            lower = np.exp(self.log_slope[0, 1:]) * (1 - ROUNDING)
+        upper[1:] = np.fmin(upper[1:], steepest[:-1])
+        lower[:-1] = np.fmax(lower[:-1], flattest[1:])
+        return np.minimum(lower, upper), upper
+
+
+def differences(number: FloatArray, rest: FloatArray) -> FloatArray:
+    """Return the differences of successive numbers in [0, 1] without cancellation; `rest` has their complements."""
+    return np.where(number[:-1] > 0.5, rest[:-1] - rest[1:], number[1:] - number[:-1])
+
+
+def nodes_of(curve: AbstractTradeOff) -> Nodes:
+    """Return the points of `curve` at the rates of the first grid, and at the rates 0 and 1."""
+    return Nodes.of(curve, np.concatenate(([-np.inf], GRID, [np.inf])))
