@@ -8,6 +8,14 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, field_error, named_schema
+from api_schemas.discrete_mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    RandomizedResponseMechanism,
+    SkellamMechanism,
+    StaircaseMechanism,
+    UnaryEncodingMechanism,
+)
 from api_schemas.imported import ImportedMechanism
 from api_schemas.scalar_types import (
     BatchSize,
@@ -223,6 +231,12 @@ MechanismSpec = Annotated[
     | DpsgdMechanism
     | NoisySgdMechanism
     | MixtureMechanism
+    | RandomizedResponseMechanism
+    | UnaryEncodingMechanism
+    | StaircaseMechanism
+    | DiscreteLaplaceMechanism
+    | DiscreteGaussianMechanism
+    | SkellamMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
@@ -253,6 +267,10 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         PureDpMechanism,
         ApproximateDpMechanism,
         ExponentialMechanism,
+        StaircaseMechanism,
+        DiscreteLaplaceMechanism,
+        DiscreteGaussianMechanism,
+        SkellamMechanism,
     }
 )
 """Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""

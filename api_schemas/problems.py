@@ -176,7 +176,10 @@ def _field_error(
 
 
 def _how_written(shape: FieldShape, sent: object) -> str:
-    """Return a remedy for a number that the request sent as a text, or ""."""
+    """Return a remedy for the number that the request sent as the text `sent`, or "".
+
+    `shape` says whether the field takes numbers.
+    """
     if shape.kind not in ("number", "integer") or not isinstance(sent, str):
         return ""
     share = " Send a share instead of a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""

@@ -58,7 +58,7 @@ def _pieces(seeds: int) -> list[Piece]:
 
 
 def _missed(piece: Piece) -> tuple[Counter[CoverageRow], Counter[CoverageRow], float]:
-    """Return the number of misses and of seeds of every row of statistical checks, and the CPU seconds."""
+    """Return the misses and seeds of every row of statistical checks in `piece`, and the CPU seconds."""
     listed, seeds = piece
     found: Counter[CoverageRow] = Counter()
     seconds = cpu_seconds(lambda: found.update(misses(listed, seeds)))

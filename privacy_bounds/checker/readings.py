@@ -113,7 +113,8 @@ def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb
 def _masses(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
     """Return the probabilities of outcomes beyond y with the record (P) and without it (Q).
 
-    Outcomes are on the right of y for `sign` 1, and on the left for -1.
+    Outcomes are on the right of y for `sign` 1, and on the left for -1. `terms` has the shifts and weights of the step;
+    with `mirrored`, outcomes without the record have the negated shifts.
     """
     p = sum((w * upper_tail(sign * (y - m)) for w, m in terms), arb(0))
     q = sum((w * upper_tail(y + m) for w, m in terms), arb(0)) if mirrored else upper_tail(sign * y)

@@ -327,7 +327,8 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    None stands for a batch of one record that needs N < 1.5, where mu need not decrease with N.
+    `training` has the batch size, the dimension and the susceptibility of a record. None stands for a batch of one
+    record that needs N < 1.5, where mu need not decrease with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

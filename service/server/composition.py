@@ -28,6 +28,7 @@ from service.execution.result_owners import ResultOwners
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.stored_results import StoredResults
 from service.execution.work_limits import WorkLimits
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
@@ -94,7 +95,11 @@ async def run_services(
         checker = build_cross_checker(settings, runner, checking, metrics, logger)
         board = build_chart_renderer(settings, metrics)
         readiness = Readiness(
-            REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=runner.quarantine
+            REFERENCE_CASES,
+            pool,
+            link,
+            are_results_shared=bool(settings.seal_key),
+            quarantine=runner.results.quarantine,
         )
         readiness.audit_trouble = None if audit is None else audit.trouble
         for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
@@ -219,17 +224,19 @@ def build_runner(
 ) -> ComputationRunner:
     """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
     return ComputationRunner(
-        engine_version=ENGINE_VERSION,
-        memory=memory,
-        shared=shared,
-        siblings=siblings,
+        results=StoredResults(
+            ENGINE_VERSION,
+            memory,
+            shared,
+            siblings=siblings,
+            owners=owners,
+            quarantine=build_quarantine(settings, logger),
+            keeps_requests=keeps_requests,
+        ),
         workers=workers,
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
-        owners=owners,
-        quarantine=build_quarantine(settings, logger),
-        keeps_requests=keeps_requests,
         tracing=tracing,
     )
 

@@ -87,7 +87,7 @@ class Law:
 
     @property
     def least(self) -> float:
-        """Return the infimum of the privacy loss."""
+        """Infimum of the privacy loss of the step."""
         never = sum(w for w, m in zip(self.weights, self.means, strict=True) if not m)
         return math.log(never) if never and not self.mirrored else -math.inf
 

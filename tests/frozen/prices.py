@@ -34,12 +34,12 @@ class Priced:
 
     @property
     def ratio(self) -> float:
-        """Return the likely estimated cost over the measured cost."""
+        """Likely estimated cost over measured cost of the request."""
         return self.range.likely * 1e-6 / self.seconds
 
     @property
     def is_near(self) -> bool:
-        """Return whether the likely estimated cost is within the allowed factor of the measured cost."""
+        """Whether the likely estimated cost is within the allowed factor of the measured cost."""
         return 1 / FACTOR <= self.ratio <= FACTOR
 
 

@@ -17,7 +17,7 @@ from tests.privacy.mixed_box import mixed_points
 from tests.privacy.random_cases import FAMILIES, NEIGHBOURS, RandomQuestion, log_uniform, random_question
 from tests.rendering import assessment_space
 from tests.resources.nested_space import any_nested, number_pointers
-from tests.resources.request_space import Spec, any_request, mechanism, question
+from tests.resources.request_space import Spec, any_request, earlier_mechanisms, mechanism, question
 
 SEED: Final = 20261125
 QUESTIONS: Final = {
@@ -125,5 +125,6 @@ TURNS: Final = tuple(draw for count, draw in SPACES for _ in range(count))
 
 def request(number: int) -> tuple[str, bytes]:
     """Return the name of the resource and the body of the request with this number."""
-    name, body = TURNS[number % len(TURNS)](np.random.default_rng([SEED, number]))
+    with earlier_mechanisms():
+        name, body = TURNS[number % len(TURNS)](np.random.default_rng([SEED, number]))
     return name, json.dumps(body).encode()

@@ -99,6 +99,7 @@ PEERS = "contour inversion in 80-bit arithmetic on two contours"
 
 LEBEDA = "Lebeda et al. 2025, Proposition 13, in double precision"
 GANESH = "Ganesh 2024 (tight group-level guarantees of sampled steps), in double precision"
+SUMS = "the definition, by sums over all outcomes at 50 digits"
 OWN = "the definition, by halving at 50 digits"
 MIXED: dict[str, Any] = {
     "type": "gaussian_mixture",
@@ -106,6 +107,14 @@ MIXED: dict[str, Any] = {
     "shifts": [0.0, 1.0, 2.0],
     "weights": [0.9, 0.09, 0.01],
 }
+
+RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 2}
+UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.04742587317756678}
+
+
+def _delta(epsilon: float, value: float) -> tuple[Published, ...]:
+    return (Published("delta", epsilon, "both", value, 1e-10 * value, SUMS),)
+
 
 CASES: tuple[Case, ...] = (
     Case("gaussian_1", gaussian(1.0), (Published("delta", 1.0, "both", 0.12693673750664397, 1e-15, BALLE_WANG),)),
@@ -268,6 +277,40 @@ CASES: tuple[Case, ...] = (
         relation="replace_one",
     ),
     Case("noisy_sgd_sampled", noisy_sgd(4000, 2.5), relation="replace_one"),
+    Case("randomized_response", RESPONSE, _delta(0.3, 0.36802563227170787), relation="replace_one"),
+    Case("randomized_response_4", RESPONSE | {"options": 4}, relation="replace_one"),
+    Case(
+        "randomized_response_run",
+        {"type": "repeated", "mechanism": RESPONSE | {"epsilon": 0.5, "options": 4}, "steps": 10},
+        _delta(1.0, 0.18891814293767145),
+        relation="replace_one",
+    ),
+    Case("randomized_response_person", RESPONSE | {"options": 3}, relation="replace_one", records=3),
+    Case("randomized_response_sampled", sampled(0.2, RESPONSE), relation="replace_one"),
+    Case(
+        "randomized_response_beside", {"type": "composed", "mechanisms": [RESPONSE, gaussian(2.0)]}, (), "replace_one"
+    ),
+    Case("unary_encoding", UNARY, _delta(0.4, 0.44091151895446823), relation="replace_one"),
+    Case("unary_encoding_bits", UNARY | {"bits_per_value": 4}, relation="replace_one"),
+    Case("staircase", {"type": "staircase", "epsilon": 2.0, "gamma": 0.5}, _delta(1.0, 0.5567699411459397)),
+    Case("staircase_flat", {"type": "staircase", "epsilon": 1.0, "gamma": 0.2}),
+    Case(
+        "discrete_laplace",
+        {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3},
+        _delta(0.5, 0.3934693402873666),
+    ),
+    Case(
+        "discrete_laplace_run",
+        {"type": "repeated", "mechanism": {"type": "discrete_laplace", "scale": 4.0, "sensitivity": 2}, "steps": 20},
+        _delta(2.0, 0.37301288132700094),
+    ),
+    Case(
+        "discrete_gaussian",
+        {"type": "discrete_gaussian", "sigma": 1.0, "sensitivity": 1},
+        _delta(0.5, 0.20398281376343896),
+    ),
+    Case("discrete_gaussian_sampled", sampled(0.1, {"type": "discrete_gaussian", "sigma": 3.0, "sensitivity": 2})),
+    Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
     Case("dpsgd_schedule", dpsgd(1.0, 0.02, 1) | {"noise_multiplier": [1.0, 2.0, 1.0], "steps": [200, 100, 50]}),
     Case("dpsgd_fixed", dpsgd(4.0, 0.05, 1000) | {"sampling": "fixed_without_replacement"}),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),

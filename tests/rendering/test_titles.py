@@ -24,6 +24,25 @@ TITLES: dict[str, dict[str, Any]] = {
     "stated epsilon 1": {"type": "pure_dp", "epsilon": 1.0},
     "stated epsilon 1 and delta 1e-05": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5},
     "exponential mechanism, epsilon 1": {"type": "exponential", "epsilon": 1.0},
+    "randomised response, epsilon 1, 4 options": {"type": "randomized_response", "epsilon": 1.0, "options": 4},
+    "unary encoding, bits 0.5 and 0.25, 2 bits per value": {
+        "type": "unary_encoding",
+        "true_bit": 0.5,
+        "false_bit": 0.25,
+        "bits_per_value": 2,
+    },
+    "staircase mechanism, epsilon 1, gamma 0.5": {"type": "staircase", "epsilon": 1.0, "gamma": 0.5},
+    "discrete Laplace mechanism, scale 2, sensitivity 3": {
+        "type": "discrete_laplace",
+        "scale": 2.0,
+        "sensitivity": 3,
+    },
+    "discrete Gaussian mechanism, sigma 2, sensitivity 3": {
+        "type": "discrete_gaussian",
+        "sigma": 2.0,
+        "sensitivity": 3,
+    },
+    "Skellam mechanism, variance 4, sensitivity 3": {"type": "skellam", "variance": 4.0, "sensitivity": 3},
     "Gaussian mechanism, noise 1.1, 3 random shifts up to 2": {
         **GAUSSIAN,
         "type": "gaussian_mixture",

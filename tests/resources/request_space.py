@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import abc
 from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -131,6 +134,53 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "approximate_dp": lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
     "exponential": lambda random: {"type": "exponential", "epsilon": epsilon(random)},
 }
+LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "randomized_response": lambda random: {
+        "type": "randomized_response",
+        "epsilon": epsilon(random),
+        "options": max(2, _whole(2, 100, 1e12)(random)),
+    },
+    "unary_encoding": lambda random: _unary_encoding(random),  # noqa: PLW0108 - defined below
+    "staircase": lambda random: {"type": "staircase", "epsilon": epsilon(random), "gamma": random.uniform()},
+    "discrete_laplace": lambda random: {
+        "type": "discrete_laplace",
+        "scale": mostly_common(0.3, 30.0, spread(1e-3, 1e9))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "discrete_gaussian": lambda random: {
+        "type": "discrete_gaussian",
+        "sigma": mostly_common(0.3, 30.0, spread(1e-2, 1e4))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "skellam": lambda random: {
+        "type": "skellam",
+        "variance": mostly_common(0.3, 300.0, spread(1e-3, 1e7))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+}
+"""Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""
+LATER_SHARE: Final = 0.25
+_only_earlier = ContextVar("only_earlier", default=False)
+
+
+@contextmanager
+def earlier_mechanisms() -> abc.Generator[None]:
+    """Draw requests without the mechanisms of `LATER`."""
+    token = _only_earlier.set(True)
+    try:
+        yield
+    finally:
+        _only_earlier.reset(token)
+
+
+def _unary_encoding(random: Generator) -> Spec:
+    low, high = sorted((probability(random), probability(random)))
+    if low == high:
+        low, high = 0.25, 0.75
+    found: Spec = {"type": "unary_encoding", "true_bit": high, "false_bit": low}
+    return found if random.uniform() < 0.5 else {**found, "bits_per_value": _whole(1, 5, 1000)(random)}
+
+
 COMPOUNDS: Final = ("repeated", "composed", "mixture")
 DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
@@ -139,6 +189,9 @@ def mechanism(random: Generator, depth: int = 3) -> Spec:
     """Draw a mechanism, nested up to a depth. Mixtures are outermost."""
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
+        (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same
+        if not _only_earlier.get() and aside.uniform() < LATER_SHARE:
+            return LATER[list(LATER)[aside.integers(len(LATER))]](aside)
         return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
     inside = min(depth, 2) - 1
     if kind < 0.6:

@@ -12,6 +12,16 @@ noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. P
 1/(1 + b^2 t^2) for scale b, and
 (1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2) for the sum.
 
+Discrete noise. Let l = e^{-1/scale}. Discrete Laplace noise has the characteristic function (1 - l)^2/(1 - 2 l cos t +
+l^2). For l < l' the quotient of both functions is a positive multiple of l/l' + (1 - l/l')(1 - l l')/(1 - 2 l' cos t +
+l'^2), that of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e = e^-epsilon and share g:
+the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D), where D = g + (1 - g) e, and N
+= 2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
+
+Reports. k-ary randomised responses are matrices c I + (1 - c) J/k, with c rising in epsilon, and products of such
+matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) if every bit is kept with probability
+c = (p - q)/(p' - q) and otherwise drawn with probability q, and likewise for (p, q').
+
 Rates. Keep the output of a step of rate q with probability c, and otherwise draw it from the law N(0) without the
 record. This maps the pair (1 - q) N(0) + q N(+-mu) to the pair of rate c q, and keeps N(0). Several records are hit
 less often: binomial and hypergeometric laws increase stochastically with the rate and the batch, and decrease with the
@@ -79,6 +89,36 @@ MORE_RECORDS: Final = Law(
 )
 NOT_READ: Final = Law(0, "the worst case does not depend on the number")
 
+_SMALLER_CHANGE: Final = Law(-1, "a query that changes by no more than a number changes by no more than a larger one")
+_OTHER_BITS: Final = Law(
+    -1, "a second randomisation of every bit brings its two probabilities closer (post-processing)"
+)
+DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
+    ("randomized_response", "epsilon"): Law(
+        -1, "a second randomised response to the report is one of a smaller epsilon (post-processing)"
+    ),
+    ("randomized_response", "options"): Law(
+        1, "the loss is 0 with a larger probability and otherwise +-epsilon with the same odds (random omission)"
+    ),
+    ("unary_encoding", "true_bit"): _OTHER_BITS,
+    ("unary_encoding", "false_bit"): Law(1, _OTHER_BITS.theorem),
+    ("unary_encoding", "bits_per_value"): Law(-1, "fewer bits are a function of all bits (post-processing)"),
+    ("staircase", "epsilon"): Law(
+        -1,
+        "the most powerful deterministic test has a lower false positive rate and a higher power for a larger epsilon",
+    ),
+    ("discrete_laplace", "scale"): Law(
+        1,
+        "discrete Laplace noise of a larger scale equals noise of a smaller scale plus independent noise, which is 0 "
+        "or discrete Laplace (by characteristic functions)",
+    ),
+    ("discrete_laplace", "sensitivity"): _SMALLER_CHANGE,
+    ("discrete_gaussian", "sensitivity"): _SMALLER_CHANGE,
+    ("skellam", "variance"): MORE_NOISE,
+    ("skellam", "sensitivity"): _SMALLER_CHANGE,
+}
+"""Laws of discrete and local mechanisms."""
+
 MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("gaussian", "noise_multiplier"): MORE_NOISE,
     ("gaussian_mixture", "noise_multiplier"): MORE_NOISE,
@@ -91,6 +131,7 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("exponential", "epsilon"): Law(
         -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),
+    **DISCRETE,
     ("poisson_sampled", "sample_rate"): LESS_OFTEN,
     ("repeated", "steps"): FEWER_STEPS,
     ("dpsgd", "noise_multiplier"): MORE_NOISE,

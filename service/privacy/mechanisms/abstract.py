@@ -27,6 +27,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+    from service.privacy.trade_off.atomic_law import AtomicLaw
 
 
 class AbstractMechanism(ABC):
@@ -449,6 +450,17 @@ class AbstractStep(AbstractMechanism):
             Loss (nats, add direction) and its probability, both within 16 roundings.
         """
         return ()
+
+    def atomic_law(self) -> AtomicLaw | None:
+        """Return the law of the loss if its values can be listed, without the mass that reveals everything, or None."""
+        return None
+
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
+        """Return the step on a Poisson sample of the records, between such data sets; None if no pair is known.
+
+        `rate` is the probability in (0, 1) with which each record is sampled.
+        """
+        return None
 
     def attained(self) -> Attained | None:
         """Return a lower bound of a composition, from one choice of data sets, if the pair of `curves` is not attained.

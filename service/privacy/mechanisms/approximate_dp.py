@@ -17,6 +17,7 @@ from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_no
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.atomic_law import AtomicLaw, two_atoms
 from service.privacy.trade_off.pair import TradeOffPair
 
 TWO_POINTS = "Kairouz, Oh, Viswanath 2015, Theorem 2.1"
@@ -52,6 +53,11 @@ class StatedDp(AbstractStep):
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         rest, rare = 1 - self.revealed_probability, math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return ((-self.epsilon, rest / (1 + math.exp(-self.epsilon))), (self.epsilon, rest * rare))
+
+    @final
+    @override
+    def atomic_law(self) -> AtomicLaw | None:
+        return two_atoms(float(self.epsilon)) if self.epsilon > 0 else None
 
     @final
     @override

@@ -9,6 +9,12 @@ from typing import Final
 from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.composed import Composed
+from service.privacy.mechanisms.discrete.discrete_gaussian import DiscreteGaussian
+from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplace
+from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
+from service.privacy.mechanisms.discrete.skellam import Skellam
+from service.privacy.mechanisms.discrete.staircase import Staircase
+from service.privacy.mechanisms.discrete.unary_encoding import UnaryEncoding
 from service.privacy.mechanisms.dpsgd import DpSgd
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
@@ -38,6 +44,12 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             DpSgd,
             NoisySgd,
             Mixture,
+            RandomizedResponse,
+            UnaryEncoding,
+            Staircase,
+            DiscreteLaplace,
+            DiscreteGaussian,
+            Skellam,
         )
     }
 )

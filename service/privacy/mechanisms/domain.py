@@ -49,6 +49,17 @@ MAX_GRAD_NORM = Domain(0.0, 1e15, open_low=True)
 SUSCEPTIBILITY = Domain(0.0, 1e12)
 WEIGHT = Domain(0.0, 1.0, open_low=True)
 RECORDS = Domain(1, 10**6, integer=True)
+OPTIONS = Domain(2, 10**12, integer=True)
+BIT = Domain(0.0, 1.0)
+BITS_PER_VALUE = Domain(1, 1_000, integer=True)
+GAMMA = Domain(0.0, 1.0)
+DISCRETE_SCALE = Domain(1e-3, 1e9)
+DISCRETE_SIGMA = Domain(1e-2, 1e4)
+SKELLAM_VARIANCE = Domain(1e-3, 1e7)
+WHOLE_SENSITIVITY = Domain(1, 10_000, integer=True)
+SCORE_SCALE = Domain(1e-6, 1e15)
+SCORE_SENSITIVITY = Domain(1e-6, 1e15)
+POSITIVES = Domain(1, 10**6, integer=True)
 SHIFTS = 256
 """Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256

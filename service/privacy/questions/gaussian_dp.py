@@ -122,7 +122,7 @@ def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpR
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
-    """Return mu of the convex hull of a curve f and its inverse over a range of error rates, or None.
+    """Return mu of the convex hull of a curve f and its inverse, for error rates from `rate_min` and `error_min` on.
 
     None means that the range may be empty. mu is that of the largest Gaussian curve below the hull. The hull consists
     of pieces of both curves and of line segments. Along a segment mu has no inner maximum (`gdp_tangents.py`).

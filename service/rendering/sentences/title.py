@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from api_schemas.discrete_mechanisms import DiscreteMechanism
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
@@ -23,6 +24,7 @@ from api_schemas.mechanisms import (
 )
 from api_schemas.training_runs import listed
 from service.rendering.numbers import format_exact, group_digits, percent_exact
+from service.rendering.sentences.discrete_title import discrete_items
 
 LONGEST_TITLE: Final = 160
 MORE: Final = "…"
@@ -87,6 +89,8 @@ def _is_list(mechanism: MechanismSpec) -> bool:
 
 
 def _items(mechanism: MechanismSpec) -> list[str]:
+    if isinstance(mechanism, DiscreteMechanism):
+        return discrete_items(mechanism)
     match mechanism:
         case GaussianMechanism(noise_multiplier=noise):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}"]

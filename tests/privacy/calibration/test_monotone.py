@@ -18,6 +18,9 @@ DIRECTIONS = ("add", "remove")
 BATCHES: dict[str, Any] = dpsgd(2.0, 0.01, 20) | {"batch_size": 400, "dataset_size": 40_000}
 APPROXIMATE: dict[str, Any] = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}
 
+RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 4}
+UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.2, "bits_per_value": 2}
+
 Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
 """Description with the smaller number, the same with the larger number, and a relation that supports both."""
 
@@ -46,6 +49,19 @@ ROWS: list[tuple[tuple[str, str], Row]] = [
     row(APPROXIMATE, epsilon=1.1),
     row(APPROXIMATE, delta=2e-3),
     row({"type": "exponential", "epsilon": 1.0}, epsilon=1.1),
+    row(RESPONSE, "replace_one", epsilon=1.1),
+    row(RESPONSE, "replace_one", options=5),
+    row(UNARY, "replace_one", true_bit=0.6),
+    row(UNARY, "replace_one", false_bit=0.3),
+    row(UNARY, "replace_one", bits_per_value=3),
+    row({"type": "staircase", "epsilon": 1.0, "gamma": 0.3}, epsilon=1.1),
+    row({"type": "staircase", "epsilon": 1.0, "gamma": 0.8}, epsilon=1.1),
+    row({"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3}, scale=2.1),
+    row({"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3}, sensitivity=4),
+    row({"type": "discrete_gaussian", "sigma": 2.0, "sensitivity": 3}, sensitivity=4),
+    row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, variance=4.4),
+    row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, sensitivity=4),
+    row(sampled(0.1, RESPONSE), "replace_one", sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), "replace_one", sample_rate=0.12),
     row(sampled(0.1, laplace(1.0)), sample_rate=0.12),

@@ -176,7 +176,8 @@ def _update_best(
 ) -> None:
     """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
 
-    F is the new profile in a row for one shift, from the earlier profile `values`.
+    F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far, and
+    `curvature` bounds F inside a cell of shifts (None: not needed).
     """
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]

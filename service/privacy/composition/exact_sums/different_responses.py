@@ -27,7 +27,6 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -173,10 +172,6 @@ class DifferentResponses(AbstractExactSum):
             better[near] = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
         return np.where(likely > -np.inf, better, -np.inf)
 
-    @override
-    def _epsilon_of_less(self, delta: float) -> Enclosure:
-        return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
-
 
 def _log_gap(
     apart: FloatArray, error: float, log_target: FloatArray, *, side: int = 1, least: bool = False
@@ -198,7 +193,8 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
     """Return the share of the left test in a mixture of two tests whose false positive rate is the given rate.
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
-    the rate of the mixture is at most (side -1) or at least (side 1) the given rate.
+    the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
+    rate.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

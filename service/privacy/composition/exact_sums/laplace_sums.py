@@ -61,7 +61,8 @@ class LatticeThreshold:
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
         """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
 
-        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`.
+        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`. `closed`
+        includes sums equal to the threshold.
         """
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
@@ -204,16 +205,6 @@ class LaplaceSums:
         opened = np.maximum(opened, self._tails[hypothesis][1:])
         return self._log(closed), self._log(opened)
 
-    @cached_property
-    def profile_vertices(self) -> FloatArray:
-        """Approximations of ln delta at the thresholds e (2 m - N) of the loss, for m = 0..N, shape (N + 1,)."""
-        return self.profile(self._every_vertex).middle
-
-    @property
-    def _every_vertex(self) -> LatticeThreshold:
-        cells = np.arange(self.steps + 1)
-        return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
-
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
 
@@ -258,27 +249,13 @@ class LaplaceSums:
         delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, where the measure W gives the laws
         of the losses of N Laplace steps.
         """
-        scaled, centre = self._profile(at)
-        floor = self._underflow(0.5 * self.steps * self.loss - centre)
-        return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
-
-    def profile_and_slope(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        """Return approximations of ln delta at e (2 v - N) and of its derivative in v, for root finding.
-
-        All arrays have the shape (n,).
-        """
-        scaled, centre = self._profile(at)
-        tail = self._tail(at, self._rest(at), 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = -self.loss * np.exp(centre) * tail / scaled
-            return self._log(scaled) + centre + math.log(2), slope
-
-    def _profile(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        rest = self._rest(at)
+        rest, centre = self._rest(at), self._centre(at)
         x = self.loss * rest.width
         cosh, sinh = (sums[at.cell + 1] for sums in self._hyperbolic_tails)
         inside = rest.width * (rest.part * rest.sinh).sum(axis=1)
-        return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(at)
+        scaled = np.cosh(x) * sinh + np.sinh(x) * cosh + inside
+        floor = self._underflow(0.5 * self.steps * self.loss - centre)
+        return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
 
     def _rest(self, at: LatticeThreshold) -> _Rest:
         count_work(_A_RATIO * at.share.size * (self._uniforms + self._terms))

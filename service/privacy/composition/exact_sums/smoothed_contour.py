@@ -158,7 +158,8 @@ class SmoothedContour:
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
         the best r' of Chernoff's bound, and `rise` is K there less K on the contour. For every r' of the strip, f(c) <=
-        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c.
+        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c. `tau` is the shift
+        of the added Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)

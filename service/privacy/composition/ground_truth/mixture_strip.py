@@ -234,7 +234,10 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the variance of the shift given x at each position x, in the shape of x."""
+    """Return the variance of the shift given x at each position x, in the shape of x.
+
+    The shift d has the weight e^{log + d x - d^2/2} given x, with `logs` and `distances` the lists of log and d.
+    """
     exponent = logs + distances * x[:, None] - 0.5 * distances**2
     share = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
@@ -259,7 +262,7 @@ def power_sums(
 def geometric_sums(weights: list[list[Number]], bases: list[Any], count: int) -> list[list[Number]]:
     """Return sum_i w_i b_i^j, j < count, for each list of weights w.
 
-    With j = a columns + b the sums are one matrix product of w_i b_i^{a columns} and b_i^b.
+    The b_i are `bases`. With j = a columns + b the sums are one matrix product of w_i b_i^{a columns} and b_i^b.
     """
     rows = max(1, math.isqrt(count))
     columns = -(-count // rows)

@@ -44,7 +44,10 @@ class GroundTruthSearch:
     """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
-        """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide."""
+        """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide.
+
+        `digits` is the number of significant digits of every result.
+        """
         self._sources, self._guide, self.digits = sources, guide, digits
         self._points: dict[Fraction, FoundBalls] = {}
 
@@ -103,9 +106,9 @@ class GroundTruthSearch:
     ) -> FoundBalls:
         """Evaluate every source of tests, intersect the results, and plan again until the digits are reached.
 
-        `guess` is a threshold near the result, and e^log_value the size of the result. `complement` is whether power
-        and type II error need the digits. The result is the best one if a few attempts do not reach the digits. Raises
-        UnsupportedCombination if nothing is proved.
+        `read` evaluates a source near a threshold. `guess` is a threshold near the result, and e^log_value the size of
+        the result. `complement` is whether power and type II error need the digits. The result is the best one if a few
+        attempts do not reach the digits. Raises UnsupportedCombination if nothing is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None

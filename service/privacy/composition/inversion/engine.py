@@ -94,7 +94,11 @@ class ContourTradeOff(AbstractTradeOff):
     def __init__(
         self, run: RunLaw, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
     ) -> None:
-        """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one, or None."""
+        """Store the run and the accuracy aimed at.
+
+        `reflected` swaps the hypotheses. `inverse` is the curve of the other direction, whose contours may bound this
+        one, or None.
+        """
         self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property

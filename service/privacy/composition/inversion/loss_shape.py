@@ -106,8 +106,8 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 def _smooth_noise(part: GaussianMixturePart) -> float:
     """Return how large the noise of a mixture over its shift has to be for narrow enclosures on contours.
 
-    The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare shift, so that less noise
-    suffices there.
+    `part` describes the mixture. The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare
+    shift, so that less noise suffices there.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 

@@ -346,7 +346,7 @@ class _Convex:
 def _relative_excess(
     law: FloatArray, truth: _Convex, nodes: LatticeNodes, whole: FloatArray, kinks: FloatArray
 ) -> float:
-    """Return the largest excess of a polygon over a convex function, relative to `whole` in the cell.
+    """Return the largest excess of a polygon over the convex function `truth`, relative to `whole` in the cell.
 
     The smaller value of `whole` at the two ends of the cell counts. `law` holds the polygon's values at the nodes. At a
     share `kinks` of each cell between nodes, the polygon is compared with both extensions of the neighbouring chords.

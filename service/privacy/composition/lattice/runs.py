@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.tilts import TiltGrid
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
@@ -51,10 +52,8 @@ FARTHEST_NODE = 700.0
 _LESS = 0.6
 """Factor for windows of coarse lattices, which are longer because of rounding to cells and to transform lengths."""
 
-_CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
+_CAP_TILTS = np.array([1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0])
 """Distances of tilts from 1, in units of 1/deviation of the loss, for a first bound of epsilon."""
-_CAP_SLACK = 1e-11
-"""Relative margin of that bound, far above its rounding and far below its excess."""
 
 KEPT_CELLS = 1 << 22
 """Largest number of cells of all cached lattices and tilted laws of a curve. The least recently used go first."""
@@ -127,7 +126,7 @@ class LatticeRun:
     ) -> LatticeRun | None:
         """Build the laws of all steps on a lattice with about this spacing (nats), for the add direction.
 
-        The laws omit e^log_tail_mass of the mass of the run.
+        `off_nodes` has the steps whose losses lie between nodes. The laws omit e^log_tail_mass of the mass of the run.
 
         The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
         or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
@@ -204,23 +203,20 @@ class LatticeRun:
         law bounds the true law.
         """
         slack = run_slack(self.upper, self.off_nodes, 1)
-        left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
-        if not left > 0:
-            return math.inf
-        _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)
-        least = math.inf
-        for distance in _CAP_TILTS:
-            tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
-            value = log_moment_in_range(self.upper, tilt, self.step)
-            rounding = weight_rounding(self.upper, tilt, self.step)
-            if self.off_nodes is not None:
-                value += self.off_nodes.cumulants(tilt)[0]
-                rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
-            parts = value, slack.profile, -math.log(tilt), (tilt - 1) * math.log1p(-1 / tilt), -math.log(left)
-            rounding += _CAP_SLACK * math.fsum(map(abs, parts))
-            found = (math.fsum(parts) + rounding) / (tilt - 1)
-            least = min(least, found) if not math.isnan(found) else least
-        return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
+        variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)[2]
+        tilts = 1 + _CAP_TILTS / max(math.sqrt(max(variance, 0.0)), self.step)
+        value, error = np.array([self._log_moment(tilt) for tilt in tilts.tolist()]).T[..., None]
+        omitted = np.array([min(slack.log_infinite, 0.0)])
+        return float(chernoff_caps(tilts[:, None], value + slack.profile, error, omitted, delta)[0])
+
+    def _log_moment(self, tilt: float) -> tuple[float, float]:
+        """Return K(tilt) = ln E X^tilt of the upper law's likelihood ratio X, and a bound of its rounding error."""
+        value = log_moment_in_range(self.upper, tilt, self.step)
+        rounding = weight_rounding(self.upper, tilt, self.step)
+        if self.off_nodes is None:
+            return value, rounding
+        rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
+        return value + self.off_nodes.cumulants(tilt)[0], rounding
 
     @property
     def law_cells(self) -> int:
@@ -384,7 +380,8 @@ class LatticeRuns:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The result is None if that lattice does not exist, or its loss has no finite positive variance.
+    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
+    not exist, or its loss has no finite positive variance.
     """
     run = runs.coarse(digits)
     if run is None:

@@ -142,7 +142,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Tighten `known` at the given indices by evaluations at the given tilts, and at better tilts if that fails.
+        """Evaluate numbers at the given indices and tilts, and at better tilts if that fails, to narrow `known`.
 
         Parameters
         ----------
@@ -196,6 +196,7 @@ class LatticeSearch:
     ) -> None:
         """Evaluate the numbers with the indices `indices`, each at its tilt, on lattices that become finer.
 
+        `reading` has the known bounds and the function that evaluates composed laws. Laws omit a mass of 10^-digits.
         Lattices are as fine as the tolerance needs and the limits allow. A tilt is an exponent: masses are multiplied
         by e^{tilt loss}. Each refinement of the lattice divides its spacing by a fixed factor. The search stops at the
         refinement `uninformed_refinement` if the results are still too wide to determine a refinement.
@@ -227,7 +228,8 @@ class LatticeSearch:
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
         """Return, for the number with each index, the tilt at which a coarse lattice gives the narrowest result.
 
-        A tilt is an exponent: masses are multiplied by e^{tilt loss}.
+        A tilt is an exponent: masses are multiplied by e^{tilt loss}. Laws omit a mass of 10^-digits, and `reading`
+        evaluates them.
 
         Indices without a finite result on any coarse lattice keep their tilt. Saddle points do not find this tilt if
         few rare jumps (large losses) dominate, because the tilted law then has two modes.
@@ -259,7 +261,7 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone.
+        """Narrow the known bounds at the indices by one composition, and return the relative widths of its results.
 
         `pair` has the upper and the lower law of the run, composed at one tilt.
         """

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -226,7 +227,8 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `step` is
+    the distance of neighbouring losses.
     """
     rounding = 0.0
     for counted in laws:
@@ -288,7 +290,7 @@ class ComposedLattice:
         at = min(max(self.center - self._start, 0), self.cells - 1)
         return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
-    @property
+    @cached_property
     def thresholds(self) -> FloatArray:
         """Losses c in nats at which sums are evaluated, shape (threshold_count,)."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
@@ -390,8 +392,9 @@ def _composed(
 ) -> tuple[FloatArray, float, float]:
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
-    The first bound is that of the error of each mass, and the second that of the Euclidean norm of all errors. By
-    Parseval's identity the norm of n errors is that of their transform divided by sqrt(n).
+    Masses are multiplied by e^{theta loss}, `step` is the distance of losses, and `chosen` the window. The first bound
+    is that of the error of each mass, and the second that of the Euclidean norm of all errors. By Parseval's identity
+    the norm of n errors is that of their transform divided by sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))

@@ -277,7 +277,8 @@ def _mixed(
 ) -> TradeOffPair:
     """Return the curves of a mixture from those of its components.
 
-    `priced` holds the plans of the first components, which were made for the cost.
+    `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
+    cost.
     """
     from service.privacy.trade_off.mixture.curve import mixed
 

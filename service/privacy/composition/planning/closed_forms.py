@@ -28,6 +28,8 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atom_sums import in_reach, total_law
+from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
@@ -90,11 +92,43 @@ def summed(steps: Steps) -> Plan | None:
     responses = responses_of(steps)
     if responses is not None:
         return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
+    kinds = atoms_of(steps)
+    if kinds is not None:
+        return Plan(CLOSED_FORM, cost.atom_sums(kinds), partial(_listed, steps, kinds))
     (step, count), *others = steps
     loss = loss_of_sum(step, count)
     if others or loss is None:
         return None
     return Plan(CLOSED_FORM, cost.laplace_sums(count, loss), partial(_composed_laplace, steps))
+
+
+def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
+    """Return the laws of all steps, with counts, if each has few losses and direct convolution is inexpensive.
+
+    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have other sums.
+    """
+    if all(step.two_point() is not None for step, _ in steps):
+        return None
+    kinds: list[tuple[AtomicLaw, int]] = []
+    for step, count in steps:
+        law, part = step.atomic_law(), step.two_point()
+        if law is not None:
+            kinds.append((law, count))
+        elif part is None or part.epsilon > 0:
+            return None
+    return tuple(kinds) if kinds and in_reach(kinds) else None
+
+
+def _listed(steps: Steps, kinds: tuple[tuple[AtomicLaw, int], ...]) -> TradeOffPair:
+    from service.privacy.trade_off.atoms import AtomsTradeOff
+
+    add: AbstractTradeOff = AtomsTradeOff(total_law(kinds))
+    mass = SingularMass.of((part.delta, count) for step, count in steps if (part := step.two_point()) is not None)
+    if mass.mass.upper > 0:
+        add = WithSingularMass(add, mass)
+    reason = "closed_form: the losses of all steps have listed values, and direct sums of products give their total."
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    return TradeOffPair(add, add.reversed(), source, (reason,))
 
 
 def _responses(run: Responses) -> TradeOffPair:

@@ -71,7 +71,10 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
-    """Return the reason why the lattice engine does not supplement contours for this run; None if it does."""
+    """Return the reason why no lattice supplements the contours of a run; None if one does.
+
+    `parts` are the step descriptions of the run, and `lattices` its plan on lattices.
+    """
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
     if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
@@ -229,8 +232,8 @@ def _of_few_steps(steps: Steps) -> TradeOffPair | None:
 def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance: float) -> TradeOffPair:
     """Return the curves of a run whose contours need many nodes, from two engines.
 
-    The engine `first`, with the given name, serves requests of few numbers. Inversion serves long lists, and numbers of
-    `first` with a relative width above `tolerance`.
+    The engine `first`, with the given name, serves requests of few numbers. The curves `inverted` of contour inversion
+    serve long lists, and numbers of `first` with a relative width above `tolerance`.
     """
     asked = SecondEngine(_note_of_second(name, "contour", tolerance))
     add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
@@ -242,7 +245,7 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
 
 
 def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, with lower bounds from sub-runs where enclosures are wide.
+    """Return the curves `whole` of a run, with lower bounds from sub-runs where enclosures are wide.
 
     A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run.
     """

@@ -25,6 +25,7 @@ from service.privacy.mechanisms.abstract import (
     TwoPointPart,
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
+from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds, products
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
@@ -154,6 +155,7 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
     `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
+    `beside_lattices` is whether lattices supplement the contours.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
@@ -253,3 +255,10 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
     return BALLS.scaled((1 if short else LONG_BALLS) * kinds * options.digits / DEFAULT_OPTIONS.digits)
+
+
+def atom_sums(kinds: Kinds) -> CostModel:
+    """Return the cost of a run of steps with listed losses: direct convolutions, and a curve with many edges."""
+    build = sum(products(law, count) for law, count in kinds) / PRODUCTS_PER_MICROSECOND
+    size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
+    return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)

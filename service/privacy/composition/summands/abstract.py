@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ _LARGEST_CHUNK: Final = 1_000_000
 """Array elements of one vectorised evaluation at several tilts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealCumulants:
+class RealCumulants(NamedTuple):
     """Log-moment function K(s) = ln E0 e^{sS} of a loss S and its derivatives at real tilts s, with error bounds.
 
     E0 is the expectation under H0, the law without the record. S is the loss of a whole run, or that of one summand.
@@ -46,17 +45,8 @@ class RealCumulants:
     discretisation: FloatArray
 
     def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at some of the tilts, those with the given indices along the first axis."""
-        held = self.value, self.first, self.second, self.error, self.discretisation
-        return RealCumulants(*(each[indices] for each in held))
-
-    @staticmethod
-    def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
-        """Return one `RealCumulants` with the arrays of all `pieces`, joined along the first axis (the tilts)."""
-        columns = zip(
-            *((each.value, each.first, each.second, each.error, each.discretisation) for each in pieces), strict=True
-        )
-        return RealCumulants(*map(np.concatenate, columns))
+        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
+        return RealCumulants(*(each[indices] for each in self))
 
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
@@ -73,7 +63,7 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
     """
     chunk = max(1, _LARGEST_CHUNK // size)
     pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-    return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else RealCumulants(*map(np.concatenate, zip(*pieces, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

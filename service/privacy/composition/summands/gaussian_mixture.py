@@ -163,8 +163,8 @@ class GaussianMixtureSteps(Summand):
 def _last_node_is_negligible(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
     """Return whether the last node of the grid has negligible weight under the law tilted by e^{theta L}.
 
-    L is the loss of one step. It suffices that the weight is negligible at the smallest tilt at which far jumps, the
-    large losses of the shifted components, dominate. About 10^-digits of the mass is truncated.
+    `part` is one of `count` equal steps with the loss L. It suffices that the weight is negligible at the smallest tilt
+    at which far jumps, the large losses of the shifted components, dominate. About 10^-digits of the mass is truncated.
     """
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
@@ -379,9 +379,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @property
     def contour_size(self) -> int:
-        """Cost of one node of a contour, in array elements (the unit of `size`).
+        """Cost of one node of an inversion contour, as a number of array elements.
 
-        It is smaller than `size`, because a contour needs products where a tilt needs exponentials.
+        It is smaller than `size`, the cost of one tilt, because a contour needs products where a tilt needs
+        exponentials.
         """
         return self.size // _PRODUCT_GAIN
 
@@ -458,7 +459,7 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
 
 def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
-    """Return the mixture without components of negligible mass.
+    """Return the mixture `part` without components of negligible mass.
 
     The mass of the omitted components in all `count` steps is far below 10^-`digits`, the truncated mass.
     """

@@ -343,8 +343,9 @@ def _cell_moments(
     """Return d ln a/dx at the nodes, and the bounds `steepest`, `near`, `spread`, `rising` of `GaussianMixtureNodes`.
 
     All have the shape (parts, nodes), and the bounds hold over the cells. Half a cell to the left each term of a' is at
-    least e^{-mu s h/2} times as large, and a is no larger. Here mu s is the shift of the term, h the distance of nodes,
-    and a(x) the density of H1 over the normal density. A part is a number of equal steps of a run.
+    least e^{-mu s h/2} times as large, and a is no larger. `responsibility` has the share of each term in a, and
+    `log_a` is ln a. Here mu s is the shift of the term, h the distance of nodes, and a(x) the density of H1 over the
+    normal density. A part is a number of equal steps of a run.
     """
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)

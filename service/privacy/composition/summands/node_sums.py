@@ -181,7 +181,7 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return the result of `tilted_differences`, shape (P, last.max() + 1), evaluated for groups of the P parts.
+    """Return what `tilted_differences` returns for the same arguments, evaluated for groups of the P parts.
 
     The parts of a group have similar last heights, and their powers fit into caches. A part is a number of equal steps
     of a run.

@@ -87,7 +87,8 @@ class ChiSquareSteps(Summand):
     ) -> BoolArray:
         """Return where the last node of each group has negligible weight at the tilt `theta`, shape (levels, groups).
 
-        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends.
+        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends. About
+        10^-digits of the mass is truncated.
         """
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)

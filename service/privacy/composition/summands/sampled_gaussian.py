@@ -215,7 +215,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         """Return the positions of the nodes: in y, or in u if several parts share their exponentials.
 
         u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2).
-        `total` is the number of steps of the run of each part. A part is a number of equal steps of a run.
+        `total` is the number of steps of the run of each part. A part is a number of equal steps of a run. About
+        10^-digits of the mass is truncated; `deviation` is that of the tilted loss of the run.
         """
         smooth_step = smooth_spacing(self._need, total)
         turn = 0.0 if deviation is None else self._highest_turn(total, deviation)

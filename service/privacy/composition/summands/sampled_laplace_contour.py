@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import SummandOnContour, ValuesOnContour
 from service.privacy.composition.summands.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
@@ -27,8 +28,6 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.numerics.work import count_work
 
-_CHUNK = 500_000
-"""Array elements of one vectorised evaluation, which bounds the memory."""
 _ENOUGH = 55.0
 """Nats below which majorants of all steps need not fall: e^-55 is enough."""
 _A_MODULUS = 2e-3
@@ -41,8 +40,6 @@ Where other steps make the contour end, few cells near the axis suffice.
 _RULE_HEIGHTS = 33
 _KNOWN = 1e-4
 """Error of the quadrature rules of tabulated values."""
-_ROUNDING_FLOOR = 1e-15
-"""Resolution of |M|^2/M(theta)^2."""
 
 
 class SampledLaplaceOnContour(SummandOnContour):
@@ -84,25 +81,12 @@ class SampledLaplaceOnContour(SummandOnContour):
         finer = self.parts.refined(self.theta, step * nodes)
         if finer is not self.parts:
             return SampledLaplaceOnContour(finer, self.theta).values(step, nodes)
-        count = self.parts.count[:, None]
+        count = self.parts.count
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        d = self._differences(step, nodes)
-        real, imaginary = d.real, d.imag
-        modulus = np.hypot(1 + real, imaginary)
-        squared = np.maximum(2 * real + (real**2 + imaginary**2), _ROUNDING_FLOOR - 1)
-        log_modulus = np.where(
-            modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), 0.5 * np.log1p(squared)
-        )
-        angle = np.arctan2(imaginary, 1 + real)
-        error = self._error(t) + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
-        relative = np.log1p(error / np.exp(log_modulus))
-        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
-        phase = self._mean[:, None] * t
-        size = (count * (np.abs(log_modulus) + np.abs(angle) + np.abs(phase))).sum(axis=0)
-        difference = (count * (log_modulus + 1j * (angle + phase))).sum(axis=0)
-        return ValuesOnContour(
-            difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size
-        )
+        found = node_sums.values_on_contour(count, self._differences(step, nodes), self._error(t))
+        moved = float(count @ self._mean) * t
+        rounding = (6 + len(count)) * UNIT_ROUNDOFF * (float(count @ np.abs(self._mean)) * t + np.abs(found.difference))
+        return ValuesOnContour(found.difference + 1j * moved, found.error + rounding)
 
     def _differences(self, step: float, nodes: int) -> ComplexArray:
         """Return d_k = E(e^{i t_k (L - m)} - 1) at t_k = k step, shape (parts, nodes + 1).

@@ -103,7 +103,7 @@ def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
 
     The result is a lower bound of the largest change. p(w|D) is the probability that the mechanism draws w from the
     data D. The objects are those with the largest swap bounds. For each object, n - 1 points of D are those that most
-    favour a rival v over the object, after the point that favours v most.
+    favour a rival v over the object, after the point that favours v most. `bounds` are the swap bounds of the objects.
     """
     logits, half, largest = population.logits, population.half, 0.0
     for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:

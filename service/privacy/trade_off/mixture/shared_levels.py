@@ -264,7 +264,8 @@ class SharedLevels:
         """Narrow bounds of the power by profiles at log-likelihood ratios (levels) c, shape (n, S).
 
         Return two arrays of shape (n,): the last level proved to be below the best level, and the first level proved to
-        be above it.
+        be above it. `found` has the bounds at the rates `alpha` with the indices `at`, and `ends` the bounds of ln of
+        the profiles.
         """
         lines = np.log(alpha)[:, None] + c
         slack = SLACK * (1 + np.abs(lines) + np.abs(c))

@@ -20,6 +20,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.distribution_band import DistributionBand, IntArray
+from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
@@ -380,9 +381,5 @@ def _first(
         return beyond, beyond
     if falling(np.zeros(1))[0] <= target:
         return 0.0, 0.0
-    low, high = 0.0, last
-    for _ in range(ROUNDS):
-        points = np.linspace(low, high, 33)
-        first = int(np.argmax(falling(points[1:]) <= target)) + 1
-        low, high = float(points[first - 1]), float(points[first])
-    return min(low, beyond), min(high, beyond)
+    ends = sectioned(lambda x: falling(x[0])[None] <= target, np.zeros(1), np.array([last]), ROUNDS, sections=33)
+    return min(float(ends[0][0]), beyond), min(float(ends[1][0]), beyond)

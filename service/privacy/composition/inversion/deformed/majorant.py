@@ -195,9 +195,10 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """Return the approximate number of nodes of a grid with these parameters.
+        """Return the approximate number of nodes of the trapezoid sums that bound a step's moment-generating function.
 
-        The grid has the nodes of the trapezoid sums that bound the moment-generating function of a step.
+        The nodes omit a mass of about e^-need under the law tilted by e^{tilt loss}. `fineness` divides the distance of
+        the nodes.
         """
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)

@@ -205,11 +205,10 @@ class ContourLayout:
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """Return U(z) - value at the threshold center + `shift`, from `log_majorants` = sum N ln B at z.
+        """Return about ln of the size of the inversion integrand at z, relative to the real axis, as an upper bound.
 
-        U(z) bounds ln|F(z)| for the integrand F of the inversion, and `value` is about ln F at the real axis. B is an
-        upper bound of the moment-generating function of one of N steps. The result has the broadcast shape of the
-        arguments.
+        `log_majorants` is sum N ln B at z, where B is an upper bound of the moment-generating function of one of N
+        steps. The threshold is center + `shift`. The result has the broadcast shape of the arguments.
         """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
@@ -305,7 +304,8 @@ class ContourLayout:
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
         """Return the best path of each kind of step, the best Bernstein radius and about ln of the error of Q panels.
 
-        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`.
+        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and
+        `ends` are the end points of the panels.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
@@ -328,7 +328,7 @@ class ContourLayout:
         """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
         The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
-        integrand of the inversion integral.
+        integrand of the inversion integral. `starts` and `ends` are the end points of the panels.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -447,7 +447,8 @@ def _distance(polygons: ComplexArray, pole: float) -> FloatArray:
 def _log_quadrature(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> FloatArray:
     """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), the factor of the quadrature error of Q panels for R radii; (Q, R).
 
-    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes.
+    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes. `starts` and
+    `ends` are the end points of the panels.
     """
     half = 0.5 * np.abs(ends - starts)
     return np.log(8 * half)[:, None] + (1 - 2 * NODES) * np.log(radii) - np.log(radii - 1)

@@ -103,7 +103,7 @@ def deformed_run(
 
     `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None where
     deformed contours are not tried. Mirrored steps have one direction. A deformed contour is a curve in the complex
-    plane along which an inversion integral decays fast.
+    plane along which an inversion integral decays fast. `accuracy` has the error aimed at.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -354,9 +354,9 @@ class DeformedRun:
     def _layout_within(self, error: float, center: float, log_size: float, poles: int) -> ContourLayout | None:
         """Return the layout of the least expensive contour whose error bounds are proved, or None.
 
-        `error` is the error aimed at, relative to e^log_size; the other arguments are those of `_layout`. The least
-        expensive contour is tried first, then the next one, then the least expensive on finer grids. A reflected loss
-        has fine grids, so that only one contour is tried.
+        `error` is the error aimed at, relative to e^log_size; `center` is a threshold (nats), and `poles` the number of
+        poles of the kernel. The least expensive contour is tried first, then the next one, then the least expensive on
+        finer grids. A reflected loss has fine grids, so that only one contour is tried.
         """
         if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None

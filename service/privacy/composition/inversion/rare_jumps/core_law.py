@@ -7,13 +7,13 @@ score y and, under the normal law, the density g. Let
 
 L is the loss. Under H1 the density of v is g a. The *core* is the event -y1 <= y <= y0. Its moments are integrals over
 the core of the functions g a e^{k (L - l)} (L - l)^j. The tilt k is real, l is a center, and j = 0, 1, 2... They are
-sums of Gauss-Legendre rules on panels. For |Im v| <= pi/2
+sums of Gauss-Legendre rules on panels. Three bounds hold for |Im v| <= pi/2:
 
-    |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p),
+    |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p).
 
-because ln a is an integral of 1/(1 + s (a - 1)) with Re(a - 1) >= -p. The same bounds hold for b, as a function of -v.
-A rule with n nodes on a panel of half-length d errs by at most 8 d r^{1-2n}/(r - 1) times the largest modulus of the
-integrand on the Bernstein ellipse of radius r, because it is exact up to degree 2 n - 1.
+The last one holds because ln a is an integral of 1/(1 + s (a - 1)) with Re(a - 1) >= -p. The same bounds hold for b, as
+a function of -v. A rule with n nodes on a panel of half-length d is exact up to degree 2 n - 1. It errs by at most 8 d
+r^{1-2n}/(r - 1) times the largest modulus of the integrand on the Bernstein ellipse of radius r.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class CoreLaw:
     """Law of the loss L of one sampled Gaussian step in the core, under H1.
 
     The *core* is the event -`lowest` <= y <= `highest` of the normal score y of the step's outcome v. E1[X; core] is
-    the expectation of X on the core. With the density g of v under the normal law, g a is the density under H1, g b is
-    the density under H0, and L = ln a - ln b (a and b: see the head of this module). Integrals over the core are sums
-    of Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of
-    the rules. A real number k in e^{kL} is a *tilt*.
+    the expectation of X on the core. g is the density of v under the normal law, g a the density under H1, and g b the
+    density under H0. The head of this module defines a and b, and L = ln a - ln b. Integrals over the core are sums of
+    Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of the
+    rules. A real number k in e^{kL} is a *tilt*.
     """
 
     def __init__(self, step: SampledStep, lowest: float, highest: float, longest: float = 1.0) -> None:

@@ -161,8 +161,8 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 class _Middle:
     """Place of the power series of T1, the part of delta with exactly one rare large loss among N steps.
 
-    The place has the tilt k (a real exponent), the center l of one step's loss, and m = (N - 1) l for the N - 1 other
-    steps, l and m in nats.
+    `tilt` is a real exponent k, and `center` the center l of one step's loss in nats. `total` is m = (N - 1) l for the
+    N - 1 other steps.
     """
 
     tilt: float
