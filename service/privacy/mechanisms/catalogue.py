@@ -26,6 +26,7 @@ from service.privacy.mechanisms.noisy_sgd import NoisySgd
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.selected import Selected
 
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
     {
@@ -44,6 +45,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             DpSgd,
             NoisySgd,
             Mixture,
+            Selected,
             RandomizedResponse,
             UnaryEncoding,
             Staircase,

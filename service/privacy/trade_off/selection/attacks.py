@@ -25,11 +25,11 @@ from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
 from service.privacy.trade_off.selection.nodes import Nodes
 from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 
+RAREST: Final = 1e-280
+"""Smallest rate of a test; smaller rates are raised to it, which only weakens the test."""
 STRIDE: Final = 8
 NEAR: Final = np.arange(-STRIDE, STRIDE + 1, 2)
 CLOSE: Final = np.arange(-1, 2)
-MOST_SLOPES: Final = 250
-"""Number of log slopes for which the best tests are searched."""
 
 
 def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray) -> AbstractTradeOff:
@@ -42,21 +42,23 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
     counts : TrialCounts
         Law of K.
     epsilons : array of shape (m,)
-        Log slopes >= 0 (nats), rising, among which the slopes of the best tests are chosen.
+        Log slopes >= 0 (nats), rising, for each of which the best test is searched.
 
     Returns
     -------
     AbstractTradeOff
         Lower bound of the worst case: a polygon of tests that some score attains.
     """
-    chosen = epsilons[np.unique(np.linspace(0, len(epsilons) - 1, MOST_SLOPES).astype(int))]
-    first = _tests(ahead, counts, chosen)
-    second = _tests(back, counts, chosen)
+    first = _tests(ahead, counts, epsilons)
+    second = _tests(back, counts, epsilons)
     # A test of the swapped hypotheses that accepts instead of rejecting.
     rate = np.concatenate((first[0], 1 - second[1]))
     rest = np.concatenate((1 - first[0], second[1]))
     power = np.concatenate((first[1], 1 - second[0]))
     error = np.concatenate((1 - first[1], second[0]))
+    if not rate.size:
+        ends = np.array([0.0, 1.0])
+        return PolygonTradeOff(Corners(ends, ends[::-1], ends, ends[::-1]))
     order = np.lexsort((power, -rest, rate))
     return PolygonTradeOff(Corners.hull(*(column[order] for column in (rate, rest, power, error))))
 
@@ -82,7 +84,10 @@ def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[Flo
             best = np.argmax(np.nan_to_num(power - slopes[:, None] * rate, nan=-np.inf), axis=1)
         row = np.arange(len(slopes))
         top, middle = tops[row, best], middles[row, best]
-    return _test(nodes, counts, top, middle)
+    rate, power = _test(nodes, counts, top, middle)
+    rate = np.maximum(rate, RAREST)
+    telling = power > rate
+    return rate[telling], power[telling]
 
 
 def _test(nodes: Nodes, counts: TrialCounts, top: IndexArray, middle: IndexArray) -> tuple[FloatArray, FloatArray]:

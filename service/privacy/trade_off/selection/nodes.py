@@ -39,6 +39,9 @@ class Nodes:
     error: FloatArray
     log_slope: FloatArray
 
+    cell_slopes: tuple[FloatArray, FloatArray] | None = None
+    """Bounds of T' in each cell if they are known from a coarser list of nodes."""
+
     @staticmethod
     def of(curve: AbstractTradeOff, scores: FloatArray) -> Nodes:
         """Return the points of `curve` at the rates with the normal `scores`, rising."""
@@ -57,6 +60,40 @@ class Nodes:
         )
         return Nodes(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))
 
+    def divided(self, parts: int) -> Nodes:
+        """Return the nodes of `parts` times as many cells, between which T is bounded by its concavity.
+
+        Between two rates T lies above the chord, below the steepest line through the left point, and below the flattest
+        line through the right point.
+        """
+        ends = np.clip(self.score, -38.0, 9.0)
+        share = np.arange(parts) / parts
+        score = np.append((ends[:-1, None] + np.diff(ends)[:, None] * share).ravel(), np.inf)
+        score[0] = -np.inf
+        at = np.append(np.repeat(np.arange(len(ends) - 1), parts), len(ends) - 2)
+        rate = special.ndtr(score)
+        rate[::parts] = self.rate
+        rate = np.clip(rate, self.rate[at], self.rate[at + 1])
+        rest = 1 - rate
+        rest[::parts] = self.rest
+        flat, steep = self.slopes
+        run = np.where(rate > 0.5, self.rest[at] - rest, rate - self.rate[at]) * (1 + ROUNDING)
+        left = np.where(rate > 0.5, rest - self.rest[at + 1], self.rate[at + 1] - rate)
+        with np.errstate(all="ignore"):
+            share = np.nan_to_num(np.clip(run / (run + left), 0.0, 1.0))
+            climb = np.nan_to_num(steep[at] * run, nan=np.inf, posinf=np.inf)
+        fall = flat[at] * left * (1 - ROUNDING)
+        power_up = np.minimum(self.power[1][at] + climb, self.power[1][at + 1] - fall) * (1 + ROUNDING)
+        error_low = np.maximum(self.error[0][at] - climb, self.error[0][at + 1] + fall) * (1 - ROUNDING)
+        power_low = ((1 - share) * self.power[0][at] + share * self.power[0][at + 1]) * (1 - ROUNDING)
+        error_up = ((1 - share) * self.error[1][at] + share * self.error[1][at + 1]) * (1 + ROUNDING)
+        power = np.stack((np.minimum(power_low, power_up), np.minimum(power_up, self.power[1][at + 1])))
+        error = np.stack((np.maximum(error_low, self.error[0][at + 1]), np.maximum(error_low, error_up)))
+        for own, known in ((power, self.power), (error, self.error)):
+            own[:, ::parts] = known
+        slopes = flat[at[:-1]], steep[at[:-1]]
+        return Nodes(score, rate, rest, power, error, np.zeros((2, 0)), slopes)
+
     @property
     def widths(self) -> FloatArray:
         """Differences of successive rates, shape (n - 1,), within one rounding."""
@@ -69,6 +106,8 @@ class Nodes:
         T is concave. So T' in a cell is at most the slope of the chord of the cell before, and at least that of the
         cell behind. T' also lies between the slopes at both rates of the cell, where the curve knows these slopes.
         """
+        if self.cell_slopes is not None:
+            return self.cell_slopes
         width, power, error = self.widths, self.power, self.error
         with np.errstate(all="ignore"):
             rises = np.fmin(power[1, 1:] - power[0, :-1], error[1, :-1] - error[0, 1:])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.pair import TradeOffPair
@@ -9,10 +12,15 @@ from service.privacy.trade_off.selection.attacks import attacked
 from service.privacy.trade_off.selection.nodes import Nodes, nodes_of
 from service.privacy.trade_off.selection.supporting_lines import BetweenLines
 from service.privacy.trade_off.selection.trial_counts import TrialCounts
-from service.privacy.trade_off.selection.upper_bound import SelectionBound
+from service.privacy.trade_off.selection.upper_bound import LARGEST, SelectionBound
+
+FAINT, PLAIN = 1e-15, 0.9
+"""Range of delta in which most attacks are searched."""
+FEW, MANY = 60, 250
+"""Numbers of log slopes over the whole range, and in this range."""
 
 
-def selected_curve(one: TradeOffPair, counts: TrialCounts) -> Bracketed:
+def selected_curve(one: TradeOffPair, counts: TrialCounts, composed: TradeOffPair | None = None) -> Bracketed:
     """Return the curve of the best of K runs in the add direction; its inverse is the curve of the remove direction.
 
     Parameters
@@ -21,6 +29,8 @@ def selected_curve(one: TradeOffPair, counts: TrialCounts) -> Bracketed:
         Trade-off curves of one run.
     counts : TrialCounts
         Law of K.
+    composed : TradeOffPair or None
+        Curves of the composition of all runs, for a fixed K. They are a second upper bound.
 
     Returns
     -------
@@ -28,19 +38,40 @@ def selected_curve(one: TradeOffPair, counts: TrialCounts) -> Bracketed:
         Attacks on scores below, the theorem of `upper_bound.py` above.
     """
     symmetric = one.add is one.remove
-    ahead = SelectionBound(_side(one.add, "dominating"), counts)
-    back = ahead if symmetric else SelectionBound(_side(one.remove, "dominating"), counts)
-    lines = [(each.thresholds, each.deltas(each.thresholds)) for each in ((ahead,) if symmetric else (ahead, back))]
+    ahead = SelectionBound(dominating(one.add), counts)
+    back = ahead if symmetric else SelectionBound(dominating(one.remove), counts)
+    lines = [each.lines() for each in ((ahead,) if symmetric else (ahead, back))]
+    if composed is not None:
+        limits = (composed.add, composed.remove) if not symmetric else (composed.add,)
+        lines = [_limited(*each, dominating(limit)) for each, limit in zip(lines, limits, strict=True)]
     above = BetweenLines.of(lines[0], lines[-1])
     nodes = [_attained_nodes(curve, bound) for curve, bound in ((one.add, ahead), (one.remove, back))]
-    below = attacked(nodes[0], nodes[1], counts, lines[0][0])
-    return Bracketed(below, above)
+    return Bracketed(attacked(nodes[0], nodes[1], counts, _slopes(*lines[0])), above)
 
 
-def _side(curve: AbstractTradeOff, name: str) -> AbstractTradeOff:
-    return getattr(curve, name) if isinstance(curve, Bracketed) else curve
+def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
+    """Return the curve that bounds `curve` from above: the curve itself if it is known exactly."""
+    return curve.dominating if isinstance(curve, Bracketed) else curve
+
+
+def _limited(epsilons: FloatArray, deltas: FloatArray, limit: AbstractTradeOff) -> tuple[FloatArray, FloatArray]:
+    """Return bounds of delta at these epsilons that the curve `limit` bounds, too, and at its largest loss."""
+    most = limit.largest_log_ratio.upper
+    if epsilons[0] < most < LARGEST:
+        epsilons, order = np.unique(np.append(epsilons, most), return_index=True)
+        deltas = np.append(deltas, limit.singular_power.upper)[order]
+    return epsilons, np.minimum(deltas, limit.profile(epsilons).upper)
 
 
 def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:
     """Return points of the curve that some choice attains for one run: those of `bound` if its curve is attained."""
-    return nodes_of(curve.attained) if isinstance(curve, Bracketed) else bound.nodes
+    return nodes_of(curve.attained) if isinstance(curve, Bracketed) else bound.grid
+
+
+def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
+    """Return the log slopes for which attacks are searched: most where delta is neither tiny nor near 1."""
+    middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
+    chosen = [np.linspace(0, len(epsilons) - 1, FEW)]
+    if middle.size:
+        chosen.append(np.linspace(middle[0], middle[-1], MANY))
+    return epsilons[np.unique(np.concatenate(chosen).astype(int))]

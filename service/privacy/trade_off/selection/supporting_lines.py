@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
 from service.privacy.trade_off.selection.hull import upper_hull
@@ -29,11 +29,13 @@ class Lines:
     """
 
     def __init__(self, epsilons: FloatArray, deltas: FloatArray) -> None:
-        slopes = np.exp(epsilons)
+        slopes, deltas = np.exp(epsilons), np.minimum.accumulate(deltas)
         kept = upper_hull(slopes, -deltas)
-        # A line that touches the others in one point, or nearly so, is redundant.
-        self.epsilons, self.deltas = epsilons[kept], np.minimum.accumulate(deltas[kept])
-        self.slopes = slopes[kept]
+        self.epsilons, self.deltas, self.slopes = epsilons[kept], deltas[kept], slopes[kept]
+
+    def without_first(self) -> Lines:
+        """Return the lines without the flattest line."""
+        return Lines(self.epsilons[1:], self.deltas[1:])
 
     @property
     def corners(self) -> FloatArray:
@@ -70,37 +72,44 @@ class BetweenLines(AbstractTradeOff):
     evidence = Evidence.CERTIFIED
     method = "closed_form"
 
+    is_capped = True
+
     def __init__(self, ahead: Lines, back: Lines) -> None:
+        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` sees to this)."""
         self.ahead, self.back = ahead, back
+        up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
+        first, second = float(ahead.deltas[0]), float(back.deltas[0])
+        self._corner = ((1 - first) - (1 - second) * down) / (up - down) if up > down else 1 - first
+        """Rate at which the flattest line ahead meets the flattest line back."""
 
     @staticmethod
     def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray]) -> BetweenLines:
-        """Return the curve of two lists of (epsilons, deltas). Both bound the total variation by their first delta."""
-        least = min(float(ahead[1][0]), float(back[1][0]))
-        lists: list[Lines] = []
-        for epsilons, deltas in (ahead, back):
-            lists.append(Lines(epsilons, np.minimum(deltas, least)))
-        first = min(float(each.deltas[0]) for each in lists)
-        for each in lists:
-            each.deltas[0] = first
-        return BetweenLines(*lists)
+        """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant."""
+        up, down = Lines(*ahead), Lines(*back)
+        while True:
+            if len(up.epsilons) > 1 and _is_redundant(down, up):
+                up = up.without_first()
+            elif len(down.epsilons) > 1 and _is_redundant(up, down):
+                down = down.without_first()
+            else:
+                return BetweenLines(up, down)
 
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
         last = float(self.ahead.epsilons[-1])
-        return Enclosure(last, last if self.ahead.deltas[-1] == 0 else math.inf, self.evidence)
+        return Enclosure(last, last, self.evidence) if self.ahead.deltas[-1] == 0 else Enclosure.point(math.inf)
 
     @property
     @override
     def smallest_log_ratio(self) -> Enclosure:
         last = -float(self.back.epsilons[-1])
-        return Enclosure(last if self.back.deltas[-1] == 0 else -math.inf, last, self.evidence)
+        return Enclosure(last, last, self.evidence) if self.back.deltas[-1] == 0 else Enclosure.point(-math.inf)
 
     @property
     @override
     def singular_power(self) -> Enclosure:
-        return Enclosure(0.0, float(self.ahead.deltas[-1]), self.evidence)
+        return Enclosure.point(float(self.ahead.deltas[-1]))
 
     @override
     def reversed(self) -> BetweenLines:
@@ -108,45 +117,60 @@ class BetweenLines(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        power, own_slope, steep = self._half(self.ahead, alpha)
-        rest = 1 - alpha
-        corners = self.back.deltas[:-1] + self.back.slopes[:-1] * self.back.corners
-        at = np.searchsorted(-corners, -rest)
-        lost = rest - self.back.deltas[at]
-        error = np.maximum(lost, 0.0) / self.back.slopes[at]
-        slack = 4 * SLACK * rest / self.back.slopes[at]
-        flat = (alpha > self.ahead.corners[0]) if len(self.ahead.corners) else np.ones_like(alpha, dtype=np.bool_)
-        flat &= at > 0
-        errors = np.where(flat, error, 1 - power), np.where(flat, slack, 4 * SLACK)
-        powers = np.where(flat, 1 - error, power), np.where(flat, 4 * SLACK, SLACK * power + SMALLEST)
-        back_eps = self.back.epsilons
-        low = np.where(flat, -back_eps[np.minimum(at + 1, len(back_eps) - 1)], own_slope)
-        low = np.where(flat & (at == len(back_eps) - 1), -np.inf, low)
-        high = np.where(flat, -back_eps[np.maximum(at - 1, 0)], steep)
-        low = np.where(~flat & (own_slope == 0), -back_eps[min(1, len(back_eps) - 1)], low)
-        return CurvePoints(
-            with_logs(np.maximum(errors[0] - errors[1], 0.0), np.clip(errors[0] + errors[1], 0.0, rest)),
-            with_logs(np.clip(powers[0] - powers[1], alpha, 1.0), np.clip(powers[0] + powers[1], alpha, 1.0)),
-            EnclosureArray(np.minimum(low, high), np.maximum(low, high)),
+        ahead, back, rest = self.ahead, self.back, 1 - alpha
+        at = np.searchsorted(-ahead.corners, -alpha)
+        power = ahead.deltas[at] + ahead.slopes[at] * alpha
+        behind = np.searchsorted(-(back.deltas[:-1] + back.slopes[:-1] * back.corners), -rest)
+        error = np.maximum(rest - back.deltas[behind], 0.0) / back.slopes[behind]
+        flat = alpha > self._corner
+        error, slack = np.where(flat, error, 1 - power), np.where(flat, SLACK * rest / back.slopes[behind], SLACK)
+        power, loose = np.where(flat, 1 - error, power), np.where(flat, SLACK, SLACK * power + SMALLEST)
+        low = np.where(
+            flat, -_after(back.epsilons, behind), np.where(at > 0, ahead.epsilons[at - 1], -back.epsilons[0])
         )
-
-    @staticmethod
-    def _half(lines: Lines, alpha: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the least power on the lines at the rates `alpha`, and the epsilons of the lines around it."""
-        corners, eps = lines.corners, lines.epsilons
-        at = np.searchsorted(-corners, -alpha)
-        power = np.minimum(lines.deltas[at] + lines.slopes[at] * alpha, 1.0)
-        below = eps[np.maximum(at - 1, 0)]
-        above = np.where(at == len(eps) - 1, np.inf, eps[np.minimum(at + 1, len(eps) - 1)])
-        return power, below, above
+        high = np.where(
+            flat, np.where(behind > 0, -back.epsilons[behind - 1], ahead.epsilons[0]), _after(ahead.epsilons, at)
+        )
+        return CurvePoints(
+            with_logs(np.clip(error - slack, 0.0, rest), np.clip(error + slack, 0.0, rest)),
+            with_logs(np.clip(power - loose, alpha, 1.0), np.clip(power + loose, alpha, 1.0)),
+            EnclosureArray(low, high),
+        )
 
     @override
     def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
-        ahead = self.ahead.interpolated(np.maximum(epsilon, 0.0))
-        minus = np.minimum(epsilon, 0.0)
+        ahead = self.ahead.interpolated(np.maximum(epsilon, self.ahead.epsilons[0]))
+        minus = np.minimum(epsilon, -self.back.epsilons[0])
         back = -np.expm1(minus) + np.exp(minus) * self.back.interpolated(-minus)
-        value = np.where(epsilon >= 0, ahead, back)
+        # Between the flattest lines the profile is the line through the corner where they meet.
+        middle = self._height - np.exp(epsilon) * self._corner
+        value = np.where(epsilon >= self.ahead.epsilons[0], ahead, np.where(epsilon <= minus, back, middle))
+        value = np.maximum(value, -np.expm1(np.minimum(epsilon, 0.0)))
+        slack = np.where((epsilon < self.ahead.epsilons[0]) & (epsilon > minus), 4 * SLACK, SLACK * value)
         return with_logs(
-            np.maximum(value * (1 - SLACK) - SMALLEST, 0.0),
-            np.where(value > 0, np.minimum(value * (1 + SLACK) + SMALLEST, 1.0), 0.0),
+            np.maximum(value - slack - SMALLEST, 0.0),
+            np.where(value > 0, np.minimum(value + slack + SMALLEST, 1.0), 0.0),
         )
+
+    @property
+    def _height(self) -> float:
+        return float(self.ahead.deltas[0] + self.ahead.slopes[0] * self._corner)
+
+
+def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:
+    """Return the epsilon of the line after each index, infinity after the last line."""
+    return np.append(epsilons, np.inf)[at + 1]
+
+
+def _is_redundant(others: Lines, lines: Lines) -> bool:
+    """Return whether the flattest of `lines` lies above the corner of its neighbours.
+
+    Its neighbours are the next line, and the flattest line of `others`, which belong to the swapped direction.
+    """
+    down = 1 / others.slopes[0]
+    first, second = lines.slopes[:2]
+    if down >= first:
+        return bool(lines.deltas[0] >= 1 - (1 - others.deltas[0]) * down)
+    mirrored = 1 - down + down * others.deltas[0]
+    share = (first - down) / (second - down)
+    return bool(lines.deltas[0] >= mirrored + (lines.deltas[1] - mirrored) * share)

@@ -34,7 +34,7 @@ from typing import Final, final
 
 import numpy as np
 
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.selection.hull import upper_hull
 from service.privacy.trade_off.selection.nodes import ROUNDING, Nodes, differences, nodes_of
@@ -43,10 +43,21 @@ from service.privacy.trade_off.selection.trial_counts import SLACK, TrialCounts
 LARGEST: Final = 690.0
 """Largest threshold (nats): its exponential and products with numbers of trials are doubles."""
 REFINEMENTS: Final = 3
-OVERSHOOT: Final = 3e-4
+OVERSHOOT: Final = 3e-5
 """Distance of an apex above the chord of its cell, relative to its height, from which the cell is divided."""
 PARTS: Final = 4
-MOST_DIVIDED: Final = 200
+MOST_DIVIDED: Final = 300
+NEAR: Final = -8.5
+"""Smallest normal score of rates whose cells are divided for a fixed number of trials."""
+SUB_CELLS: Final = 8
+"""Number of parts of a cell within which concavity bounds the curve of one run."""
+SPACING: Final = 0.01
+"""Smallest difference of the log slopes of the edges that are kept; more for slopes beyond FAR."""
+FAR: Final = 3.0
+ROUGH, FINE = 120, 400
+"""Numbers of epsilons over the whole range, and between FAINT and PLAIN."""
+FAINT, PLAIN = 1e-14, 0.95
+"""Range of delta with most epsilons."""
 APART: Final = 1e-9
 """Smallest distance of thresholds (nats)."""
 
@@ -68,20 +79,26 @@ class SelectionBound:
     """
 
     def __init__(self, curve: AbstractTradeOff, counts: TrialCounts) -> None:
-        self.nodes, rate_side, power_side = _refined(curve, counts)
-        rises, runs = np.diff(power_side), np.diff(rate_side)
-        with np.errstate(divide="ignore"):
-            self._log_slopes = np.where(runs > 0, np.log(rises) - np.log(np.maximum(runs, 1e-320)), np.inf)
-        self._rises = rises
-        self._thresholds, self._deltas = _profile(curve, self.nodes)
+        self.grid = nodes_of(curve)
+        nodes, self._rises, self._log_slopes = _refined(curve, self.grid, counts)
+        self._thresholds, self._deltas = _profile(curve, nodes)
 
-    @property
-    def thresholds(self) -> FloatArray:
-        """Epsilons >= 0 at which lines of the bound determine it well, rising, shape (m,)."""
+    def lines(self) -> tuple[FloatArray, FloatArray]:
+        """Return epsilons >= 0 that rise from 0, and upper bounds of delta there, each of shape (m,).
+
+        Most epsilons are where delta is neither tiny nor near 1.
+        """
         steepest = self._log_slopes[np.isfinite(self._log_slopes)].max(initial=0.0)
-        moved = np.concatenate((self._thresholds, self._thresholds + steepest))
-        inside = np.unique(moved[(moved > 0) & (moved < LARGEST)])
-        return np.concatenate(([0.0], inside))
+        most = min(float(self._thresholds[-1] + steepest), LARGEST)
+        if most <= 0:
+            return np.zeros(1), self.deltas(np.zeros(1))
+        rough = most * np.linspace(0.0, 1.0, ROUGH) ** 2
+        known = self.deltas(rough)
+        left = rough[max(int((known >= PLAIN).sum()) - 1, 0)]
+        right = rough[min(int((known - known[-1] > FAINT).sum()), ROUGH - 1)]
+        fine = np.linspace(left, right, FINE)
+        epsilons = np.unique(np.concatenate((rough, fine)))
+        return epsilons, self.deltas(epsilons)
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
         """Return upper bounds of delta at epsilons >= 0, shape (m,)."""
@@ -123,27 +140,42 @@ def _profile(curve: AbstractTradeOff, nodes: Nodes) -> tuple[FloatArray, FloatAr
     return (found, delta) if found.size else (np.zeros(1), np.minimum(curve.profile(np.zeros(1)).upper, 1.0))
 
 
-def _refined(curve: AbstractTradeOff, counts: TrialCounts) -> tuple[Nodes, FloatArray, FloatArray]:
-    """Return nodes, divided where an apex is high, and the vertices (B, A) of the hull, from (0, 0)."""
-    nodes = nodes_of(curve)
-    rate_side, power_side, wide = _vertices(nodes, counts)
+def _refined(curve: AbstractTradeOff, nodes: Nodes, counts: TrialCounts) -> tuple[Nodes, FloatArray, FloatArray]:
+    """Return `nodes`, divided where an apex is high, and rises and log slopes of the edges of the hull, from (0, 0)."""
     for _ in range(REFINEMENTS):
+        wide = _wide(nodes, counts)
         if not wide.size:
             break
         left, right = nodes.score[wide], nodes.score[wide + 1]
         inner = left[:, None] + (right - left)[:, None] * (np.arange(1, PARTS) / PARTS)
         nodes = nodes.with_scores(curve, inner.ravel())
-        rate_side, power_side, wide = _vertices(nodes, counts)
-    return nodes, rate_side, power_side
+    x, y, _ = _vertices(nodes.divided(SUB_CELLS) if counts.identical else nodes, counts)
+    return nodes, *_thinned(x, y)
 
 
-def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return B and A of the vertices of the hull, and the indices of cells to divide."""
+def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
+    """Return the indices of cells on the hull in which the curve of one run is not determined well."""
+    _, _, on_hull = _vertices(nodes, counts)
+    flattest, steepest = nodes.slopes
+    run = nodes.widths
+    with np.errstate(all="ignore"):
+        rise = differences(nodes.power[1], nodes.error[0])
+        before = np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run)
+        over = np.nan_to_num(rise * (1 - before / run) - flattest * (run - before))
+        bend = counts.curvature(nodes.power[1], nodes.error[0])[1:] / counts.slope(nodes.power[1], nodes.error[0])[1:]
+        high = over * bend > OVERSHOOT
+    inside = np.isfinite(nodes.score[:-1]) & np.isfinite(nodes.score[1:])
+    inside &= on_hull if counts.identical else nodes.score[:-1] > NEAR
+    found = np.flatnonzero(high & inside)
+    return found[np.argsort(-(over * bend)[found], kind="stable")[:MOST_DIVIDED]]
+
+
+def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return B and A of the vertices of the hull, rising from (0, 0), and which cells have a point on the hull."""
     rate_side, power_side, steepest, flattest = _curve(nodes, counts) if counts.identical else _steeper(nodes, counts)
     with np.errstate(all="ignore"):
         run, rise = np.diff(rate_side), np.diff(power_side)
-        before = np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run)
-    before = np.nan_to_num(before)
+        before = np.nan_to_num(np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run))
     height = power_side[1:] - flattest * (run - before)
     slack = SLACK * (power_side[1:] + np.where(np.isfinite(steepest), steepest, flattest) * rate_side[1:])
     height = np.minimum(height + slack, power_side[1:]) * (1 + SLACK)
@@ -151,16 +183,34 @@ def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray
     y = np.concatenate(([0.0], _merged(power_side * (1 + SLACK), height)))
     x = np.maximum.accumulate(x * (1 - SLACK))
     kept = upper_hull(x, y)
-    with np.errstate(all="ignore"):
-        chord = power_side[:-1] + rise * np.nan_to_num(before / run)
-        high = height > chord * (1 + OVERSHOOT)
-    on_hull = np.zeros(len(x) + 1, dtype=np.bool_)
-    on_hull[kept] = True
-    cells = np.flatnonzero(high & on_hull[2 : 2 * len(height) + 1 : 2])
-    if not counts.identical:
-        cells = cells[:0]
-    finite = np.isfinite(nodes.score[cells]) & np.isfinite(nodes.score[cells + 1])
-    return x[kept], y[kept], cells[finite][:MOST_DIVIDED]
+    on_hull = np.zeros(len(x) + 2, dtype=np.bool_)
+    on_hull[kept + 1] = True
+    cells = on_hull[2:-2:2] | on_hull[3:-1:2] | on_hull[4::2]
+    return x[kept], y[kept], cells
+
+
+def _thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return rises and log slopes of edges of a hull above the concave polygon through (x, y), from (0, 0).
+
+    Edges whose slope is close to that of the edge before are omitted, and their neighbours extended until they meet.
+    """
+    run, rise = np.diff(x), np.diff(y)
+    with np.errstate(divide="ignore"):
+        logs = np.where(run > 0, np.log(rise) - np.log(np.where(run > 0, run, 1.0)), np.inf)
+    kept = [0]
+    for edge in range(1, len(logs)):
+        if rise[edge] > 0 and logs[edge] < logs[kept[-1]] - SPACING * max(1.0, abs(logs[edge]) / FAR):
+            kept.append(edge)
+    heights = [0.0]
+    for first, second in zip(kept[:-1], kept[1:], strict=True):
+        # Both edges go through vertices of the polygon; the first may be vertical.
+        ratio = math.exp(logs[second] - logs[first])
+        line = y[second] - (x[second] - x[first + 1]) * math.exp(logs[second])
+        height = (line - ratio * y[first + 1]) / (1 - ratio) + ROUNDING / SPACING * y[second]
+        heights.append(min(max(height, heights[-1]), float(y[-1])))
+    # The last edge rises up to the height of the polygon.
+    heights.append(float(y[-1]))
+    return np.diff(heights), logs[kept]
 
 
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
