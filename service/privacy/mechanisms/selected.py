@@ -17,8 +17,8 @@ Released = Literal["best", "all"]
 
 SCORE_IS_COVERED: Final = Premise(
     "score_is_covered",
-    "The mechanism describes one whole trial: the run, its configuration and its score. A score that reads private data "
-    "adds its own step to the mechanism, for example a noisy accuracy.",
+    "The mechanism describes one whole trial: the run, its configuration and its score. A score that reads private "
+    "data adds its own step to the mechanism, for example a noisy accuracy.",
     about="parts",
 )
 TRIALS_IGNORE_DATA: Final = Premise(
@@ -30,8 +30,8 @@ TRIALS_IGNORE_DATA: Final = Premise(
 )
 ONE_LAW_OF_CONFIGURATIONS: Final = Premise(
     "one_law_of_configurations",
-    "Every trial draws its configuration from one law, independently of the other trials. A grid that is tried in order "
-    "is not covered by a random number of trials.",
+    "Every trial draws its configuration from one law, independently of the other trials. A grid that is tried in "
+    "order is not covered by a random number of trials.",
     about="draw",
 )
 
@@ -106,8 +106,8 @@ class Selected(AbstractMechanism):
             raise UnsupportedCombination(
                 "mechanism",
                 "selected inside another mechanism, or against this attacker",
-                "the best of several trials has no steps with known losses. Make the selection the outermost mechanism, "
-                "against the worst case.",
+                "the best of several trials has no steps with known losses. Make the selection the outermost "
+                "mechanism, against the worst case.",
                 ("worst_case", "selected of repeated", "selected of composed"),
             )
         return same.elementary_steps()

@@ -63,7 +63,7 @@ class FixedTrials(AbstractTrials):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativeBinomialTrials(AbstractTrials):
-    """A negative binomial number of trials, at least 1, with a given mean. Shape 1 is geometric, shape 0 logarithmic."""
+    """A negative binomial number of trials, at least 1, with a given mean. Shapes 1 and 0: geometric, logarithmic."""
 
     type: ClassVar[str] = "truncated_negative_binomial"
     mean: Annotated[float, FEWEST_TRIALS]

@@ -8,9 +8,9 @@ middle zone with probability
 
     phi(u + q) - phi(u) under Q,    phi(T(u + q)) - phi(T(u + q) - T(q)) under P.
 
-This is the (rate, power) of the test "the released outcome is in the middle zone". An output that carries an independent
-uniform coin makes every rate attainable. A test that also rejects where nothing is released adds phi(0) to both numbers.
-For each slope the best test on a grid of (u + q, q) is taken, so that the curve is a polygon below the truth.
+This is the (rate, power) of the test "the released outcome is in the middle zone". An output that carries an
+independent uniform coin makes every rate attainable. For each slope the best test on a grid of (u + q, q) is taken, so
+that the curve is a polygon below the truth.
 """
 
 from __future__ import annotations

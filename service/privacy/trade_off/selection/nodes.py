@@ -11,7 +11,7 @@ from scipy import special
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import AbstractTradeOff
 
-GRID: Final = np.concatenate((np.linspace(-37.0, -8.25, 116), np.linspace(-8.0, 8.0, 401)))
+GRID: Final = np.concatenate((-np.geomspace(37.0, 8.3, 30), np.linspace(-8.0, 8.0, 321)))
 """Normal scores of the rates at which a curve is evaluated first."""
 ROUNDING: Final = 1e-12
 """Relative error of sums and differences of two enclosed numbers, with a wide margin."""
@@ -47,18 +47,28 @@ class Nodes:
         """Return the points of `curve` at the rates with the normal `scores`, rising."""
         rate = special.ndtr(scores)
         points = curve.points(rate)
-        ends = (np.stack((each.lower, each.upper)) for each in (points.power, points.type_two_error, points.log_slope))
-        return Nodes(scores, rate, 1 - rate, *ends)
+        power, error, slope = (
+            np.stack((each.lower, each.upper)) for each in (points.power, points.type_two_error, points.log_slope)
+        )
+        return Nodes(scores, rate, 1 - rate, power, error, slope)
 
     def with_scores(self, curve: AbstractTradeOff, scores: FloatArray) -> Nodes:
         """Return these nodes and those at further `scores` of the same curve."""
         more = Nodes.of(curve, np.setdiff1d(scores, self.score))
         order = np.argsort(np.concatenate((self.score, more.score)), kind="stable")
-        pairs = (
-            (getattr(self, name), getattr(more, name))
-            for name in ("score", "rate", "rest", "power", "error", "log_slope")
+
+        def joined(one: FloatArray, other: FloatArray) -> FloatArray:
+            found: FloatArray = np.concatenate((one, other), axis=-1)[..., order]
+            return found
+
+        return Nodes(
+            joined(self.score, more.score),
+            joined(self.rate, more.rate),
+            joined(self.rest, more.rest),
+            joined(self.power, more.power),
+            joined(self.error, more.error),
+            joined(self.log_slope, more.log_slope),
         )
-        return Nodes(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))
 
     def divided(self, parts: int) -> Nodes:
         """Return the nodes of `parts` times as many cells, between which T is bounded by its concavity.

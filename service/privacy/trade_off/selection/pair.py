@@ -71,7 +71,6 @@ def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:
 def _slopes(epsilons: FloatArray, deltas: FloatArray) -> FloatArray:
     """Return the log slopes for which attacks are searched: most where delta is neither tiny nor near 1."""
     middle = np.flatnonzero((deltas - deltas[-1] > FAINT) & (deltas < PLAIN))
-    chosen = [np.linspace(0, len(epsilons) - 1, FEW)]
-    if middle.size:
-        chosen.append(np.linspace(middle[0], middle[-1], MANY))
+    first, last = (int(middle[0]), int(middle[-1])) if middle.size else (0, 0)
+    chosen: list[FloatArray] = [np.linspace(0, len(epsilons) - 1, FEW), np.linspace(first, last, MANY)]
     return epsilons[np.unique(np.concatenate(chosen).astype(int))]

@@ -143,7 +143,7 @@ class BetweenLines(AbstractTradeOff):
         minus = np.minimum(epsilon, -self.back.epsilons[0])
         back = -np.expm1(minus) + np.exp(minus) * self.back.interpolated(-minus)
         # Between the flattest lines the profile is the line through the corner where they meet.
-        middle = self._height - np.exp(epsilon) * self._corner
+        middle = self._height - np.exp(np.minimum(epsilon, 700.0)) * self._corner
         value = np.where(epsilon >= self.ahead.epsilons[0], ahead, np.where(epsilon <= minus, back, middle))
         value = np.maximum(value, -np.expm1(np.minimum(epsilon, 0.0)))
         slack = np.where((epsilon < self.ahead.epsilons[0]) & (epsilon > minus), 4 * SLACK, SLACK * value)

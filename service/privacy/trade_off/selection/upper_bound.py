@@ -6,21 +6,21 @@ included, l = dP/dQ, and T(u) is the largest power of a test of Q against P at r
 
 Theorem. delta_selected(eps) <= E_Q h(l) = int delta(ln k) dh'(k) with h(l) = sup_u (l phi'(T(u)) - E phi'(u))_+.
 
-Proof. Let F_P(s), F_Q(s) be the laws of the score. The best of K has the law phi(F), so that the released output has the
-density phi'(F_P(s(x))) P(dx) (a coin beside the score removes ties); nothing is released with probability phi(0) in both
-cases. "Score at most s" is a test of rate F_Q(s), so F_P <= T(F_Q), and phi' does not decrease. So the positive part of
-P_selected - E Q_selected at x is at most (l phi'(T(u)) - E phi'(u))_+ Q(dx) with u = F_Q(s(x)), hence at most h(l) Q(dx).
-h is a maximum of linear functions, convex, with h(0) = 0, so that h(l) = int (l - k)_+ dh'(k).
+Proof. Let F_P(s), F_Q(s) be the laws of the score. The best score of K has the law phi(F), so that the released output
+has the density phi'(F_P(s(x))) P(dx) (a coin beside the score removes ties). Nothing is released with probability
+phi(0) under both laws. "Score at most s" is a test of rate F_Q(s), so F_P <= T(F_Q), and phi' does not decrease. So the
+positive part of P_selected - E Q_selected at x is at most (l phi'(T(u)) - E phi'(u))_+ Q(dx) with u = F_Q(s(x)), hence
+at most h(l) Q(dx). h is a maximum of linear functions, convex, with h(0) = 0, so that h(l) = int (l - k)_+ dh'(k).
 
-Fixed K with different configurations, each under T. The output of run j has the density prod_{i != j} F_{P,i}. Let T+ be
-a function above T whose logarithm is concave in ln u. Then prod T+(u_i) <= T+(u)^{K-1} with u the geometric mean of the
-u_i, and prod u_i = u^{K-1}. So the theorem holds with T+. For random K, a configuration drawn inside each run is a part of
-that run.
+Fixed K with different configurations, each under T. The output of run j has the density prod_{i != j} F_{P,i}. Let T+
+be a function above T whose logarithm is concave in ln u. Then prod T+(u_i) <= T+(u)^{K-1} with u the geometric mean of
+the u_i, and prod u_i = u^{K-1}. So the theorem holds with T+. For random K, a configuration drawn inside each run is a
+part of that run.
 
-Cells. With A(u) = phi'(T(u)) and B(u) = phi'(u), h is the support function of the points (B, A) and of (0, 0), so it only
-depends on their concave hull. Between two rates the curve (B, A) lies below its steepest line through the left point and
-its flattest line through the right point, so it lies below the hull of both points and of the apex where the lines meet.
-Let the hull have edges with rise dA_j and slope r_j = dA_j/dB_j. Then h(l) = sum_j dA_j (l - E/r_j)_+ and
+Cells. With A(u) = phi'(T(u)) and B(u) = phi'(u), h is the support function of the points (B, A) and of (0, 0), so it
+only depends on their concave hull. Between two rates the curve (B, A) lies below its steepest line through the left
+point and its flattest line through the right point. So it lies below the hull of both points and of the apex where the
+lines meet. Let the hull have edges with rise dA_j and slope r_j = dA_j/dB_j. Then h(l) = sum_j dA_j (l - E/r_j)_+ and
 
     delta_selected(eps) <= sum_j dA_j delta(eps - ln r_j).
 
@@ -29,6 +29,7 @@ delta is convex in k = e^c, so chords between thresholds bound it from above. Al
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Final, final
 
@@ -89,15 +90,15 @@ class SelectionBound:
         Most epsilons are where delta is neither tiny nor near 1.
         """
         steepest = self._log_slopes[np.isfinite(self._log_slopes)].max(initial=0.0)
-        most = min(float(self._thresholds[-1] + steepest), LARGEST)
+        most = min(float(self._thresholds[-1] + steepest) * (1 + ROUNDING), LARGEST)
         if most <= 0:
             return np.zeros(1), self.deltas(np.zeros(1))
         rough = most * np.linspace(0.0, 1.0, ROUGH) ** 2
         known = self.deltas(rough)
         left = rough[max(int((known >= PLAIN).sum()) - 1, 0)]
         right = rough[min(int((known - known[-1] > FAINT).sum()), ROUGH - 1)]
-        fine = np.linspace(left, right, FINE)
-        epsilons = np.unique(np.concatenate((rough, fine)))
+        fine: FloatArray = np.linspace(float(left), float(right), FINE)
+        epsilons: FloatArray = np.unique(np.concatenate((rough, fine)))
         return epsilons, self.deltas(epsilons)
 
     def deltas(self, epsilons: FloatArray) -> FloatArray:
@@ -202,7 +203,7 @@ def _thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         if rise[edge] > 0 and logs[edge] < logs[kept[-1]] - SPACING * max(1.0, abs(logs[edge]) / FAR):
             kept.append(edge)
     heights = [0.0]
-    for first, second in zip(kept[:-1], kept[1:], strict=True):
+    for first, second in itertools.pairwise(kept):
         # Both edges go through vertices of the polygon; the first may be vertical.
         ratio = math.exp(logs[second] - logs[first])
         line = y[second] - (x[second] - x[first + 1]) * math.exp(logs[second])
