@@ -156,7 +156,7 @@ class ClaimsRequest(Request):
         return bounds_request(self.mechanism, given, questions, self.places(), tolerance)
 
     def places(self) -> dict[str, str]:
-        """Return the JSON pointers of this request, by the pointers of the request for bounds that `asked` returns."""
+        """Return the JSON pointers of this request, by the pointers of the request for bounds for the claims."""
         one_by_one = {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
         return {"/questions": "/claims"} | one_by_one
 

@@ -137,8 +137,95 @@ class SkellamMechanism(Request):
     sensitivity: WholeSensitivity
 
 
+ScoreSensitivity = Annotated[
+    float,
+    Field(
+        ge=1e-6,
+        le=1e15,
+        validation_alias=AliasChoices("sensitivity", "score_sensitivity"),
+        description="Largest change of the score of a candidate by one record.",
+        examples=[1.0],
+    ),
+]
+Monotone = Annotated[
+    bool,
+    Field(
+        description="Whether one record moves all scores in one direction, as counts do. Only for "
+        "`add_or_remove_one` and `zero_out`. Default: false.",
+        examples=[False],
+    ),
+]
+
+
+class ReportNoisyMaxMechanism(Request):
+    """The candidate with the largest score plus noise; nothing else is released.
+
+    Gumbel noise is the exponential mechanism, and exponential noise is permute and flip. Both are exact for one choice.
+    Laplace noise is enclosed by two theorems (`tight` is false).
+    """
+
+    type: Literal["report_noisy_max"]
+    noise: Annotated[
+        Literal["gumbel", "exponential", "laplace"],
+        Field(description="Law of the noise on every score.", examples=["exponential"]),
+    ]
+    scale: Annotated[
+        float,
+        Field(ge=1e-6, le=1e15, description="Scale of the noise, in the unit of the scores.", examples=[2.0]),
+    ]
+    sensitivity: ScoreSensitivity
+    monotone: Monotone = False
+
+
+class PermuteAndFlipMechanism(Request):
+    """Permute and flip: report noisy max with exponential noise of scale 2 sensitivity/epsilon.
+
+    One choice is exact. Several choices are enclosed by two theorems (`tight` is false).
+    """
+
+    type: Literal["permute_and_flip"]
+    epsilon: Epsilon
+    monotone: Monotone = False
+
+
+PartEpsilon = Annotated[
+    float,
+    Field(ge=1e-6, le=1e4, description="Part of the privacy parameter.", examples=[0.5]),
+]
+
+
+class SparseVectorMechanism(Request):
+    """Sparse vector technique: one bit for each query against a noisy threshold, until `positives` bits were positive.
+
+    Only the bits are released. Queries may depend on earlier bits. The answer is enclosed by two theorems (`tight` is
+    false).
+    """
+
+    type: Literal["sparse_vector"]
+    threshold_epsilon: Annotated[
+        PartEpsilon, Field(description="The threshold has Laplace noise of scale sensitivity/threshold_epsilon.")
+    ]
+    query_epsilon: Annotated[
+        PartEpsilon,
+        Field(description="Every query has Laplace noise of scale 2 positives sensitivity/query_epsilon."),
+    ]
+    positives: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10**6,
+            validation_alias=AliasChoices("positives", "c"),
+            description="Number of positive bits after which the technique stops.",
+            examples=[1],
+        ),
+    ]
+
+
 LocalMechanism = RandomizedResponseMechanism | UnaryEncodingMechanism
 """Mechanisms that read `replace_one` where a request states no neighbouring relation."""
 NoiseMechanism = StaircaseMechanism | DiscreteLaplaceMechanism | DiscreteGaussianMechanism | SkellamMechanism
 """Mechanisms with noise whose stated sensitivity holds under every relation."""
-DiscreteMechanism = LocalMechanism | NoiseMechanism
+SelectionMechanism = ReportNoisyMaxMechanism | PermuteAndFlipMechanism | SparseVectorMechanism
+"""Mechanisms that release choices or bits, and no numbers."""
+DiscreteMechanism = LocalMechanism | NoiseMechanism | SelectionMechanism
+"""All mechanisms of this module."""

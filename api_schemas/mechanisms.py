@@ -11,8 +11,11 @@ from api_schemas.base import Request, field_error, named_schema
 from api_schemas.discrete_mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
+    PermuteAndFlipMechanism,
     RandomizedResponseMechanism,
+    ReportNoisyMaxMechanism,
     SkellamMechanism,
+    SparseVectorMechanism,
     StaircaseMechanism,
     UnaryEncodingMechanism,
 )
@@ -35,6 +38,7 @@ from api_schemas.scalar_types import (
     Steps,
     Weight,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
 from api_schemas.trials import FixedTrialCount, TrialCountSpec
 
@@ -253,6 +257,8 @@ MechanismSpec = Annotated[
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ZcdpMechanism
+    | RdpMechanism
     | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
@@ -267,6 +273,9 @@ MechanismSpec = Annotated[
     | DiscreteLaplaceMechanism
     | DiscreteGaussianMechanism
     | SkellamMechanism
+    | ReportNoisyMaxMechanism
+    | PermuteAndFlipMechanism
+    | SparseVectorMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
@@ -303,11 +312,16 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         GdpMechanism,
         PureDpMechanism,
         ApproximateDpMechanism,
+        ZcdpMechanism,
+        RdpMechanism,
         ExponentialMechanism,
         StaircaseMechanism,
         DiscreteLaplaceMechanism,
         DiscreteGaussianMechanism,
         SkellamMechanism,
+        ReportNoisyMaxMechanism,
+        PermuteAndFlipMechanism,
+        SparseVectorMechanism,
     }
 )
 """Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""

@@ -62,7 +62,8 @@ DOCSTRING: Final = '"""Implementation of the service and its contract. Names in 
 
 _ROOT: Final = "|".join(MOVED)
 _FROM: Final = re.compile(rf"(?m)^(\s*from )({_ROOT})(?=[. ])")
-_NAME: Final = re.compile(rf"""(["'])((?:{_ROOT})(?:\.\w+)*)\1""")
+_NAME: Final = re.compile(rf"""(?:(?<=files\()(["'])({_ROOT})\1|(["'])((?:{_ROOT})(?:\.\w+)+)\3)""")
+"""A quoted module with a dot in its name, or a quoted package as the argument of `files(...)`."""
 
 
 def build_wheel(
@@ -144,11 +145,15 @@ def adapted(name: str, content: bytes, modules: set[str]) -> bytes:
 def adapted_source(text: str, modules: set[str]) -> str:
     """Return the text of a Python module that imports moved modules from their new place.
 
-    Strings that name a module are names of it. Raise ValueError for imports that would still need the old place, such
-    as `import service`.
+    Strings that _NAME matches are names of modules. Raise ValueError for imports that would still need the old place,
+    such as `import service`.
     """
-    text = _FROM.sub(rf"\1{PLACE}.\2", text)
-    text = _NAME.sub(lambda name: f"{name[1]}{PLACE}.{name[2]}{name[1]}" if name[2] in modules else name[0], text)
+
+    def moved(found: re.Match[str]) -> str:
+        mark, name = found[1] or found[3], found[2] or found[4]
+        return f"{mark}{PLACE}.{name}{mark}" if name in modules else found[0]
+
+    text = _NAME.sub(moved, _FROM.sub(rf"\1{PLACE}.\2", text))
     if left := {name for name in imported_names(text) if name.split(".")[0] in MOVED}:
         raise ValueError(f"{', '.join(sorted(left))}: use `from ... import` at the start of a line")
     return text

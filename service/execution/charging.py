@@ -22,7 +22,7 @@ async def charge_hit(client: WaitingClient) -> None:
 async def charge_computation(
     client: WaitingClient, quote: Quote, computing: Coroutine[Any, Any, ComputedResult]
 ) -> ComputedResult:
-    """Return the result of a computation, and charge its work to the account of the client.
+    """Return the result of the awaitable `computing`, and charge its work to the account of the client.
 
     The estimate is charged before, and corrected afterwards. A computation without an answer is charged by the time for
     which it held a worker. Raise WorkLimitExceeded.

@@ -106,7 +106,8 @@ class StoredResults:
     def store_request(self, digest: str, named: bytes, cost: int, requester: str = LOCAL_REQUESTER) -> None:
         """Store the bytes of a request, whose SHA-256 is `digest`, if requests are kept.
 
-        Requests above the cost floor are written to Redis as well, beside their results.
+        Requests above the cost floor are written to Redis as well, beside their results. `named` is the request with
+        the name of its resource, as bytes.
         """
         if not self.keeps_requests or self._memory.lookup(REQUESTS, digest) is not None:
             return
@@ -143,7 +144,8 @@ class StoredResults:
     async def read(self, names: tuple[str, ...], digest: str, requester: str) -> bytes | None:
         """Return the stored body with this digest, or None if it is missing or private to other groups.
 
-        The owner is looked up first, so that both cases take the same steps.
+        The owner is looked up first, so that both cases take the same steps. `names` are the resources that may have
+        computed the body.
         """
         if self._owners is not None and not await self._owners.has_received(digest, requester):
             return None

@@ -307,7 +307,10 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """Return the mu of one step of a training run whose total is `mu`."""
+    """Return the mu of one step of a training run of which all steps together have `mu`.
+
+    mu is that of Gaussian membership inference privacy (GMIP).
+    """
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return mu / context.sqrt(steps)
@@ -317,7 +320,10 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """Return the total mu of a training run whose single step has mu `step`."""
+    """Return the mu of a training run whose single step has mu `step`.
+
+    mu is that of Gaussian membership inference privacy (GMIP).
+    """
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return step * context.sqrt(steps)

@@ -5,6 +5,7 @@ Errors of the core become errors with the JSON pointer of a part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, cast
@@ -106,6 +107,10 @@ def echo_options(request: MethodOptions) -> dict[str, Any]:
     return {name: held[name] for name in OPTION_FIELDS if held[name] is not None}
 
 
+INFINITY: Final = "Infinity"
+"""An infinite number in a request, since JSON has none."""
+
+
 def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
@@ -151,4 +156,6 @@ def _value(part: Any) -> Any:
     kind = cast("type[Any]", type(part))
     if Request in kind.__mro__:  # isinstance is slow for models
         return _constructor_of(kind)(**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
-    return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part
+    if isinstance(part, tuple):
+        return tuple(map(_value, cast("tuple[Any, ...]", part)))
+    return math.inf if part == INFINITY else part

@@ -120,7 +120,7 @@ def first(page: Page, watched: Watched, address: str) -> Page:
 
 
 def restore_first_form(page: Page) -> None:
-    """Restore the first form."""
+    """Restore the state that the form of the page had first."""
     page.evaluate("fragment => { location.hash = fragment }", FORMS["first"])
     page.wait_for_function("text => document.getElementById('paste').value === text", arg=PASTED)
     rest_of(page)

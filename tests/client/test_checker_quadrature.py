@@ -77,7 +77,7 @@ class Law:
         return mpmath.fsum(w * mpmath.ncdf(side * (sign * m - y)) for w, m in centres)
 
     def loss(self, y: Any) -> Any:
-        """Return ln(p(y) / q(y)) of doubles, also of an array."""
+        """Return the loss ln(p(y)/q(y)) at y for the densities p and q of P and Q, also of an array."""
 
         def log_ratio(x: Any) -> Any:
             exponents = [m * x - m * m / 2 for m in self.means]

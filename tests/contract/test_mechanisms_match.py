@@ -110,14 +110,17 @@ def test_schemas_and_core_have_same_field_names(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_schemas_and_core_have_same_number_ranges(kind: str) -> None:
+    declared = domain.domains(MECHANISMS[kind])
+    shapes = {name: shape_of_field(field) for name, field in SPECS[kind].model_fields.items()}
+    # A list of numbers has the domain of its items.
+    items = {name: shape_of(shape.item) for name, shape in shapes.items() if shape.kind == "list" and name in declared}
     ranges = {
         name: (shape.minimum, shape.maximum, shape.minimum_excluded, shape.maximum_excluded, shape.kind == "integer")
-        for name, shape in ((name, shape_of_field(field)) for name, field in SPECS[kind].model_fields.items())
+        for name, shape in (shapes | items).items()
         if shape.kind in ("number", "integer")
     }
     domains = {
-        name: (domain.low, domain.high, domain.open_low, False, domain.integer)
-        for name, domain in domain.domains(MECHANISMS[kind]).items()
+        name: (domain.low, domain.high, domain.open_low, False, domain.integer) for name, domain in declared.items()
     }
     assert ranges == domains, both_files(kind)
 

@@ -231,8 +231,9 @@ async def polite(machine: Machine, seconds: float, count: int, pause: float) -> 
 
 
 async def waits_beside(machine: Machine, seconds: float, *floods: float, count: int = 200) -> list[float]:
-    """Return the waits of a polite requester beside floods of five others each, all of which request work of
-    `seconds`.
+    """Return the seconds for which each of `count` requests of one requester waits beside five other requesters.
+
+    Each of the five sends a flood of requests, and all requests need work of `seconds`.
     """
     flooding = [asyncio.create_task(flood(machine, f"{each}/{number}", each)) for each in floods for number in range(5)]
     await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,10 +31,14 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
                 WeightedMechanism(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
             )
         elif isinstance(value, list | tuple):
-            fields[name] = tuple(built(part) if isinstance(part, Mapping) else part for part in value)
+            fields[name] = tuple(built(part) if isinstance(part, Mapping) else _number(part) for part in value)
         elif name != "type":
             fields[name] = value
     return MECHANISMS[spec["type"]](**fields)
+
+
+def _number(part: Any) -> Any:
+    return math.inf if part == "Infinity" else part
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,7 @@ KAISSIS = "Kaissis et al. 2023 (ReRo), Corollary 1"
 FIGURE_3 = "Kaissis et al. 2023 (ReRo), Figure 3, recomputed at 40 digits"
 PEERS = "contour inversion in 80-bit arithmetic on two contours"
 
+CLASS = "largest power over all pairs of two-outcome laws with the stated divergences, by two routes in doubles"
 LEBEDA = "Lebeda et al. 2025, Proposition 13, in double precision"
 GANESH = "Ganesh 2024 (tight group-level guarantees of sampled steps), in double precision"
 SUMS = "the definition, by sums over all outcomes at 50 digits"
@@ -117,6 +123,7 @@ MIXED: dict[str, Any] = {
 }
 
 RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 2}
+NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
 UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.04742587317756678}
 
 
@@ -147,6 +154,29 @@ CASES: tuple[Case, ...] = (
     ),
     Case("approximate_dp_delta_only", {"type": "approximate_dp", "epsilon": 0.0, "delta": 0.2}),
     Case("approximate_dp_hopeless", {"type": "approximate_dp", "epsilon": 1.0, "delta": 1.0}),
+    Case(
+        "zcdp_half",
+        {"type": "zcdp", "rho": 0.5},
+        (
+            Published("epsilon", 1e-5, "both", 4.728385648638488, 1e-12, CLASS),
+            Published("delta", 1.0, "both", 0.2149111446, 1e-10, CLASS),
+            Published("power", 1e-3, "add", 0.024910285610268403, 1e-13, CLASS),
+        ),
+    ),
+    Case("zcdp_0", {"type": "zcdp", "rho": 0.0}),
+    Case("zcdp_weak", {"type": "zcdp", "rho": 1e-6}),
+    Case("zcdp_strong", {"type": "zcdp", "rho": 30.0}),
+    Case(
+        "rdp_two_orders",
+        {"type": "rdp", "orders": [2.0, 32.0], "epsilons": [0.1, 2.5]},
+        (Published("power", 0.2, "add", 0.32972026399951404, 1e-11, CLASS),),
+    ),
+    Case("rdp_pure", {"type": "rdp", "orders": [2.0, "Infinity"], "epsilons": [0.3, 1.0]}),
+    Case("rdp_kl", {"type": "rdp", "orders": [1.0], "epsilons": [0.5]}),
+    Case(
+        "rdp_forward",
+        {"type": "rdp", "orders": [2.0, 4.0], "epsilons": [0.5, 1.0], "directions": "forward_only"},
+    ),
     Case(
         "exponential_1",
         {"type": "exponential", "epsilon": 1.0},
@@ -318,6 +348,13 @@ CASES: tuple[Case, ...] = (
         _delta(0.5, 0.20398281376343896),
     ),
     Case("discrete_gaussian_sampled", sampled(0.1, {"type": "discrete_gaussian", "sigma": 3.0, "sensitivity": 2})),
+    Case("noisy_max_gumbel", NOISY_MAX | {"noise": "gumbel"}, _delta(0.1, 0.20773467127916498)),
+    Case("noisy_max_exponential", NOISY_MAX, _delta(0.1, 0.36237184837822667)),
+    Case("noisy_max_monotone", NOISY_MAX | {"monotone": True}),
+    Case("noisy_max_laplace", NOISY_MAX | {"noise": "laplace"}),
+    Case("noisy_max_run", {"type": "repeated", "mechanism": NOISY_MAX, "steps": 4}),
+    Case("permute_and_flip", {"type": "permute_and_flip", "epsilon": 1.0}, _delta(0.1, 0.36237184837822667)),
+    Case("sparse_vector", {"type": "sparse_vector", "threshold_epsilon": 0.5, "query_epsilon": 0.5, "positives": 1}),
     Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
     Case("selected_once", selected(sampled(0.1, gaussian(1.0)), "geometric", mean=1.0)),
     Case(

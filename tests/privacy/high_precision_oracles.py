@@ -140,7 +140,10 @@ class _Step:
         return mpmath.log1p(mpmath.expm1(threshold) / self.rate) / self.mu + self.mu / 2
 
     def delta(self, epsilon: Any) -> Any:
-        """Return E0 (w - e^eps)_+ for every real eps."""
+        """Return E0 (w - e^eps)_+ for every real eps.
+
+        w is the likelihood ratio.
+        """
         if epsilon <= mpmath.log1p(-self.rate):
             return -mpmath.expm1(epsilon)
         y = self.place(epsilon)

@@ -25,7 +25,7 @@ def laplace_tail(y: Real) -> Real:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two hypotheses, H0: y ~ F and H1: y ~ (1 - p) F + p F(. - mu).
+    """Two hypotheses about an outcome y: H0 has the law F, and H1 is (1 - p) F + p F(. - mu).
 
     The likelihood ratio increases with y, so the best tests are y > t.
     """

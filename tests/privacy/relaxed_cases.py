@@ -259,7 +259,10 @@ class HarderOfTwo:
         return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
-        """Return the exact value for points of the curve, and a lower bound from a grid of rates for other numbers."""
+        """Return an independent value of the answer to `question`: exact for points of the curve, else a lower bound.
+
+        The lower bound comes from a grid of rates.
+        """
         match question.reading:
             case "power" | "type_two_error":
                 power = float(self._power(np.array([question.at]))[0])

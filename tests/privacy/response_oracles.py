@@ -75,7 +75,7 @@ class Atoms:
         return low
 
     def delta(self, epsilon: float) -> Real:
-        """Return the sum of (q - e^eps p)_+."""
+        """Return delta at eps: the sum of (q - e^eps p)_+ over the atoms of mass p under H0 and q under H1."""
         e = mpf(epsilon)
         gained = mpmath.fsum(other * -mpmath.expm1(e - loss) for loss, _, other in self.rows if loss > e)
         return min(self.outside + gained, mpf(1))

@@ -79,7 +79,7 @@ class Printed:
             self.left = self.left.replace(re.sub(r"[ \n]+", " ", each), " ")
 
     def take(self, pattern: str, *checks: Check) -> int:
-        """Check the groups of every match, remove the matches, and return their number."""
+        """Check the groups of every match of `pattern` in the text, remove the matches, and return their number."""
         found = list(re.finditer(pattern, self.left))
         for each in found:
             assert len(each.groups()) == len(checks), pattern

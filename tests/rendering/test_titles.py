@@ -30,6 +30,12 @@ TITLES: dict[str, dict[str, Any]] = {
     "stated mu 0.5": {"type": "gdp", "mu": 0.5},
     "stated epsilon 1": {"type": "pure_dp", "epsilon": 1.0},
     "stated epsilon 1 and delta 1e-05": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5},
+    "stated rho 0.5": {"type": "zcdp", "rho": 0.5},
+    "stated Renyi divergences, 2 orders 2 to infinity": {
+        "type": "rdp",
+        "orders": [2.0, "Infinity"],
+        "epsilons": [0.3, 1.0],
+    },
     "exponential mechanism, epsilon 1": {"type": "exponential", "epsilon": 1.0},
     "randomised response, epsilon 1, 4 options": {"type": "randomized_response", "epsilon": 1.0, "options": 4},
     "unary encoding, bits 0.5 and 0.25, 2 bits per value": {
@@ -50,6 +56,20 @@ TITLES: dict[str, dict[str, Any]] = {
         "sensitivity": 3,
     },
     "Skellam mechanism, variance 4, sensitivity 3": {"type": "skellam", "variance": 4.0, "sensitivity": 3},
+    "report noisy max, Laplace noise, scale 2, sensitivity 1, monotone scores": {
+        "type": "report_noisy_max",
+        "noise": "laplace",
+        "scale": 2.0,
+        "sensitivity": 1.0,
+        "monotone": True,
+    },
+    "permute and flip, epsilon 1": {"type": "permute_and_flip", "epsilon": 1.0},
+    "sparse vector technique, epsilon 0.5 and 0.25, 3 positive": {
+        "type": "sparse_vector",
+        "threshold_epsilon": 0.5,
+        "query_epsilon": 0.25,
+        "positives": 3,
+    },
     "Gaussian mechanism, noise 1.1, 3 random shifts up to 2": {
         **GAUSSIAN,
         "type": "gaussian_mixture",

@@ -260,7 +260,10 @@ def fails(target: Spec, answer: dict[str, float]) -> bool:
 
 
 def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, float]:
-    """Return a bound of the answer and the limit of the target, or the logarithms of both."""
+    """Return the lower or upper bound of an answer and the limit of its target, or the logarithms of both.
+
+    `end` is `lower` or `upper`.
+    """
     limit: float = target["at_most" if "at_most" in target else "at_least"]
     if f"{end}_log10" not in answer or limit == 0:
         return answer[end], limit

@@ -48,6 +48,7 @@ noise = mostly_common(0.3, 30.0, spread(1e-4, 1e15))
 rate = mostly_common(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
 epsilon = mostly_common(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
 delta = mostly_common(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+rho = mostly_common(1e-3, 10.0, spread(1e-12, 1e4, 0.0))
 mu = mostly_common(0.01, 5.0, spread(1e-12, 1e6, 0.0))
 probability = mostly_common(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
 
@@ -134,7 +135,25 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "approximate_dp": lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
     "exponential": lambda random: {"type": "exponential", "epsilon": epsilon(random)},
 }
+
+
+def _rdp(random: Generator) -> Spec:
+    """Draw orders with rising bounds: those of Gaussian noise, times rising factors."""
+    orders: list[Any] = sorted({round(1 + spread(1e-3, 1e3, 1.0)(random), 6) for _ in range(random.integers(1, 6))})
+    factor, found = rho(random), []
+    for order in orders:
+        factor *= 1 + random.uniform() * (random.uniform() < 0.5)
+        found.append(min(factor * order, 1e6))
+    if random.uniform() < 0.3:
+        orders.append("Infinity")
+        found.append(min(2 * found[-1] + epsilon(random), 1e6))
+    more = {"directions": "forward_only"} if random.uniform() < 0.3 else {}
+    return {"type": "rdp", "orders": orders, "epsilons": found, **more}
+
+
 LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "zcdp": lambda random: {"type": "zcdp", "rho": rho(random)},
+    "rdp": _rdp,
     "randomized_response": lambda random: {
         "type": "randomized_response",
         "epsilon": epsilon(random),
@@ -156,6 +175,20 @@ LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
         "type": "skellam",
         "variance": mostly_common(0.3, 300.0, spread(1e-3, 1e7))(random),
         "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "report_noisy_max": lambda random: {
+        "type": "report_noisy_max",
+        "noise": str(random.choice(["gumbel", "exponential", "laplace"])),
+        "scale": mostly_common(0.3, 30.0, spread(1e-6, 1e15))(random),
+        "sensitivity": mostly_common(0.5, 5.0, spread(1e-6, 1e15))(random),
+        "monotone": bool(random.integers(2)),
+    },
+    "permute_and_flip": lambda random: {"type": "permute_and_flip", "epsilon": epsilon(random)},
+    "sparse_vector": lambda random: {
+        "type": "sparse_vector",
+        "threshold_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "query_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "positives": _whole(1, 5, 10**6)(random),
     },
 }
 """Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""

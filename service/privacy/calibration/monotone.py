@@ -15,12 +15,12 @@ noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. P
 Discrete noise. Let l = e^{-1/scale}. Discrete Laplace noise has the characteristic function (1 - l)^2/(1 - 2 l cos t +
 l^2). For l < l' the quotient of both functions is a positive multiple of l/l' + (1 - l/l')(1 - l l')/(1 - 2 l' cos t +
 l'^2), that of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e = e^-epsilon and share g:
-the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D), where D = g + (1 - g) e, and N
-= 2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
+the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D). Here D = g + (1 - g) e, and N =
+2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
 
 Reports. k-ary randomised responses are matrices c I + (1 - c) J/k, with c rising in epsilon, and products of such
-matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) if every bit is kept with probability
-c = (p - q)/(p' - q) and otherwise drawn with probability q, and likewise for (p, q').
+matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) as follows. Every bit is kept with
+probability c = (p - q)/(p' - q), and otherwise drawn with probability q. The same holds for (p, q').
 
 Rates. Keep the output of a step of rate q with probability c, and otherwise draw it from the law N(0) without the
 record. This maps the pair (1 - q) N(0) + q N(+-mu) to the pair of rate c q, and keeps N(0). Several records are hit
@@ -80,6 +80,9 @@ MORE_BATCHES: Final = Law(
 )
 FEWER_STEPS: Final = Law(-1, "the results of fewer steps are a function of the results of all steps (post-processing)")
 STATED: Final = Law(-1, "by definition: a mechanism with a guarantee has every weaker guarantee")
+STATED_AT_LARGER_ORDERS: Final = Law(
+    1, "Renyi divergences rise with their order, so a bound at a larger order holds at every smaller order"
+)
 SHORTER_SHIFTS: Final = Law(
     -1, "a mixture of smaller shifts is at least as hard to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
 )
@@ -116,6 +119,13 @@ DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
     ("discrete_gaussian", "sensitivity"): _SMALLER_CHANGE,
     ("skellam", "variance"): MORE_NOISE,
     ("skellam", "sensitivity"): _SMALLER_CHANGE,
+    ("report_noisy_max", "scale"): Law(
+        1, "scores and noise divided by one number give the same choices, so a larger scale is a smaller sensitivity"
+    ),
+    ("report_noisy_max", "sensitivity"): _SMALLER_CHANGE,
+    ("permute_and_flip", "epsilon"): Law(
+        -1, "the mechanism of a smaller epsilon is that of a larger epsilon with a smaller change of all scores"
+    ),
 }
 """Laws of discrete and local mechanisms."""
 
@@ -128,6 +138,9 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("pure_dp", "epsilon"): STATED,
     ("approximate_dp", "epsilon"): STATED,
     ("approximate_dp", "delta"): STATED,
+    ("zcdp", "rho"): STATED,
+    ("rdp", "orders"): STATED_AT_LARGER_ORDERS,
+    ("rdp", "epsilons"): STATED,
     ("exponential", "epsilon"): Law(
         -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),

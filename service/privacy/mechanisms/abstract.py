@@ -91,7 +91,7 @@ class AbstractMechanism(ABC):
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Return each premise and hazard once, in order.
+    """Return the premises and hazards of a mechanism, each once, in order.
 
     `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
     mechanisms cause it.
@@ -352,7 +352,26 @@ class GaussianMixturePart(StepPart):
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
+@dataclass(frozen=True, slots=True)
+class AtomsPart(StepPart):
+    """Numbers of a step whose loss has a list of values.
+
+    Attributes
+    ----------
+    law : AtomicLaw
+        Values and masses.
+    """
+
+    decays: ClassVar[bool] = False
+    law: AtomicLaw
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss, nats."""
+        return min(self.law.spread, 1.0)
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart | AtomsPart
 
 
 ATOM_DIGITS = 50
@@ -379,6 +398,9 @@ class Attained:
     choices : callable or None
         The function that returns the attained runs of a count of such steps, one run for each known attack. None if
         `step` is the only attack.
+    may_come_last : bool
+        Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
+        chosen after all other results, for every threshold of its own.
     """
 
     step: AbstractStep
@@ -386,6 +408,7 @@ class Attained:
     alone: AbstractStep | None = None
     either_way: bool = True
     choices: Callable[[int], tuple[Steps, ...]] | None = None
+    may_come_last: bool = False
 
 
 class AbstractStep(AbstractMechanism):
@@ -469,6 +492,10 @@ class AbstractStep(AbstractMechanism):
         `curves` in every step of any composition and in both directions. Otherwise the composition of `curves` is an
         upper bound, and the composition of the result a lower bound.
         """
+        return None
+
+    def added(self, count: int) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
+        """Return one step whose stated bounds hold for `count` such steps together, or None without such bounds."""
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles

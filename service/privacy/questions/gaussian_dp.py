@@ -92,7 +92,9 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     else:
         whole = _global(curve)
         ranged = whole
-        if not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
+        attained = curve.global_gdp_mu_error
+        outside = attained is None or attained < max(false_positive_rate_min, type_two_error_min)
+        if outside and not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
             ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
@@ -157,8 +159,8 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
 def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading:
     """Return mu = 0 for a range of error rates without a point of the curve, and mu over the whole curve.
 
-    The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, and the curve
-    falls below `error_min` before `rate_min`.
+    mu is that of Gaussian DP. The range has false positive rates of at least `rate_min` and type II errors of at least
+    `error_min`, and the curve falls below `error_min` before `rate_min`.
     """
     least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
     whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), curve.first.global_gdp_mu_limit, curve.evidence)
@@ -245,7 +247,7 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 
 def _corner(rate_min: float, error_min: float) -> float:
-    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point of a range can have.
+    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point can have.
 
     The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, both above 0.
     The mu of a point is Phi^-1(power) - Phi^-1(false positive rate).

@@ -102,7 +102,18 @@ class HalfTilted:
 
 
 def lattice_of(law: AtomicLaw) -> tuple[float, IndexArray] | None:
-    """Return the spacing of the lattice of all losses, and each loss's distance from the largest in cells, or None."""
+    """Return the lattice of all losses of a law, or None if they have no common spacing.
+
+    Parameters
+    ----------
+    law : AtomicLaw
+        Law with n losses.
+
+    Returns
+    -------
+    (float, array of int) or None
+        Spacing in nats, and the distance of each loss from the largest one in cells, shape (n,).
+    """
     if law.size == 1:
         return 1.0, np.zeros(1, dtype=np.intp)
     spacing = float(law.gaps.min())
@@ -156,7 +167,10 @@ def products(law: AtomicLaw, count: int) -> float:
 
 
 def in_reach(kinds: Kinds) -> bool:
-    """Return whether direct convolution gives the law of the total loss of these laws, with counts, at little cost."""
+    """Return whether direct convolution gives the law of the total loss of a run at little cost.
+
+    `kinds` has (law of a step, number of such steps).
+    """
     if sum(products(law, count) for law, count in kinds) > MOST_PRODUCTS:
         return False
     sizes: dict[float, float] = {}
@@ -204,7 +218,11 @@ def _untilted(
     lost: float,
     parts: Sequence[AtomicLaw],
 ) -> AtomicLaw:
-    """Return the law with the masses e^logs at the tilt 1/2; `parts` are the laws of the steps."""
+    """Return the law with the losses `losses`, from its masses e^`logs` at the tilt 1/2.
+
+    `gaps` are the differences of the losses, `position` and `relative` the errors of losses and masses, `lost` the
+    dropped probability, and `parts` the laws of the steps.
+    """
     size = float(np.abs(logs).max() + np.abs(losses).max())
     return AtomicLaw(
         losses,

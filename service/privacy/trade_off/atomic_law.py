@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -55,8 +55,15 @@ class AtomicLaw:
         """Number of finite values of the loss."""
         return len(self.losses)
 
+    @cached_property
+    def spread(self) -> float:
+        """Approximate standard deviation of the loss under H0, nats."""
+        masses = np.exp(self.log_absent)
+        mean = float(masses @ self.losses)
+        return math.sqrt(float(masses @ (self.losses - mean) ** 2))
+
     def swapped(self) -> AtomicLaw:
-        """Return the law of -L under H1: the pair with swapped hypotheses."""
+        """Return the law of -L under H1, the loss for swapped hypotheses."""
         return AtomicLaw(
             -self.losses[::-1],
             self.gaps[::-1],
@@ -93,14 +100,15 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     is summed relative to its own scale, after the sum of the earlier pieces. Terms that underflow are below e^-400 of
     an earlier term of the piece.
     """
-    tops: FloatArray = np.maximum.accumulate(logs)
+    maximum: Any = np.maximum
+    tops = np.asarray(maximum.accumulate(logs), dtype=np.float64)
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):
         stop = int(np.searchsorted(tops, tops[start] + WIDEST_PIECE, side="right"))
         stop = max(stop, start + 1)
         scale = float(tops[stop - 1]) - (HEADROOM if tops[stop - 1] > tops[start] + HEADROOM else 0.0)
-        terms = np.exp(np.maximum(logs[start:stop] - scale, -745.0))
+        terms: FloatArray = np.exp(np.maximum(logs[start:stop] - scale, -745.0))
         terms[0] += math.exp(max(before - scale, -745.0)) if before > -np.inf else 0.0
         sums[start:stop] = np.log(running_sums(terms)) + scale
         before, start, pieces = float(sums[stop - 1]), stop, pieces + 1

@@ -41,9 +41,9 @@ class AtomsTradeOff(AbstractTradeOff):
 
     Rates above 1/2 use masses below a loss instead of A_k. The masses `dropped` that a law leaves out change a number
     by at most 4 dropped: e^{L_k} times a H0-mass above L_k is at most the H1-mass there, and e^{L_k} <= 2 for rates
-    above 1/2. If all losses move by at most a (`position_error`), the likelihood ratio changes by factors between
-    e^-a and e^a, so that e^-a delta'(x + a) <= delta(x) <= e^a delta'(x - a) for the profile delta' of the stated
-    losses. Relative errors are about 1e-14 for losses up to 20 nats.
+    above 1/2. If all losses move by at most a (`position_error`), the likelihood ratio changes by factors between e^-a
+    and e^a. So e^-a delta'(x + a) <= delta(x) <= e^a delta'(x - a) for the profile delta' of the stated losses.
+    Relative errors are about 1e-14 for losses up to 20 nats.
     """
 
     evidence = Evidence.CERTIFIED
@@ -76,18 +76,18 @@ class AtomsTradeOff(AbstractTradeOff):
 
     @cached_property
     def _heights(self) -> FloatArray:
-        """A_k e^{L_k}, at most 1; shape (n,)."""
+        """Products A_k e^{L_k} of the H0-mass at or above the loss L_k, at most 1; shape (n,)."""
         return np.exp(np.minimum(self.law.log_above[0] + self.law.losses, 0.0))
 
     @cached_property
     def _deltas(self) -> FloatArray:
-        """d_k = delta(L_k), shape (n,)."""
+        """Values d_k = delta(L_k) of the profile at the losses L_k, shape (n,)."""
         falls = self._heights[:-1] * -np.expm1(-self.law.gaps)
         return np.concatenate([[0.0], running_sums(falls)])
 
     @cached_property
     def _relative(self) -> float:
-        """Relative error of every `_heights` and of every d_k."""
+        """Relative error of every `_heights` and of every value of `_deltas`."""
         law = self.law
         size = float(np.abs(law.losses).max()) + float(np.abs(law.log_above[0]).max())
         return law.log_above[2] + 2 * law.position_error + running_sum_error(law.size) + 8 * UNIT_ROUNDOFF * (1 + size)
@@ -138,7 +138,10 @@ class AtomsTradeOff(AbstractTradeOff):
 
 
 class _Points:
-    """Points of the curve of an `AtomicLaw` at the rates `alpha`, on the edges of the curve."""
+    """Points of the curve of an `AtomicLaw` at the rates `alpha`.
+
+    The curve is a polygon, and each point lies on one of its edges.
+    """
 
     def __init__(self, law: AtomicLaw, alpha: FloatArray) -> None:
         self.law, self.alpha = law, alpha

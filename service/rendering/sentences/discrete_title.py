@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from api_schemas.discrete_mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
     DiscreteMechanism,
+    PermuteAndFlipMechanism,
     RandomizedResponseMechanism,
+    ReportNoisyMaxMechanism,
     SkellamMechanism,
+    SparseVectorMechanism,
     StaircaseMechanism,
     UnaryEncodingMechanism,
 )
 from service.rendering.numbers import format_exact, group_digits
+
+NOISES: Final = {"gumbel": "Gumbel", "exponential": "exponential", "laplace": "Laplace"}
 
 
 def discrete_items(mechanism: DiscreteMechanism) -> list[str]:
@@ -30,6 +37,15 @@ def discrete_items(mechanism: DiscreteMechanism) -> list[str]:
             return ["discrete Gaussian mechanism", f"sigma {format_exact(sigma)}", _sensitivity(change)]
         case SkellamMechanism(variance=variance, sensitivity=change):
             return ["Skellam mechanism", f"variance {format_exact(variance)}", _sensitivity(change)]
+        case ReportNoisyMaxMechanism(noise=noise, scale=scale, sensitivity=change, monotone=monotone):
+            kind = ["monotone scores"] if monotone else []
+            numbers = f"scale {format_exact(scale)}", f"sensitivity {format_exact(change)}"
+            return ["report noisy max", f"{NOISES[noise]} noise", *numbers, *kind]
+        case PermuteAndFlipMechanism(epsilon=epsilon, monotone=monotone):
+            return ["permute and flip", f"epsilon {format_exact(epsilon)}", *(["monotone scores"] if monotone else [])]
+        case SparseVectorMechanism(threshold_epsilon=first, query_epsilon=second, positives=count):
+            parts = f"epsilon {format_exact(first)} and {format_exact(second)}"
+            return ["sparse vector technique", parts, f"{group_digits(count)} positive"]
 
 
 def _sensitivity(change: int) -> str:

@@ -23,6 +23,7 @@ from api_schemas.mechanisms import (
     RepeatedMechanism,
     SelectedMechanism,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
 from api_schemas.trials import (
     BinomialTrialCount,
@@ -109,12 +110,6 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return ["Laplace mechanism", f"noise {format_exact(noise)}"]
         case GaussianMixtureMechanism(noise_multiplier=noise, shifts=shifts):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}", _shifts(shifts)]
-        case GdpMechanism(mu=mu):
-            return [f"stated mu {format_exact(mu)}"]
-        case PureDpMechanism(epsilon=epsilon):
-            return [f"stated epsilon {format_exact(epsilon)}"]
-        case ApproximateDpMechanism(epsilon=epsilon, delta=delta):
-            return [f"stated epsilon {format_exact(epsilon)} and delta {format_exact(delta)}"]
         case ExponentialMechanism(epsilon=epsilon):
             return ["exponential mechanism", f"epsilon {format_exact(epsilon)}"]
         case DpsgdMechanism():
@@ -122,7 +117,28 @@ def _items(mechanism: MechanismSpec) -> list[str]:
         case NoisySgdMechanism():
             return [*_noisy_sgd(mechanism)]
         case _:
+            return _stated_items(mechanism)
+
+
+def _stated_items(mechanism: MechanismSpec) -> list[str]:
+    match mechanism:
+        case GdpMechanism(mu=mu):
+            return [f"stated mu {format_exact(mu)}"]
+        case PureDpMechanism(epsilon=epsilon):
+            return [f"stated epsilon {format_exact(epsilon)}"]
+        case ApproximateDpMechanism(epsilon=epsilon, delta=delta):
+            return [f"stated epsilon {format_exact(epsilon)} and delta {format_exact(delta)}"]
+        case ZcdpMechanism(rho=rho):
+            return [f"stated rho {format_exact(rho)}"]
+        case RdpMechanism(orders=orders):
+            return ["stated Renyi divergences", _orders(orders)]
+        case _:
             return [f"{mechanism.type.replace('_', ' ')} mechanism"]
+
+
+def _orders(orders: Sequence[float | str]) -> str:
+    names = ["infinity" if isinstance(order, str) else format_exact(order) for order in (orders[0], orders[-1])]
+    return f"order {names[0]}" if len(orders) == 1 else f"{group_digits(len(orders))} orders {names[0]} to {names[1]}"
 
 
 def _shifts(shifts: Sequence[float]) -> str:

@@ -119,6 +119,13 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         _COUNTED,
     ),
+    "stated_divergences_alone": HazardRow(
+        "Only bounds of Renyi divergences are known, and not the run behind them.",
+        "Describe the run itself.",
+        "none",
+        "The numbers are the worst case for the stated bounds. The assumption parameters_are_proved covers this "
+        "hazard.",
+    ),
     "stated_parameters_alone": HazardRow(
         "Only stated parameters are known, and not the run behind them.",
         "Describe the run itself.",

@@ -112,7 +112,7 @@ class RunWithHazards:
 
     @property
     def is_attained(self) -> bool:
-        """Whether the lower bounds of the judged run are lower bounds for the true run."""
+        """Whether lower bounds for the run as changed by hazards are also lower bounds for the run as described."""
         return all(each.attained for each in self.changes)
 
     @property

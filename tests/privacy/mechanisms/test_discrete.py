@@ -64,7 +64,10 @@ def unary_encoding(random: Generator) -> tuple[Spec, Pair]:
 
 
 def staircase(random: Generator) -> tuple[Spec, Pair]:
-    """Integrate both densities over all pieces between breaks, up to 60 steps."""
+    """Draw a staircase mechanism, and return its description and the masses of all pieces between breaks.
+
+    There are up to 60 steps.
+    """
     epsilon, gamma = log_uniform(random, 0.7, 8), random.uniform()
     e, g = mp.exp(-mp.mpf(epsilon)), mp.mpf(gamma)
     height = (1 - e) / (2 * (g + e * (1 - g)))
@@ -147,7 +150,7 @@ def test_law_agrees_with_enumeration_of_all_outcomes(draw: Callable[[Generator],
 
 
 def convolved(pair: Pair, steps: int) -> Pair:
-    """Return the pair of several independent steps, outcomes of one likelihood ratio together."""
+    """Return the pair of several independent steps, with one outcome for all outcomes of one likelihood ratio."""
     total: Pair = [(mp.mpf(1), mp.mpf(1))]
     for _ in range(steps):
         merged: dict[str, tuple[Any, Any]] = {}
@@ -200,7 +203,7 @@ def test_shift_of_discrete_laplace_is_iterate_of_unit_shift() -> None:
 
 
 def test_scaled_bessel_functions_keep_assumed_error() -> None:
-    """The oracle is ln 0F1 with a proved bound: I_n(m) = (m/2)^n/n! 0F1(; n + 1; m^2/4)."""
+    """The oracle of the Bessel functions I_n is ln 0F1 with a proved bound: I_n(m) = (m/2)^n/n! 0F1(; n + 1; m^2/4)."""
     random = np.random.default_rng(3503)
     with mp.workdps(30):
         for _ in range(400):
@@ -225,7 +228,7 @@ def test_binary_response_is_unit_shift_of_discrete_laplace() -> None:
 
 
 def test_sampled_report_is_visible_mixture() -> None:
-    """A report with probability q has q times the delta, and a sampled count the pair of a mixture."""
+    """A report with probability q has q times the delta of the report; a sampled count has the pair of a mixture."""
     report = {"type": "randomized_response", "epsilon": 1.3, "options": 5}
     sampled = {"type": "poisson_sampled", "sample_rate": 0.2, "mechanism": report}
     for epsilon in (0.0, 0.4, 1.2):

@@ -79,9 +79,7 @@ def test_population_quantities_match_reference(name: str) -> None:
 
 
 def mean_of_largest_swaps(population: Population) -> float:
-    """Return the largest ln of the mean of e^s over the n partners with the largest s, over objects and points, both
-    ways.
-    """
+    """Return the largest ln of the mean of e^s over the n largest swap bounds s of an object and a point, both ways."""
     logits, half = population.logits, population.half
     found: list[float] = []
     for own in logits:
@@ -245,7 +243,10 @@ def test_order_of_points_and_objects_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("radius", "longest"), [(10.0, 1.0), (0.5, 1.0), (2.0, 0.0)])
 def test_sensitivity_of_distances_in_ball_is_attained(radius: float, longest: float) -> None:
-    """C + min(C, |w|), from the far side of the ball to its nearest point."""
+    """C + min(C, |w|), from the far side of the ball to its nearest point.
+
+    C is the radius of the ball, and w the object.
+    """
     objects = np.array([[longest, 0.0], [0.0, longest / 2]])
     nearest = min(longest, radius)
     attained = float(norms_of(objects[0] - np.array([-radius, 0.0])) - norms_of(objects[0] - np.array([nearest, 0.0])))

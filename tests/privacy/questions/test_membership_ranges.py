@@ -42,7 +42,7 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """Check the bounds and their width; `wide` is u times the largest epsilon, plus the error of roots."""
+    """Check the bounds and their width; `wide` is u times the largest epsilon plus the error of roots, u = 2^-53."""
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper
@@ -109,7 +109,10 @@ def test_inverses_match_700_digits(seed: int) -> None:
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
 def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
-    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference."""
+    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference.
+
+    B is the confidence, and m the number of deletions.
+    """
     generator = np.random.default_rng(deletions)
     for _ in range(12):
         target = probability(generator)

@@ -63,7 +63,7 @@ class Step:
         return mp.inf if mp.log(base) >= self.shift else (mp.log(base) + self.shift) / 2
 
     def tails(self, ratio: Any) -> tuple[Any, Any]:
-        """Return the mass of both hypotheses above the threshold of a ratio."""
+        """Return the probabilities under both hypotheses that the likelihood ratio exceeds `ratio`."""
         t = self.threshold(ratio)
         if mp.isinf(t):
             return (mp.mpf(0), mp.mpf(0)) if t > 0 else (mp.mpf(1), mp.mpf(1))

@@ -127,7 +127,7 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """Return the run's loss (2 k - N) eps in the shape of k, for k losses +eps and N - k losses -eps.
+        """Return the run's loss (2 k - N) eps in the shape of k, for k losses +eps and N - k losses -eps of N steps.
 
         The result is within 2 units of rounding.
         """
@@ -249,7 +249,8 @@ class EqualResponses(AbstractExactSum):
     def _gains_at(self, j: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) at each index j, with relative error bounds.
 
-        q_k is the probability of k losses of +eps among N under H1. Values of j that are close together share a sum.
+        q_k is the probability of k losses of +eps among N steps under H1. Values of j that are close together share a
+        sum.
         """
         indices, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(indices)), np.empty(len(indices))
@@ -264,8 +265,8 @@ class EqualResponses(AbstractExactSum):
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) for j = first..last, and bounds of the relative errors.
 
         The shape is (last - first + 1,). The sums are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}, with
-        the probabilities p_k and q_k of K = k under H0 and H1. The truncated terms decrease at least like the tails of
-        p, because the factors decrease too.
+        the probabilities p_k and q_k of K = k losses +eps under H0 and H1. The truncated terms decrease at least like
+        the tails of p, because the factors decrease too.
         """
         null, other = self._laws
         end = null.reach(last)

@@ -113,8 +113,8 @@ class ComposedLaplace(AbstractExactSum):
     def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
         """Return the tests V > v at the thresholds v with `low`, or at N - v for rates above 1/2.
 
-        The loss of the N Laplace steps is e (2 V - N). The excess of a test's false positive rate is relative to
-        e^log_rate.
+        The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
+        excess of a test's false positive rate is relative to e^log_rate.
         """
         mirror = at.reflected(self._steps)
         tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
@@ -162,9 +162,9 @@ class ComposedLaplace(AbstractExactSum):
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return cell and share of the v with ln P(V > v) about `log_target`, and the share's uncertainty.
 
-        The loss of the N Laplace steps is e (2 V - N). The cell is the integer part of v and the share the rest. All
-        arrays have the shape (n,). `hypothesis` is 0 for H0 and 1 for H1. At an atom the share and its uncertainty are
-        0.
+        The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
+        cell is the integer part of v and the share the rest. All arrays have the shape (n,). `hypothesis` is 0 for H0
+        and 1 for H1. At an atom the share and its uncertainty are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1
@@ -201,7 +201,7 @@ class ComposedLaplace(AbstractExactSum):
     def _at(self, v: FloatArray) -> LatticeThreshold:
         """Return the thresholds v in [0, N] of the sum V, rounded down to the grid of their fractional parts.
 
-        The loss of N Laplace steps is e (2 V - N).
+        The loss of N Laplace steps is e (2 V - N), with the largest loss e of a step.
         """
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)

@@ -197,7 +197,8 @@ class LaplaceSums:
     def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N, shape (N + 1,) each.
 
-        The run's loss is e (2 V - N). `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `hypothesis`
+        is 0 for H0 and 1 for H1.
         """
         closed = self._tails[hypothesis][:-1]
         opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
@@ -208,7 +209,8 @@ class LaplaceSums:
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
 
-        The run's loss is e (2 V - N). `at` holds the thresholds v, and the bounds have its shape (n,).
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v, and the bounds have its shape (n,).
         """
         rest = self._rest(at)
         shift = np.zeros_like(at.share)
@@ -222,7 +224,8 @@ class LaplaceSums:
     def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V > v) and of its derivative in v, for root finding, shape (n,) each.
 
-        The run's loss is e (2 V - N). `at` holds the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
         """
         rest = self._rest(at)
         tail = self._tail(at, rest, hypothesis)
@@ -246,8 +249,8 @@ class LaplaceSums:
     def profile(self, at: LatticeThreshold) -> LogBounds:
         """Return bounds of ln delta at the thresholds e (2 v - N) of the loss, shape (n,).
 
-        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, where the measure W gives the laws
-        of the losses of N Laplace steps.
+        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v. The measure W gives the laws of
+        the losses of N Laplace steps of largest loss e.
         """
         rest, centre = self._rest(at), self._centre(at)
         x = self.loss * rest.width
@@ -267,7 +270,10 @@ class LaplaceSums:
         return 0.5 * self.threshold(at)
 
     def threshold(self, at: LatticeThreshold) -> FloatArray:
-        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c."""
+        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c.
+
+        The run has N steps of largest loss e.
+        """
         return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
@@ -308,7 +314,7 @@ class LaplaceSums:
 
         The law of N Laplace losses is a sum of splines, one for each number of uniform variables. Splines of many
         uniform variables are truncated. `hypothesis` is 0 for H0 and 1 for H1. The bound is Chernoff's at several
-        tilts.
+        tilts. The run's loss is e (2 V - N), with the largest loss e of each of N steps.
         """
         if self._log_omitted == -math.inf:
             return np.full(len(at.share), -np.inf)

@@ -75,7 +75,7 @@ class ResponseCumulants:
         """Sum of all losses."""
 
     def value(self, r: float) -> float:
-        """Return K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
+        """Return the log-moment function K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
         return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
@@ -91,7 +91,8 @@ class ResponseCumulants:
     def deviation(self, r: float) -> float:
         """Return the standard deviation of the loss L under the law tilted by e^{(1/2 + r) L}, nats.
 
-        The deviation is sqrt(K''(1/2 + r)) with K(s) = ln E0 e^{sL}, limited below by the resolution of thresholds.
+        The deviation is sqrt(K''(1/2 + r)) with the log-moment function K(s) = ln E0 e^{sL}, limited below by the
+        resolution of thresholds.
         """
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         own = math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
@@ -100,7 +101,7 @@ class ResponseCumulants:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedNodes:
-    """Results of a contour Re z = 1/2 + r at the thresholds c_k = center + k h.
+    """Results of a contour Re z = 1/2 + r at the thresholds c_k = center + k h of spacing h.
 
     L is the loss of the run without the Gaussian noise. `lower` and `upper` bound D(c) = E0(e^L - e^c)_+ for r > 1/2,
     or E0 min(e^L, e^c) for |r| < 1/2, in units of e^{log_scale - (r - 1/2) c}. All arrays have the shape (nodes,).
@@ -144,7 +145,9 @@ class SmoothedContour:
         """Whether the contour has usable results; not if the necessary noise hides the run."""
 
     def _smoothed(self, r: float, tau: float | None = None) -> float:
-        """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the loss L of the run and V of the Gaussian step.
+        """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the losses L of the run and V of the Gaussian step.
+
+        K is the log-moment function of both.
 
         `tau` is the shift of the Gaussian step, or None for that of the contour.
         """
@@ -157,9 +160,9 @@ class SmoothedContour:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
-        the best r' of Chernoff's bound, and `rise` is K there less K on the contour. For every r' of the strip, f(c) <=
-        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c. `tau` is the shift
-        of the added Gaussian step.
+        the best r' of Chernoff's bound, and `rise` is the log-moment function K there less K on the contour. For every
+        r' of the strip, f(c) <= e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the
+        thresholds c. `tau` is the shift of the added Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)

@@ -65,13 +65,16 @@ class AnalyticStrip(ABC):
 
     @abstractmethod
     def least_modulus(self, q: arb) -> arb:
-        """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x."""
+        """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x.
+
+        a is the density of H1 at x over the normal density.
+        """
 
     @abstractmethod
     def least_turn(self, q: arb) -> arb:
         """Return a lower bound of arg A(x, q)/m(x) for all real x, with A(x, q) = a(x + iq)/a(x).
 
-        m is the slope of ln a.
+        a is the density of H1 at x over the normal density, and m the slope of ln a.
         """
 
     @abstractmethod

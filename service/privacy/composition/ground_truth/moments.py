@@ -59,6 +59,8 @@ class MixtureMoments(MixtureBalls):
         """Return M(s) = E0 e^{sL} for a real tilt s by a sum over nodes y on the real axis.
 
         NaN if no digit is proved.
+
+        L is the loss of a step, and y its outcome.
         """
         tilt = ball(s)
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()

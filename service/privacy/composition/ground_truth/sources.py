@@ -32,9 +32,9 @@ class ThresholdSource(Protocol):
         ...
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c at the threshold c: false positive rate, power, and density of S under H0.
+        """Return the test S > c of the loss S at the threshold c: its rates, and the density of S at c under H0.
 
-        The density is approximate.
+        The rates are the false positive rate, the power and one minus the power. The density is approximate.
         """
         ...
 

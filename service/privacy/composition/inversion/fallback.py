@@ -90,9 +90,9 @@ class FallbackBounds:
 
     @cached_property
     def _tilts(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts s inside (0, 1) and beyond 1, and upper bounds of K(s), each of shape (S,); K = ln E0 e^{sS}.
+        """Tilts s inside (0, 1) and beyond 1, and upper bounds of the log-moment function K(s), each of shape (S,).
 
-        S is the privacy loss of the run, and E0 the expectation under H0.
+        K(s) = ln E0 e^{sS}, S is the privacy loss of the run, and E0 the expectation under H0.
         """
         inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
         if self._transform is None:

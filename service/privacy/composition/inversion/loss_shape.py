@@ -62,7 +62,8 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
     """Return whether few steps have shifts many standard deviations of the noise apart.
 
-    No contour is short then, and none can be deformed. `parts` are the kinds of steps with their counts.
+    The inversion contour of such a run has many nodes, and cannot be deformed. `parts` are the kinds of steps with
+    their counts.
     """
     mixtures = [(part, count) for part, count in parts if part.mixture_terms > 0]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)

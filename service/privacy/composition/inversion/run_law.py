@@ -125,7 +125,7 @@ class RunLaw:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether rare large losses are evaluated along vertical contours Re z = theta, not along deformed contours.
+        """Whether rare large losses are evaluated along vertical lines and not along deformed contours.
 
         It is true if the loss of a summand (a number of equal steps) has a density and the summand is no `SampledStep`.
         A deformed contour is a curve in the complex plane.

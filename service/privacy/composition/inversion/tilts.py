@@ -99,8 +99,8 @@ class Cumulants(Protocol):
 def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
-    S is the privacy loss, K(s) = ln E0 e^{sS}, and Phi is the normal distribution function. `value` is K(theta),
-    `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    S is the privacy loss, K(s) = ln E0 e^{sS} its log-moment function, and Phi is the normal distribution function.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -110,8 +110,8 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
-    For the loss S let K(s) = ln E0 e^{sS}. `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt
-    K''(theta); arrays of one shape.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S. `value` is K(theta), `threshold` is K'(theta), and
+    `deviation` is sqrt K''(theta); arrays of one shape.
     """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
@@ -128,9 +128,9 @@ def cancellation(
 ) -> FloatArray:
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
-    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS}
-    for the loss S. The result is infinite at tilts with long contours where a short contour serves. A contour that
-    crosses the real axis at theta evaluates thresholds there.
+    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS} is
+    the log-moment function of the loss S. The result is infinite at tilts with long contours where a short contour
+    serves. A contour that crosses the real axis at theta evaluates thresholds there.
 
     Parameters
     ----------

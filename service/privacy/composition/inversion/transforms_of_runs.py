@@ -144,9 +144,10 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
 
 
 def complement_error(tilts: FloatArray) -> FloatArray:
-    """Return the error of K(1 - theta) from rounding of 1 - theta, at tilts theta from `with_exact_complement`.
+    """Return the error of the log-moment function K(1 - theta) from rounding of 1 - theta, at tilts theta.
 
-    It is 0, or infinite at tilts too near a pole 0 or 1 for an exact complement.
+    The tilts are those of `with_exact_complement`. The error is 0, or infinite at tilts too near a pole 0 or 1 for an
+    exact complement.
     """
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
@@ -156,7 +157,7 @@ class TransformOfRun(TransformsOfRuns):
     """Log-moment function of one run on one contour, so that R = 1."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        """Prepare the contour Re z = theta of a run.
+        """Prepare the contour Re z = theta (the tilt) of a run.
 
         The largest number of nodes is small for runs of Gaussian steps, which other truncation levels and deformed
         contours also serve.

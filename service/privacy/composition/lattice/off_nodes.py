@@ -73,15 +73,18 @@ class OffNodeLosses:
         )
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Return K(tilt) = ln sum w_i e^{tilt s_i} and its derivatives K', K'', for losses s_i of masses w_i."""
+        """Return the log-moment K(tilt) = ln sum w_i e^{tilt s_i} and its first two derivatives.
+
+        The s_i are the losses, and the w_i their H0-masses.
+        """
         value, weights = self.tilted(tilt)
         mean = float(weights @ self.losses)
         return value, mean, float(weights @ (self.losses - mean) ** 2)
 
     def tilted(self, tilt: float) -> tuple[float, FloatArray]:
-        """Return K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}, shape (losses,).
+        """Return the log-moment K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}.
 
-        The s_i are the losses, and the w_i their H0-masses.
+        The s_i are the losses, and the w_i their H0-masses. The masses have the shape (losses,).
         """
         exponents = self.log_masses + tilt * self.losses
         top = float(exponents.max())

@@ -210,7 +210,7 @@ class LatticeRun:
         return float(chernoff_caps(tilts[:, None], value + slack.profile, error, omitted, delta)[0])
 
     def _log_moment(self, tilt: float) -> tuple[float, float]:
-        """Return K(tilt) = ln E X^tilt of the upper law's likelihood ratio X, and a bound of its rounding error."""
+        """Return the log-moment ln E X^tilt of the likelihood ratio X of the upper law, and a bound of its rounding."""
         value = log_moment_in_range(self.upper, tilt, self.step)
         rounding = weight_rounding(self.upper, tilt, self.step)
         if self.off_nodes is None:

@@ -81,7 +81,10 @@ class _Side:
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c."""
+        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
+
+        K is the log-moment of the run at the tilt.
+        """
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
@@ -118,17 +121,26 @@ class _Side:
 
     @cached_property
     def profile(self) -> FloatArray:
-        """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1."""
+        """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
-        """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1."""
+        """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
-        """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0."""
+        """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
@@ -248,7 +260,7 @@ def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sig
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
     """Return ln of 1 - prod (1 - q)^N, plus `slack`: the probability that some step has an outcome of probability q.
 
-    `masses` has pairs (q, N). The result is -inf if all q are 0.
+    `masses` has pairs (q, N) for N steps each. The result is -inf if all q are 0.
     """
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)

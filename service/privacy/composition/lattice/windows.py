@@ -85,7 +85,7 @@ class CountedLaw:
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
     def log_moment_in_range(self, tilt: float, step: float) -> float:
-        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps, or infinity for weights out of range.
+        """Return the log-moment ln E0 e^{tilt S} of the loss S of all these steps; infinite for weights out of range.
 
         `step` is the spacing of the lattice.
         """
@@ -142,7 +142,7 @@ def tilted_cumulants(
 
 
 def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, within `weight_rounding`; infinite if out of range.
+    """Return the log-moment ln E0 e^{tilt S} of the run's loss S, within `weight_rounding`; infinite if out of range.
 
     `laws` are the laws of the steps on the lattice of spacing `step`.
     """

@@ -24,8 +24,11 @@ def is_bracket(steps: Steps) -> bool:
 
     If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
-    found = [known for step, _ in steps if (known := step.attained()) is not None]
-    return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
+    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    if is_single(steps):
+        return any(known.alone is not None for known, _ in found)
+    one_comes_last = len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
+    return bool(found) and not one_comes_last
 
 
 def either_way(steps: Steps) -> bool:
@@ -63,6 +66,15 @@ def dominating(steps: Steps) -> Steps:
     to doubles so that each step reveals no less than the exact step.
     """
     return merged((step.rounded(1), count) for step, count in steps)
+
+
+def added(steps: Steps) -> Steps:
+    """Return the run with one step in place of several equal steps whose stated bounds add up.
+
+    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    """
+    found = [(step.added(count), step, count) for step, count in steps]
+    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
 
 
 def sentence(steps: Steps) -> str:

@@ -13,6 +13,7 @@ from service.privacy.composition.planning import closed_forms, contour_inversion
 from service.privacy.composition.planning.accuracy import BRACKET
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
+    added,
     attained,
     dominating,
     either_way,
@@ -32,6 +33,7 @@ from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
 from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
+from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
@@ -40,6 +42,8 @@ ALONE: Final = ("auto", "closed_form")
 """Methods that evaluate the curve of a single step directly."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers are bounds."""
+MOST_IN_TURN: Final = 64
+"""Maximal number of steps whose dominating pairs are composed, too, where their stated bounds add up."""
 MOST_PRICED: Final = 16
 """Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 
@@ -199,17 +203,30 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     looser, loose = map(options.no_finer_than, BRACKET)
     below = [_composition(each, kind, "auto", looser) for each in attained(steps)]
+    above = _above(steps, kind, method, options, loose)
+    cost = summed([*(each.cost for each in below), *(each.cost for each in above)])
+    return Plan(above[0].engine, cost, partial(_between_theorems, below, above, steps))
+
+
+def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: EngineOptions) -> list[Plan]:
+    """Plan the upper bounds of a run: compositions of dominating pairs, and stated bounds that add up."""
+    plans: list[Plan] = []
+    together = added(steps)
+    if together != steps:
+        if is_single(together):
+            plans.append(closed_forms.one_step(together[0][0]))
+        else:
+            plans += _above(together, kind, method, options, loose)
+        if sum(count for _, count in steps) > MOST_IN_TURN:
+            return plans
     most = dominating(steps)
-    if contour_parts(most) is not None:
-        above = _composition(most, kind, method, options)
-    else:
-        above = engines.lattices(most, loose)
-    cost = summed([*(each.cost for each in below), above.cost])
-    return Plan(above.engine, cost, partial(_between_theorems, below, above, steps))
+    if not is_bracket(most) or contour_parts(most) is not None:
+        return [*plans, _composition(most, kind, method, options)]
+    return [*plans, engines.lattices(most, loose)]
 
 
-def _between_theorems(below: Sequence[Plan], above: Plan, steps: Steps) -> TradeOffPair:
-    lower, upper = _strongest([plan.curves for plan in below]), above.curves
+def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps) -> TradeOffPair:
+    lower, upper = _strongest([plan.curves for plan in below]), _tightest([plan.curves for plan in above])
     if either_way(steps):
         add = Bracketed(lower.both, upper.add)
         pairs = [step.curves() for step, _ in steps]
@@ -232,6 +249,14 @@ def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
         EasiestOf(tuple(curves)) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True)
     )
     return replace(pairs[0], add=add, remove=remove)
+
+
+def _tightest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
+    """Return the smaller number of several curves that all bound a worst case from above."""
+    if len(pairs) == 1:
+        return pairs[0]
+    add, remove = (TighterOf(curves) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True))
+    return replace(pairs[-1], add=add, remove=add if all(each.add is each.remove for each in pairs) else remove)
 
 
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:

@@ -192,6 +192,8 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
     """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
 
+    N steps are mu-GDP each.
+
     The squares are scaled so that none under- or overflows.
     """
     listed = tuple(shifts)

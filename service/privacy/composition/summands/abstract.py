@@ -250,7 +250,7 @@ class TruncatedSummand(ABC):
 
 
 class SummandOnContour(ABC):
-    """Steps of a truncated summand on the inversion contour Re z = theta, at the points z = theta + it.
+    """Steps of a truncated summand on the inversion contour Re z = theta (the tilt), at the points z = theta + it.
 
     L is the loss of one step, E0 the expectation under H0 (without the record), and M(z) = E0 e^{zL} the transform of
     one step. K(z) is the sum of ln M(z) over all steps.
@@ -267,7 +267,10 @@ class SummandOnContour(ABC):
 
     @property
     def last_height(self) -> float:
-        """Height t from which the transform at theta + it, without the part of its atoms, falls at least like 1/t."""
+        """Height t from which the transform M(theta + it) of a step, without its atoms, falls at least like 1/t.
+
+        M(z) is E0 e^{zL} for the loss L of the step, and theta the tilt of the contour.
+        """
         return 0.0
 
     @property
@@ -282,7 +285,7 @@ class SummandOnContour(ABC):
     def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes, shape (nodes + 1,), and bounds of the errors.
 
-        K(z) = ln E0 e^{zS} is the log-moment function of the loss S of all steps.
+        K(z) = ln E0 e^{zS} is the log-moment function of the loss S of all steps, and theta the tilt of the contour.
         """
 
     @abstractmethod
@@ -291,13 +294,14 @@ class SummandOnContour(ABC):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. `whole` is the bound of the product over all steps.
         `single` is the smallest bound of one step with a density, and 0 without such a step. Both have the shape of
-        `heights`.
+        `heights`. theta is the tilt of the contour.
         """
 
     def log_variation(self) -> float:
         """Return ln V with |M(theta + it)/M(theta)| <= V/t for every height t > 0 and one of the steps.
 
         M(z) = E0 e^{zL} is the transform of that step, whose loss is L. The result is +inf if no such step is known.
+        theta is the tilt of the contour.
         """
         return np.inf
 

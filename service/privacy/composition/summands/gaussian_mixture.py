@@ -281,8 +281,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _truncation_points(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the points left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
-        All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/sigma. Beyond x
-        its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a run.
+        All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/(noise
+        multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a
+        run.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -352,7 +353,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
         transform |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest
-        shift, w its weight, and mu = 1/sigma. A part is a number of equal steps of a run.
+        shift, w its weight, mu = 1/(noise multiplier), and theta is the tilt of the contour. A part is a number of
+        equal steps of a run.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share

@@ -55,7 +55,7 @@ _ANSWERABLE = 1e-40
 
 @dataclass(frozen=True, slots=True)
 class MixtureTerms:
-    """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/sigma.
+    """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/(noise multiplier).
 
     `shift` and `weight` have the shape (parts, terms), where unused terms have weight 0. `rest`, the weight of shift 0,
     and `weight_error`, the relative error of all weights, have the shape (parts,). A part is a number of equal steps of
@@ -190,8 +190,8 @@ class GaussianMixtureNodes(TrapezoidNodes):
     """Nodes x of the trapezoid sums of Gaussian mixtures, shape (parts, nodes); the last node has no weight.
 
     H1 has the density phi a with a(x) = sum w_i e^{s_i mu x - s_i^2 mu^2/2} and the normal density phi. s is the random
-    shift given x, with the expectation E and the mean m, and mu = 1/sigma. A(x, q) is a(x + iq)/a(x). The cell of a
-    node is the interval of half a node distance around it. A part is a number of equal steps of a run.
+    shift given x, with the expectation E and the mean m, and mu = 1/(noise multiplier). A(x, q) is a(x + iq)/a(x). The
+    cell of a node is the interval of half a node distance around it. A part is a number of equal steps of a run.
     """
 
     terms: MixtureTerms

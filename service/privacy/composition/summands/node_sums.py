@@ -96,7 +96,7 @@ def mean_excess(
 
     All arrays have the shape (P, n). E_theta is the expectation under the law tilted by e^{theta L}. `weights` are its
     weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L}, shape
-    (P,). The summands are power series where (1 + |theta|) |L| < 0.5.
+    (P,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss.
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)

@@ -174,7 +174,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def _log_density_growth(self) -> FloatArray:
         """Exponents Q a^2 on the strips over the cells, shape (strips, 1, nodes).
 
-        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis.
+        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis. T is the
+        chi-square statistic of a step.
         """
         return np.array([[strip.density_growth * strip.a**2] for strip in self._strips])
 
@@ -218,7 +219,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the moment of H0 beyond the grid where T is large, times e^{-shift}, shape (S, 1).
+        """Return a bound of the moment of H0 beyond the grid at large statistics, times e^{-shift}, shape (S, 1).
 
         `tilts` holds the tilts s of M(s) = E0 e^{sL} for the loss L of a step.
         """

@@ -99,7 +99,7 @@ class ChiSquareSteps(Summand):
 
 @dataclass(frozen=True)
 class ChiSquareStep:
-    """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with v = v_0 - B (T - E T).
+    """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with the exponent v = v_0 - B (T - E T).
 
     T is the noncentral chi-square statistic, and p is `rate`. The noncentrality is the nearest double to N *
     susceptibility for the effective batch size N, and v_0 is that of this law.
@@ -154,9 +154,9 @@ class ChiSquareStep:
 
     @property
     def spread(self) -> float:
-        """Standard deviation B l of the exponent v = v_0 - B (T - E T), with the standard deviation l of T.
+        """Standard deviation B l of the exponent v = v_0 - B (T - E T) of a step (`ChiSquareStep`).
 
-        |dv/ds| is at most this value for the map T = l ln(1 + e^s).
+        l is the standard deviation of the statistic T. |dv/ds| is at most this value for the map T = l ln(1 + e^s).
         """
         return self.steepness * self.deviation
 

@@ -136,7 +136,7 @@ def _both(s: FloatArray) -> FloatArray:
 
 
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return `(r', gain)`: the responsibility where v is larger by `raised`, and the increase of ln w.
+    """Return `(r', gain)`: the responsibility where the exponent v is larger by `raised`, and the increase of ln w.
 
     w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility.
     """

@@ -64,7 +64,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
         return self._origin
 
     def work(self, height: float) -> int:
@@ -132,9 +132,9 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Upper bounds of A and V, and the height from which A + V/t is small enough, shape (parts,) each.
 
         The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms.
-        Losses may be so small that no height in the range of doubles makes a part fall. Such a step counts as atoms
-        only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps
-        below 1. A part is a number of equal steps of a run.
+        Here M is the transform of a step at the tilt theta. Losses may be so small that no height in the range of
+        doubles makes a part fall. Such a step counts as atoms only: A is 1 and V is 0. Then |M^N - (atoms^N of the
+        others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1. A part is a number of equal steps of a run.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -155,7 +155,10 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def log_atoms(self) -> float:
-        """ln of the tilted probability that no step falls in the smooth part of its law: the sum of N ln A."""
+        """ln of the tilted probability that all losses of the steps are atoms of their laws: the sum of N ln A.
+
+        N is the number of steps of a part, and A the tilted mass of the atoms of one step.
+        """
         return float(self.parts.count @ np.log(self._atoms))
 
     @property
@@ -170,7 +173,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
         The bound of all steps together is then small enough to end a contour. A part is a number of equal steps of a
-        run.
+        run. M is the transform of one step, and theta the tilt.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
@@ -181,7 +184,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
         steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
-        near the real axis. A part is a number of equal steps of a run.
+        near the real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -214,7 +217,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Return |M(theta + it)|/M(theta) of a single part at evenly spaced heights t, shape (heights,).
 
         M is the transform of one step. The products are those of `_differences`. A part is a number of equal steps of a
-        run.
+        run. theta is the tilt of the contour.
         """
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
@@ -248,7 +251,8 @@ class SampledLaplaceOnContour(SummandOnContour):
     def last_height(self) -> float:
         """Height t from which |M^N - atoms^N| at theta + it falls at least like 1/t.
 
-        M is the transform of one step, `atoms` that of its two atoms, and N the number of steps.
+        M is the transform of one step, `atoms` that of its two atoms, and N the number of steps. theta is the tilt of
+        the contour.
         """
         return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
 

@@ -148,7 +148,7 @@ class TrapezoidNodes:
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """Return theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
+        """Return the tilt theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
         """
@@ -158,6 +158,7 @@ class TrapezoidNodes:
         """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        theta is the tilt.
         """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
@@ -167,7 +168,7 @@ class TrapezoidNodes:
 
         phi a and phi b are the densities of H1 and H0; the quantity of b is that of a at -x for a mirrored law, else 0.
         From ln of lower bounds of |A| and |B| the result is ln of an upper bound of |A|^theta |B|^{1-theta}
-        (`trapezoid.py`).
+        (`trapezoid.py`). theta is the tilt.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -509,7 +510,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
 
 def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
-    """Return a bound of the error of ln M for a relative error of M, in the shape of `relative`.
+    """Return a bound of the error of ln M for a relative error of a moment M, in the shape of `relative`.
 
     `log_total` is ln M. The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
     It adds the rounding of ln M.

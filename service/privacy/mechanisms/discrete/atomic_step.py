@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from service.privacy.mechanisms.abstract import AbstractStep, ResolvedStep
+from service.privacy.mechanisms.abstract import AbstractStep, AtomsPart, ResolvedStep
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.atomic_law import AtomicLaw, three_atoms, with_zero
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
 MOST_LISTED = 4_096
-"""Largest number of atoms that engines keep on the nodes of a lattice. A law of more atoms is nearly continuous."""
+"""Largest number of atoms that engines keep. A law of more atoms is nearly continuous."""
+MOST_ON_CONTOUR = 1 << 15
+"""Largest number of atoms of a step on contours."""
+MOST_OFF_LATTICE = 8
+"""Largest number of atoms that engines move to the nodes of a lattice. More of them are better left between nodes."""
+LARGEST_LOSS = 300.0
+"""Largest loss (nats) of a step on contours. Steps with larger losses reveal nearly everything."""
 
 
 class AtomicStep(ResolvedStep):
@@ -43,9 +50,14 @@ class AtomicStep(ResolvedStep):
         return TradeOffPair(add, add.reversed(), self.theorem)
 
     @override
+    def part(self) -> AtomsPart | None:
+        law = self.atomic_law()
+        return AtomsPart(law) if law.size <= MOST_ON_CONTOUR and law.losses[0] <= LARGEST_LOSS else None
+
+    @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         law = self.atomic_law()
-        if law.size > MOST_LISTED:
+        if law.size > (MOST_LISTED if lattice_of(law) is not None else MOST_OFF_LATTICE):
             return ()
         masses = np.exp(law.log_absent)
         return tuple(zip(law.losses[::-1].tolist(), masses[::-1].tolist(), strict=True))

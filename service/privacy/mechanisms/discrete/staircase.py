@@ -32,15 +32,14 @@ class Staircase(DescribedStep):
         Share g in [0, 1] of the first step: the density is a e^-{j epsilon} for (j - 1 + g) Delta <= |x| < (j + g)
         Delta, j >= 1, and a for |x| < g Delta. So a = (1 - e^-epsilon)/(2 Delta (g + e^-epsilon (1 - g))).
 
-    Notes
-    -----
-    All heights are powers of e^-epsilon. A shift by s <= Delta changes |x| by at most Delta, hence the height by at
-    most one power: the loss is epsilon, 0 or -epsilon. The law of the loss is symmetric, because the density is.
-    So it is given by its total variation distance, which is P(|x| < s/2) and rises with s, as the density is
-    symmetric and falls with |x|. The shift Delta is therefore the worst shift at every false positive rate and in
-    every composition. For this shift and 0 < x < Delta (lengths in units of Delta, heights in units of 1/Delta), x and
-    x - 1 have equal heights for g < x < 1 - g (height a e^-epsilon) if g <= 1/2, and for 1 - g < x < g (height a)
-    if g > 1/2. Elsewhere the heights differ. So the mass of the loss 0 is |1 - 2 g| a e^-epsilon or |1 - 2 g| a.
+    Notes ----- All heights are powers of e^-epsilon. A shift by s <= Delta changes |x| by at most Delta, hence the
+    height by at most one power: the loss is epsilon, 0 or -epsilon. The law of the loss is symmetric, because the
+    density is. So it is given by its total variation distance, which is P(|x| < s/2) and rises with s, as the density
+    is symmetric and falls with |x|. The shift Delta is therefore the worst shift at every false positive rate and in
+    every composition. Let lengths be in units of Delta, and heights in units of 1/Delta. For this shift and 0 < x < 1,
+    x and x - 1 have equal heights for g < x < 1 - g (height a e^-epsilon) if g <= 1/2. If g > 1/2, they have equal
+    heights for 1 - g < x < g (height a). Elsewhere the heights differ. So the mass of the loss 0 is |1 - 2 g| a
+    e^-epsilon or |1 - 2 g| a.
     """
 
     type: ClassVar[str] = "staircase"

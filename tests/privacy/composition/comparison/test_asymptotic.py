@@ -147,7 +147,10 @@ def test_gaussians_are_exact(method: str, order: int) -> None:
 
 
 def test_clt_mu_matches_published_formula() -> None:
-    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up."""
+    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up.
+
+    N steps have the sampling rate p and the noise multiplier sigma.
+    """
     sampled_part = 0.02 * math.sqrt(500 * math.expm1(1.0))
     spec = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.02, 500), gaussian(3.0)]}
     curve = choose.pair(built(spec), "clt").add

@@ -46,7 +46,10 @@ class Exact:
         self._powers = [mpmath.exp(-self.e * k) for k in range(steps + 1)]
 
     def null_tail(self, v: mpf, *, closed: bool = False) -> mpf:
-        """Return P0(V > v), or P0(V >= v) if `closed`."""
+        """Return P0(V > v), or P0(V >= v) if `closed`.
+
+        The loss of N steps is e (2 V - N).
+        """
         total, gammas = mpf(0), self._gammas(v)
         for k in range(self.steps + 1):
             for j in range(self.steps - k + 1):
@@ -151,13 +154,13 @@ def test_profile_and_epsilon_match_exact_sums(noise: float, steps: int, share: f
 
 
 def test_two_steps_match_integration() -> None:
-    """P0(L1 + L2 > c) by integration over the first loss, which shares no formula with sums over uniforms."""
+    """P0(L1 + L2 > c) of two losses by integration over the first, which shares no formula with sums over uniforms."""
     noise, c = 1.7, 0.4
     with mpmath.workdps(25):
         e = 1 / mpf(noise)
 
         def one(x: mpf) -> mpf:
-            """Return P0(L > x) of one step."""
+            """Return P0(L > x) of the loss L of one step."""
             return mpf(0) if x >= e else mpf(1) if x < -e else mpmath.exp(-(x + e) / 2) / 2
 
         inner = mpmath.quad(lambda loss: mpmath.exp(-(loss + e) / 2) / 4 * one(c - loss), [-e, c - e, e])

@@ -57,8 +57,9 @@ def _step(run: tuple[float, float, int]) -> list[tuple[mpf, mpf]]:
 
 
 def _moment(run: tuple[float, float, int], z: mpmath.mpc) -> mpmath.mpc:
-    """Return E0 w^z of one step by the trapezoidal rule, whose error falls like e^{-2 pi a/h}, with a up to pi
-    sigma.
+    """Return the moment E0 w^z of one step by the trapezoidal rule, whose error falls like e^{-2 pi a/h}.
+
+    w is the likelihood ratio, h the distance of the nodes, and a up to pi sigma for the noise multiplier sigma.
     """
     return mpmath.fsum(weight * mpmath.exp(z * loss) for weight, loss in _step(run))
 
@@ -138,7 +139,10 @@ def test_majorants_exceed_the_moment(run: tuple[float, float, int], reflected: b
 
 
 def _one_step_profile(sigma: mpf, rate: mpf, x: mpf) -> mpf:
-    """Return delta(x) = E0(w - e^x)_+ of one sampled step."""
+    """Return delta(x) = E0(w - e^x)_+ of one sampled step.
+
+    w is the likelihood ratio of the step.
+    """
     if mpmath.exp(x) <= 1 - rate:
         return 1 - mpmath.exp(x)
     y = sigma * mpmath.log((mpmath.exp(x) - 1 + rate) / rate) + 1 / (2 * sigma)
@@ -230,7 +234,10 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
     ],
 )
 def test_gaussian_and_sampled_step_match_integral(mu: float, sigma: float, rate: float) -> None:
-    """Rates near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 matters."""
+    """Rates p near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 matters.
+
+    w is the likelihood ratio of a step.
+    """
     pair = contour_pair(mu * mu, [SampledGaussianSteps(sigma, rate, 1)])
     with ctx.workprec(130):
         for eps in (-1.0, 0.5):

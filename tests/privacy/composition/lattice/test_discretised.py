@@ -93,7 +93,10 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """Return D, G, H of a law from their definitions. Its nodes are exact multiples."""
+    """Return the sums D, G and H of a lattice law (`LatticeNodes`) from their definitions.
+
+    Its nodes are exact multiples.
+    """
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
     found: list[tuple[mpf, mpf, mpf]] = []

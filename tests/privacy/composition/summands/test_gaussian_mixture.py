@@ -46,7 +46,7 @@ def _random_part(source: random.Random) -> tuple[GaussianMixturePart, int]:
 
 
 def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
-    """Return M of one step at 35 digits, by trapezoidal sums with as many nodes as needed."""
+    """Return the moments E0 e^{zL} of one step's loss L at 35 digits, by sums with as many nodes as needed."""
     mu = 1 / mpf(part.noise_multiplier)
     h = mpf(1) / (32 if part.noise_multiplier > 1 else 64)
     lowest = -12 - part.mirrored * 3 / part.noise_multiplier
@@ -67,7 +67,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 @pytest.mark.parametrize("seed", range(6))
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 def test_sums_enclose_direct_integrals(seed: int) -> None:
-    """K at a real tilt, twice; its values on the contour; majorants and the variation that bounds its truncation."""
+    """The sums are the log-moment function at a real tilt (twice) and on the contour, majorants, and the variation."""
     part, count = _random_part(random.Random(seed))
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))

@@ -297,7 +297,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return sums[::-1]
 
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
-        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold."""
+        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold.
+
+        A draw D is a rounded loss of the run.
+        """
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))

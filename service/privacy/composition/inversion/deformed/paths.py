@@ -71,7 +71,10 @@ class Paths:
         )
 
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
-        """Return Im v at the real parameters tau, shape (P, J); `log_odds` is ln rho of `Paths`."""
+        """Return the imaginary parts of the outcomes v on the paths at the real parameters tau, shape (P, J).
+
+        `log_odds` is ln rho of `Paths`.
+        """
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
@@ -159,7 +162,8 @@ class MixtureValues:
         """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
 
         r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`). The bounds follow from |1 +
-        e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0.
+        e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0. r is the responsibility, and p the sampling
+        rate.
         """
         size = np.abs(self.responsibility)
         room = 1 - size * np.expm1(move)
@@ -224,7 +228,10 @@ class PathValues:
 
     @property
     def log_ratio(self) -> ComplexArray:
-        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J)."""
+        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J).
+
+        phi a and phi b are the densities of H1 and H0 with the normal density phi.
+        """
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
     @property

@@ -59,7 +59,8 @@ class CoreLaw:
     def __init__(self, step: SampledStep, lowest: float, highest: float, longest: float = 1.0) -> None:
         """Lay out the nodes for normal scores -`lowest` <= y <= `highest` of a step.
 
-        Panels are no longer than `longest`, or for sigma below 1 no longer than `longest` times sigma, in units of y.
+        Panels are no longer than `longest`, or for a noise multiplier sigma below 1 no longer than `longest` times
+        sigma, in units of y.
         """
         self.step, self._lowest, self.highest = step, lowest, highest
         sigma = step.sigma
@@ -81,7 +82,7 @@ class CoreLaw:
     def _log_mixture(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ln a at real v, and the bound (p + q e^v)/(1 - p) of its modulus, each of the shape of v.
 
-        a(v) = 1 - p + q e^v with the sampling rate p and q = p e^offset (`SampledStep`).
+        a(v) = 1 - p + q e^v with the sampling rate p and q = p e^offset (`SampledStep`). v is the outcome of a step.
         """
         rate = self.step.rate
         grown = rate * np.exp(v + self.step.offset)
@@ -235,7 +236,7 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
-            """Return d ln a/dv at real v, for a(v) = 1 - p + q e^v with the sampling rate p."""
+            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + q e^v with the sampling rate p."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:

@@ -63,7 +63,10 @@ class InversionContour(Protocol):
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Approximate standard deviation of the loss weighted by e^{theta S}, or of the bulk of that law, in nats."""
+        """Approximate standard deviation of the loss S weighted by e^{theta S}, or of the bulk of that law, in nats.
+
+        theta is the tilt of the contour.
+        """
         ...
 
     @property

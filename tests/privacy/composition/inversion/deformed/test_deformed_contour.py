@@ -72,8 +72,9 @@ def test_enclosures_contain_published_values(case: tuple[float, float, int, floa
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """Return P0(S > c) and P1(S > c) of two steps: the second step in closed form, the first by a fine trapezoidal
-    sum.
+    """Return P0(S > c) and P1(S > c) of the loss S of two steps.
+
+    The second step is a closed form, the first a fine trapezoidal sum.
     """
     spacing = 2e-4
     y = np.arange(-14.0, 14.0 + 1 / sigma, spacing)
@@ -192,7 +193,7 @@ def test_nearly_constant_losses_take_little_memory(seed: int) -> None:
 
 
 def _moments_by_sums(step: SampledStep, z: Any) -> Any:
-    """Return E0 w^z by a fine trapezoidal sum over real y."""
+    """Return the moments E0 w^z of the likelihood ratio w of a step, by a fine trapezoidal sum over real outcomes."""
     y = np.arange(-12.0, 24.0, 1e-3)
     present, absent = (
         np.log1p(step.rate * np.expm1(s * y / step.sigma - 0.5 / step.sigma**2)) * (s > 0 or step.mirrored)
@@ -330,8 +331,9 @@ def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
 
 
 def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
-    """Return P1(S <= c) and P0(S <= c) of two steps to 25 digits: the second step in closed form, the first by
-    quadrature.
+    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps to 25 digits.
+
+    The second step is a closed form, the first a quadrature.
     """
 
     def needed(y: Any) -> Any:
@@ -355,7 +357,7 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
 def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
-    """The rate is P1(S <= c) and the power is P0(S <= c)."""
+    """The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run."""
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)

@@ -29,7 +29,7 @@ _NARROW = 1e-6
 
 @np.errstate(all="ignore")
 def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
-    """Return ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
+    """Return ln of one step's profile P1(L > x) - e^x P0(L > x) at losses x, by normal tails to nine digits."""
     sigma, rate, shift = step.sigma, step.rate, 1 / step.sigma
     if step.mirrored:
         hump = math.log(rate) + step.offset
@@ -63,7 +63,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the density of H1, and L, at normal scores."""
+    """Return ln of the density of H1, and the loss, at normal scores of the outcome of a step."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -166,7 +166,7 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
 
 
 def test_tail_bounds_of_two_core_steps_hold() -> None:
-    """Bounds of P1(S > a) hold, and exceed the tail of two losses by a small factor."""
+    """Bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail of two losses by a small factor."""
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
     jump, moderate = 0.035, 0.015
