@@ -40,7 +40,7 @@ from api_schemas.scalar_types import (
 )
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
-from api_schemas.trials import FixedTrialCount, TrialCountSpec
+from api_schemas.trials import FixedTrialCount, ReleasedTrials, TrialCountSpec
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
@@ -232,13 +232,7 @@ class SelectedMechanism(Request):
     type: Literal["selected"]
     mechanism: InnerMechanism
     trials: TrialCountSpec
-    released: Annotated[
-        Literal["best", "all"],
-        Field(
-            description="What is released: the trial with the best score, or all trials. Only a fixed number of trials "
-            "may release all."
-        ),
-    ] = "best"
+    released: ReleasedTrials = "best"
 
     @model_validator(mode="after")
     def _all_are_counted(self) -> Self:

@@ -66,3 +66,11 @@ TrialCountSpec = Annotated[
         discriminator="type",
     ),
 ]
+ReleasedTrials = Annotated[
+    Literal["best", "all"],
+    named_schema(
+        "ReleasedTrials",
+        "Released results. best: the trial with the best score. all: all trials of a fixed number.",
+        examples=["best"],
+    ),
+]

@@ -35,15 +35,50 @@ class TrialCounts(ABC):
 
     @abstractmethod
     def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return phi'(z) for z in [0, 1] with complements `rest`."""
+        """Return the derivative phi'(z) of the generating function.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+
+        Returns
+        -------
+        array of shape (n,)
+            The derivative, which does not decrease.
+        """
 
     @abstractmethod
     def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return phi''(z) for z in [0, 1] with complements `rest`."""
+        """Return the second derivative phi''(z) of the generating function.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+
+        Returns
+        -------
+        array of shape (n,)
+            The second derivative, which does not decrease.
+        """
 
     @abstractmethod
     def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
-        """Return phi(z) - phi(z - step) for 0 <= step <= z <= 1, with `rest` = 1 - z."""
+        """Return phi(z) - phi(z - step), without cancellation.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+        step : array of shape (n,)
+            Differences in [0, z].
+
+        Returns
+        -------
+        array of shape (n,)
+            The probability that the best of K uniform scores is in an interval of length `step` below z.
+        """
 
 
 @final
