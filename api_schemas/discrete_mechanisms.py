@@ -119,6 +119,17 @@ class DiscreteGaussianMechanism(Request):
         Field(ge=1e-2, le=1e4, description="Parameter sigma of the noise, in the unit of the query.", examples=[5.0]),
     ]
     sensitivity: WholeSensitivity
+    dimension: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1_000_000_000,
+            validation_alias=AliasChoices("dimension", "d"),
+            description="Number of coordinates with noise. Several coordinates: `sensitivity` is the Euclidean norm of "
+            "the largest change, and two theorems enclose the answers (`tight` is false). Default: 1.",
+            examples=[1],
+        ),
+    ] = 1
 
 
 class SkellamMechanism(Request):

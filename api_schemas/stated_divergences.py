@@ -64,6 +64,13 @@ class ZcdpMechanism(Request):
         POSITIVE_ZERO,
     ]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_delta(cls, sent: Any) -> Any:
+        if isinstance(sent, dict) and "delta" in sent:
+            raise field_error("delta", "zCDP has no delta. Send delta in a question of type epsilon.")
+        return sent
+
 
 class RdpMechanism(Request):
     """Any mechanism with stated bounds of its Renyi divergences at some orders.

@@ -73,7 +73,7 @@ class Unreachable(PrivacyBoundsError):
 
 @final
 class InvalidAnswer(Unreachable):
-    """Raised for an answer that is not from this service, or that is too long or unknown.
+    """Raised for an answer that is not from this service, that is too long, or whose form is unknown.
 
     Such an answer comes from another server, or is a redirect.
     """
@@ -81,7 +81,7 @@ class InvalidAnswer(Unreachable):
 
 @final
 class InvalidArgument(PrivacyBoundsError, ValueError, TypeError):
-    """Raised for an argument for which there is no request that could be sent."""
+    """Raised for an argument from which no request can be made."""
 
 
 @final

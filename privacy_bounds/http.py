@@ -38,11 +38,7 @@ UNKNOWN_PROBLEM: Final = "/problems/http-error"
 @final
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a service, with what every request to it has in common.
-
-    `timeout` is the limit in seconds for one answer. Refused requests are repeated for `retry_seconds`. `max_bytes` is
-    the limit on the length of one answer.
-    """
+    """Address of a service, with the headers, limits and settings of every request to it."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)

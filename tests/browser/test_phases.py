@@ -139,7 +139,7 @@ def follow_link(page: Page, /) -> str:
 
 
 def switch_run(page: Page, /) -> str:
-    """Choose the other run."""
+    """Choose the other one of the two runs on the page."""
     page.get_by_role("button", name="run 2", exact=True).click()
     return "switched"
 

@@ -182,7 +182,7 @@ def test_zero_is_proved_where_no_loss_is_larger() -> None:
     [([sampled_step(2.0, 0.01, 500)], 12.0, 1e-300), ([sampled_step(50.0, 1e-3, 10**9)], 3.0, 1e-7)],
 )
 def test_small_tails_and_long_runs(steps: list[Step], epsilon: float, delta: float) -> None:
-    """Both sides of the truth are found: the two verdicts meet within a factor of 1 + 1e-9."""
+    """The checker proves a number just above the truth and refutes one just below, within a factor of 1 + 1e-9."""
     found = check_delta(steps, epsilon, delta, "add")
     assert found.lower is not None
     assert found.upper is not None

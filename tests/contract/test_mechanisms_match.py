@@ -66,7 +66,10 @@ def test_schemas_and_core_have_same_threat_models() -> None:
 def test_catalogue_lists_all_classes_of_its_package(
     room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, object]
 ) -> None:
-    """Steps that only the core builds have the type of the mechanism whose steps they are."""
+    """The catalogue omits only steps that the core alone builds.
+
+    Such a step has the type of the mechanism that makes it.
+    """
     folder = Path(catalogue.__file__).parents[1] / room
     modules = [import_module(f"service.privacy.{room}.{path.stem}") for path in sorted(folder.glob("*.py"))]
     defined = {

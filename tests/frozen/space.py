@@ -31,6 +31,9 @@ QUESTIONS: Final = {
 LATER_RESOURCES: Final = frozenset({"certificates"})
 """Resources that are younger than the stored answers. A choice among more resources would change other requests."""
 
+LATER_STATES: Final = frozenset({"rdp", "zcdp"})
+"""Formats of imports that are younger than the stored answers."""
+
 
 def _bounds(spec: Spec, neighbours: Neighbours, *asked: RandomQuestion) -> tuple[str, Spec]:
     questions: list[Spec] = []
@@ -81,7 +84,7 @@ def _assessment(random: Generator) -> tuple[str, Spec]:
 
 def _state(random: Generator) -> tuple[str, Spec]:
     """Draw the state of another library, for an import or for the mechanism of a request."""
-    library = str(random.choice(list(STATES)))
+    library = str(random.choice([name for name in STATES if name not in LATER_STATES]))
     written = STATES[library][str(random.choice(list(STATES[library])))]
     state = {"format": library, "content": written["content"]}
     if random.uniform() < 0.5:

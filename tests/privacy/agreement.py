@@ -99,7 +99,7 @@ def comparisons(case: RandomCase) -> list[Comparison]:
 
 
 def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float) -> list[tuple[str, TradeOffPair]]:
-    """Return the engines in the order of their use: the first one, the chosen one, then the rest."""
+    """Return (name, curves) of the engines in the order of their use; `choice` in [0, 1) selects the second one."""
     # Lattices of mixtures use a width of at least 1e-6 whatever the options say, and take seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
     pairs = curves_of(WorstCase(neighbours.relation, neighbours.records).plans(mechanism, (*certain, SAMPLED), LOOSE))

@@ -355,6 +355,10 @@ CASES: tuple[Case, ...] = (
     Case("noisy_max_run", {"type": "repeated", "mechanism": NOISY_MAX, "steps": 4}),
     Case("permute_and_flip", {"type": "permute_and_flip", "epsilon": 1.0}, _delta(0.1, 0.36237184837822667)),
     Case("sparse_vector", {"type": "sparse_vector", "threshold_epsilon": 0.5, "query_epsilon": 0.5, "positives": 1}),
+    Case(
+        "discrete_gaussian_vector",
+        {"type": "discrete_gaussian", "sigma": 4.0, "sensitivity": 2, "dimension": 10},
+    ),
     Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
     Case("selected_once", selected(sampled(0.1, gaussian(1.0)), "geometric", mean=1.0)),
     Case(

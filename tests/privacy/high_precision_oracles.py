@@ -241,7 +241,7 @@ def _panels(low: Any, middle: Any, high: Any) -> list[Any]:
 
 
 def _run(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """Draw a run of steps, of one kind or mixed, whose truth is the same quantity with more digits."""
+    """Draw a run of steps, of one kind or mixed, whose truth is the number of `ground_truth` with more digits."""
     runs = [
         dpsgd(float(random.uniform(0.8, 4.0)), float(10 ** random.uniform(-2.5, -0.5)), int(random.integers(60, 5000)))
         for _ in range(random.integers(1, 3))

@@ -18,7 +18,7 @@ Real = Any
 class Atoms:
     """Rows (loss, H0-mass, H1-mass) of a discrete law with decreasing losses.
 
-    It has also the mass of each hypothesis outside the other.
+    It has also the mass of each hypothesis that is impossible under the second one.
     """
 
     rows: tuple[tuple[Real, Real, Real], ...]

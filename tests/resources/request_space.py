@@ -170,6 +170,7 @@ LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
         "type": "discrete_gaussian",
         "sigma": mostly_common(0.3, 30.0, spread(1e-2, 1e4))(random),
         "sensitivity": _whole(1, 10, 10_000)(random),
+        "dimension": _whole(1, 2, 1e9)(random),
     },
     "skellam": lambda random: {
         "type": "skellam",

@@ -162,7 +162,7 @@ def test_replaced_record_with_little_noise_is_enclosed(seed: int) -> None:
 
 @pytest.mark.parametrize("left", [1e-17, 1e-30, 1e-300])
 def test_tiny_weight_of_unshifted_outcome_is_enclosed(left: float) -> None:
-    """A step that is shifted except once in 1/left times, against the pair that is always shifted."""
+    """A step whose shift is absent with a tiny probability, against the pair whose shift is always present."""
     spec = {"type": "gaussian_mixture", "noise_multiplier": 2.0, "shifts": [0.0, 1.0], "weights": [left, 1.0]}
     found, shifted = choose.pair(built(spec)), choose.pair(built(gaussian(2.0)))
     for curve in (found.add, found.remove):

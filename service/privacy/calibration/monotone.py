@@ -14,9 +14,9 @@ noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. P
 
 Discrete noise. Let l = e^{-1/scale}. Discrete Laplace noise has the characteristic function (1 - l)^2/(1 - 2 l cos t +
 l^2). For l < l' the quotient of both functions is a positive multiple of l/l' + (1 - l/l')(1 - l l')/(1 - 2 l' cos t +
-l'^2), that of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e = e^-epsilon and share g:
-the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D). Here D = g + (1 - g) e, and N =
-2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
+l'^2). This is the function of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e =
+e^-epsilon and share g: the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D). Here D
+= g + (1 - g) e, and N = 2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
 
 Reports. k-ary randomised responses are matrices c I + (1 - c) J/k, with c rising in epsilon, and products of such
 matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) as follows. Every bit is kept with

@@ -187,6 +187,9 @@ class PoissonSampled(AbstractStep):
         if known is None:
             reason = "no dominating pair is known for such samples when a record is replaced, or for several records."
             what = f"poisson_sampled {base.type} with sample_rate < 1"
+            if isinstance(base, LocalStep):
+                reason = "no list of losses is known for reports that reveal everything, or for so many reports."
+                raise neighbours.refused(what, reason, ("false_bit > 0 and true_bit < 1", "fewer records"))
             raise neighbours.refused(what, reason, ("one record", ADD_OR_REMOVE, ZERO_OUT))
         return known
 

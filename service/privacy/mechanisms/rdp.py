@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, final, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final, get_args
 
 from typing_extensions import override
 
@@ -15,7 +15,9 @@ from service.privacy.mechanisms.domain import DIVERGENCE, ORDER, check_fields
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.mechanisms.stated_divergences import StatedDivergences, root_below
 from service.privacy.numerics.rounding import rounded
-from service.privacy.trade_off.stated_class.renyi import RenyiRegion
+
+if TYPE_CHECKING:
+    from service.privacy.trade_off.stated_class.renyi import RenyiRegion
 
 Directions = Literal["both", "forward_only"]
 
@@ -61,6 +63,8 @@ class Rdp(StatedDivergences):
 
     @override
     def region(self) -> RenyiRegion | None:
+        from service.privacy.trade_off.stated_class.renyi import RenyiRegion
+
         if self.epsilons[0] == 0:  # D_a = 0 for one order: both laws are equal
             return None
         orders, bounds = zip(*self._finite, strict=True)

@@ -7,9 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
-from flint import arb, ctx
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, ResolvedStep, Steps
@@ -19,17 +18,14 @@ from service.privacy.mechanisms.domain import EPSILON, MU, resolved
 from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.numerics.balls import doubles
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
 from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.stated_class.curve import (
-    ForwardClassTradeOff,
-    SymmetricClassTradeOff,
-)
-from service.privacy.trade_off.stated_class.dominating_polygon import dominating_polygon
-from service.privacy.trade_off.stated_class.region import AbstractRegion, Base
+
+if TYPE_CHECKING:
+    from service.privacy.trade_off.stated_class.region import AbstractRegion
+
 
 STATED_DIVERGENCES_ALONE: Final = MechanismHazard(
     code="stated_divergences_alone",
@@ -79,7 +75,7 @@ class StatedDivergences(AbstractStep):
     @property
     @abstractmethod
     def is_forward_only(self) -> bool:
-        """Whether the bounds hold for one direction only: D_a of the law with the record from the law without it."""
+        """Whether only the divergences of the law with the record from the law without the record have bounds."""
 
     @abstractmethod
     @override
@@ -170,6 +166,9 @@ def _dominating(step: StatedDivergences) -> AbstractStep:
 
 @lru_cache(maxsize=64)  # hundreds of points of the boundary
 def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | None:
+    from service.privacy.trade_off.stated_class.curve import SymmetricClassTradeOff
+    from service.privacy.trade_off.stated_class.dominating_polygon import dominating_polygon
+
     curve = class_curve(step)
     return dominating_polygon(curve.frontier) if isinstance(curve, SymmetricClassTradeOff) else None
 
@@ -177,6 +176,8 @@ def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | 
 @lru_cache(maxsize=64)  # a curve remembers its boundary
 def class_curve(step: StatedDivergences) -> AbstractTradeOff:
     """Return the trade-off curve of the worst case of one step (record added)."""
+    from service.privacy.trade_off.stated_class.curve import ForwardClassTradeOff, SymmetricClassTradeOff
+
     region = step.region()
     if region is None:
         return ApproximateDpTradeOff(0.0, 0.0)
@@ -186,6 +187,11 @@ def class_curve(step: StatedDivergences) -> AbstractTradeOff:
 @lru_cache(maxsize=64)
 def _response(step: StatedDivergences) -> float:
     """Return the epsilon of the randomised response on the boundary, rounded down: ln((1 - q)/q) with p + q = 1."""
+    from flint import arb, ctx
+
+    from service.privacy.numerics.balls import doubles
+    from service.privacy.trade_off.stated_class.region import Base
+
     region = step.region()
     if region is None:
         return 0.0

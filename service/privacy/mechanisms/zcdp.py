@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from typing_extensions import override
 
@@ -12,7 +12,9 @@ from service.privacy.mechanisms.domain import RHO
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.mechanisms.stated_divergences import StatedDivergences, root_below
 from service.privacy.numerics.rounding import rounded
-from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
+
+if TYPE_CHECKING:
+    from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
 
 
 @final
@@ -28,6 +30,8 @@ class Zcdp(StatedDivergences):
 
     @override
     def region(self) -> ZcdpRegion | None:
+        from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
+
         return ZcdpRegion(float(self.rho)) if self.rho > 0 else None
 
     @property

@@ -159,7 +159,8 @@ def products(law: AtomicLaw, count: int) -> float:
     if lattice is None:
         return 0.0 if count == 1 else math.inf
     index = lattice[1]
-    weights = np.exp(0.5 * (law.log_absent + law.log_present))
+    logs = 0.5 * (law.log_absent + law.log_present)
+    weights = np.exp(logs - float(logs.max()))
     mean = float(weights @ index) / float(weights.sum())
     deviation = math.sqrt(float(weights @ (index - mean) ** 2) / float(weights.sum()) * count)
     cells = min(count * float(index[-1]) + 1, 2 * DEEPEST * deviation + float(index[-1]) + 1)

@@ -101,7 +101,7 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     an earlier term of the piece.
     """
     maximum: Any = np.maximum
-    tops = np.asarray(maximum.accumulate(logs), dtype=np.float64)
+    tops: FloatArray = maximum.accumulate(logs)
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):

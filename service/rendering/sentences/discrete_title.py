@@ -33,8 +33,9 @@ def discrete_items(mechanism: DiscreteMechanism) -> list[str]:
             return ["staircase mechanism", f"epsilon {format_exact(epsilon)}", f"gamma {format_exact(gamma)}"]
         case DiscreteLaplaceMechanism(scale=scale, sensitivity=change):
             return ["discrete Laplace mechanism", f"scale {format_exact(scale)}", _sensitivity(change)]
-        case DiscreteGaussianMechanism(sigma=sigma, sensitivity=change):
-            return ["discrete Gaussian mechanism", f"sigma {format_exact(sigma)}", _sensitivity(change)]
+        case DiscreteGaussianMechanism(sigma=sigma, sensitivity=change, dimension=dimension):
+            several = [] if dimension == 1 else [f"{group_digits(dimension)} coordinates"]
+            return ["discrete Gaussian mechanism", f"sigma {format_exact(sigma)}", _sensitivity(change), *several]
         case SkellamMechanism(variance=variance, sensitivity=change):
             return ["Skellam mechanism", f"variance {format_exact(variance)}", _sensitivity(change)]
         case ReportNoisyMaxMechanism(noise=noise, scale=scale, sensitivity=change, monotone=monotone):

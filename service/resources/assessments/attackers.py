@@ -123,10 +123,7 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the weaker attackers that mechanism and context describe, and those for which a field is missing.
-
-    The second list names the missing field of each attacker.
-    """
+    """Return the weaker attackers that mechanism and context describe, and weaker attackers with a missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]

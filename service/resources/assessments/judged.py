@@ -326,7 +326,7 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return the DP-SGD run `node` with the `changed` fields and the same number of steps, or shuffled epochs.
+    """Return the DP-SGD run `node` with the `changed` fields; the number of steps, or of shuffled epochs, is kept.
 
     Raises ValidationError for values outside their ranges.
     """

@@ -194,10 +194,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return a witness that the result `found` is the limit, and None; or None, and the reason why there is no witness.
-
-    The witness is the neighbour of the calibrated number at which a target provably fails.
-    """
+    """Return (witness that the result `found` is the limit, None), or (None, the reason why there is no witness)."""
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)

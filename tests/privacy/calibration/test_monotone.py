@@ -145,7 +145,7 @@ def test_rate_has_no_theorem_if_it_determines_steps(field: str) -> None:
 
 @pytest.mark.parametrize("batches_of_an_epoch", [2, 3])
 def test_shuffled_epoch_with_more_batches_has_less_power(batches_of_an_epoch: int) -> None:
-    """The attack on shuffled epochs loses power with more batches, and gains none by fewer epochs of them."""
+    """The attack on a shuffled epoch loses power if the epoch has one batch more."""
     noise = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "steps": 6}
     fewer, more = (
         curves(noise | {"sample_rate": 1 / count}, "zero_out")

@@ -252,6 +252,18 @@ def test_sampled_noise_agrees_with_enumeration(draw: Callable[[Generator], tuple
                 assert_inside(found.lower, delta_of(outcomes, epsilon), found.upper)
 
 
+def test_several_coordinates_are_enclosed_by_one_coordinate_and_concentrated_guarantee() -> None:
+    noise = {"type": "discrete_gaussian", "sigma": 4.0, "sensitivity": 2}
+    pair = WorstCase().curves(built(noise | {"dimension": 3}))
+    assert pair.bracket is not None
+    stated = curve_of({"type": "zcdp", "rho": 4.0 / 32.0})
+    for delta in (1e-2, 1e-6):
+        found = pair.both.epsilon(delta)
+        assert found.lower == pytest.approx(curve_of(noise).epsilon(delta).lower, rel=1e-12)
+        assert found.upper == pytest.approx(stated.epsilon(delta).upper, rel=1e-12)
+        assert found.lower < found.upper
+
+
 def refusals() -> Iterator[tuple[Spec, NeighboringRelation, str]]:
     report = {"type": "randomized_response", "epsilon": 1.0, "options": 4}
     yield report, "add_or_remove_one", "a missing record is visible"

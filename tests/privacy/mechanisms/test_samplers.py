@@ -134,7 +134,7 @@ def test_one_batch_per_epoch_equals_no_sampling() -> None:
 
 
 def test_shuffled_batches_with_other_steps_reveal_no_less() -> None:
-    """Neither part becomes harder to attack in the composition."""
+    """Neither the shuffled epochs nor the other steps become harder to attack in the composition."""
     alone = shuffled(0.5, 200)
     pair = curves(Composed(mechanisms=(alone, Gaussian(noise_multiplier=3.0))))
     assert pair.bracket is not None

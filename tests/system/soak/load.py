@@ -67,7 +67,7 @@ def _import(client: httpx2.Client, number: int) -> int:
 
 
 def _job(client: httpx2.Client, number: int) -> int:
-    """Run a job to its end, or cancel it. Delete it afterwards."""
+    """Send a job; read all its results, or with each third `number` cancel it early. Delete it in any case."""
     values = {"from": 0.5, "to": 50.0 + number / 1e6, "count": JOB_POINTS}
     body = {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},

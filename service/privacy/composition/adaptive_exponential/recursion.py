@@ -231,9 +231,9 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
 def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
     """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at the smaller t of the cell.
 
-    For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t. The values
-    come from the node to the left of x - t. `m` is the range of the step in cells. `ends` is the profile before the
-    step.
+    For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t and
+    coefficients A, B, C. The values come from the node to the left of x - t. `m` is the range of the step in cells.
+    `ends` is the profile before the step.
     """
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]

@@ -133,7 +133,7 @@ class MixtureBalls:
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """Return a bound of |phi b e^{zL}| at Im y = height over its value on the real axis.
+        """Return a bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
 
         It holds for z = s + it and every t >= 0. phi b is the density of H0 and L the loss. The result is infinite
         where L is not proved to be analytic.

@@ -173,7 +173,7 @@ class DirectionContours:
         return self._tilt_grids[digits]
 
     def built_tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return what `tilt_grid` has returned for 10^-`digits`, or None if it was not called with it."""
+        """Return the tilt grid for a truncated mass of 10^-`digits` if it was built before, or None."""
         return self._tilt_grids.get(digits)
 
     @property

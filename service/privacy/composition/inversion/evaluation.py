@@ -186,8 +186,8 @@ class _Query(ABC):
 
         `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
         for a list on few contours without their neighbours. A truncation level says how little of the loss's law is
-        omitted. Return False where the moment-generating function of a run with several laws does not decay on a
-        contour. It does not decay at other levels either.
+        omitted. The result is False if other levels cannot help either: the moment-generating function does not decay
+        on a contour.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()

@@ -23,7 +23,7 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray, taken
 from service.privacy.numerics.work import is_spent
 
 LARGEST_DISCRETISATION = 1e-12
@@ -266,7 +266,7 @@ class TiltGrid:
             tilts = {1: np.array(right), -1: np.array(left)}
             previous = math.inf
         known, count = transform.cumulants(np.concatenate([tilts[1], tilts[-1]])), len(tilts[1])
-        for side, its in ((1, known.of(slice(0, count))), (-1, known.of(slice(count, None)))):
+        for side, its in ((1, taken(known, slice(0, count))), (-1, taken(known, slice(count, None)))):
             deviations = _deviations(its)
             serves = deviations <= _LARGEST_GROWTH * np.array([previous, *deviations[:-1]])
             chosen = np.flatnonzero(np.logical_and.accumulate(serves)).tolist()

@@ -257,7 +257,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
 
 def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
-    """Return ln of the slope of the power at the first third of the rates; the others are left and right neighbours.
+    """Return ln of the slope of the power at the first third of the rates `alpha`.
+
+    The second third has the left neighbours of these rates, and the last third the right neighbours.
 
     `read` has bounds of ln power and ln type II error at the false positive rates `alpha`. A concave curve is less
     steep than its chord to the left and steeper than its chord to the right. Power and type II error have equal

@@ -45,7 +45,7 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
     These runs give lower bounds. Parameters are rounded to doubles so that each run reveals no more than the exact run.
     """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
-        return ((known.alone, 1),), *_choices(*steps[0])
+        return ((known.alone, 1),), *(() if known.includes_choices else _choices(*steps[0]))
     found = [_choices(step, count) for step, count in steps]
     runs = [[each[min(index, len(each) - 1)] for each in found] for index in range(max(map(len, found)))]
     return tuple(merged((step.rounded(-1), count) for part in run for step, count in part) for run in runs)

@@ -222,6 +222,10 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
         return [*plans, _composition(most, kind, method, options)]
+    if method == "auto" and is_single(most):
+        return [*plans, closed_forms.one_step(most[0][0])]
+    if method == "auto" and closed_forms.atoms_of(most) is not None and (known := closed_forms.summed(most)):
+        return [*plans, known]
     return [*plans, engines.lattices(most, loose)]
 
 

@@ -26,6 +26,9 @@ from service.privacy.mechanisms.gdp import Gdp
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.mechanisms.rdp import Rdp
+from service.privacy.mechanisms.stated_divergences import StatedDivergences
+from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import in_reach, total_law
@@ -41,6 +44,8 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
+    Zcdp: (cost.STATED_CLASS, None),
+    Rdp: (cost.STATED_CLASS, None),
 }
 """Costs of single steps, with ceilings for those whose curves cost the same for all parameters."""
 
@@ -49,6 +54,8 @@ def one_step(step: AbstractStep) -> Plan:
     """Return the plan of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
+    if isinstance(step, StatedDivergences):
+        model = model.scaled(step.records)
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
         model = cost.SAMPLED_STEP.scaled(2)
     return Plan(CLOSED_FORM, model, build, ceiling)

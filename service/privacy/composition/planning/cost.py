@@ -31,6 +31,8 @@ from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds,
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+STATED_CLASS: Final = CostModel(200, 3_000, 500)
+"""One record of a class of mechanisms, whose points are computed in ball arithmetic."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)

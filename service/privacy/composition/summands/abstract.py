@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, joined
 from service.privacy.numerics.unit_circle import ComplexArray
 
 _LARGEST_CHUNK: Final = 1_000_000
@@ -44,10 +44,6 @@ class RealCumulants(NamedTuple):
     error: FloatArray
     discretisation: FloatArray
 
-    def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
-        return RealCumulants(*(each[indices] for each in self))
-
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
     """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
@@ -63,7 +59,7 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
     """
     chunk = max(1, _LARGEST_CHUNK // size)
     pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-    return pieces[0] if len(pieces) == 1 else RealCumulants(*map(np.concatenate, zip(*pieces, strict=True)))
+    return pieces[0] if len(pieces) == 1 else joined(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +102,8 @@ class Summand(ABC):
     """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
     is_atomic: ClassVar[bool] = False
     """Whether the loss has only atoms."""
+    rank: ClassVar[int]
+    """Number of the kind of law, by which summands are sorted in a run."""
 
     @property
     @abstractmethod
@@ -167,9 +165,9 @@ class Summand(ABC):
         return None
 
     @property
-    @abstractmethod
     def order(self) -> tuple[Any, ...]:
-        """Sorting key of summands in a run; its first item is an integer for the kind of law."""
+        """Sorting key of summands in a run; its first item is `rank`."""
+        return (self.rank,)
 
     def joins(self, _group: Sequence[Any], /) -> bool:
         """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""

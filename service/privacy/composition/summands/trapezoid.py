@@ -285,7 +285,7 @@ class TruncatedTrapezoid(PartArrays):
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
-        """Return `TrapezoidNodes.columns` summed with the weights e^{sL} at the tilts s, shape (S, parts, 5).
+        """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
         The result is None unless the parts share their losses L. A part is a number of equal steps of a run.
         """

@@ -309,7 +309,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def middle(self) -> int:
-        """Index of a node near the largest tilted weights, before the truncation of every part."""
+        """Index of a node near the largest tilted weights that every part keeps after its truncation."""
         return min(int(np.argmax(self.tilted_weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     @override

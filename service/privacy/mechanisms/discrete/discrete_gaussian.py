@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, ClassVar, final
 
 import numpy as np
@@ -12,16 +13,18 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
 from service.privacy.mechanisms.discrete.noise import NOISE_IS_INTEGER, SENSITIVITY_STATED, sampled_noise, shift_of
-from service.privacy.mechanisms.domain import DISCRETE_SIGMA, WHOLE_SENSITIVITY
+from service.privacy.mechanisms.domain import DIMENSION, DISCRETE_SIGMA, RHO, WHOLE_SENSITIVITY
+from service.privacy.mechanisms.groups import BracketedStep
 from service.privacy.mechanisms.neighbours import Neighbours
-from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
+from service.privacy.mechanisms.zcdp import Zcdp
+from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, rounded
 from service.privacy.trade_off.atomic_law import AtomicLaw
 
 DEEPEST = 690.0
 """Nats: noise whose probability relative to that of 0 is below e^-DEEPEST is left out."""
-LOG_CONCAVE = (
-    "The noise is log-concave, so the loss L(x) = ln P(x - D)/P(x) rises with x. For 0 <= s <= D the power of the test "
-    "x > t is P(x > t - s), which rises with s, at the same false positive rate."
+SEVERAL_COORDINATES = (
+    "bracket: one coordinate that changes by the whole sensitivity attains the lower bound. The upper bound is that of "
+    "all mechanisms with the same zero-concentrated guarantee (Canonne, Kamath, Steinke 2020, Theorem 4)."
 )
 
 
@@ -35,24 +38,38 @@ class DiscreteGaussian(DescribedStep):
     sigma : float
         Parameter of the noise, about its standard deviation for sigma >= 1.
     sensitivity : int
-        Largest change D of the query by one record.
+        Largest change D of the query by one record; for several coordinates its Euclidean norm, rounded up.
+    dimension : int
+        Number of coordinates, each with noise of its own.
 
     Notes
     -----
     The shift D is the worst of all shifts s with |s| <= D: for log-concave noise the most powerful tests are x > t, of
     power P(x > t - s), which rises with s at the same false positive rate. The curve differs from that of continuous
     Gaussian noise, and neither of both dominates the other.
+
+    For several coordinates no shift is known to be the worst. The noise is rho-zCDP with rho = D^2/(2 sigma^2)
+    (Canonne, Kamath, Steinke 2020, Theorem 4), because Renyi divergences of independent coordinates add up. The worst
+    mechanism with this guarantee bounds the noise from above, and one coordinate that changes by D from below.
     """
 
     type: ClassVar[str] = "discrete_gaussian"
     type_premises = (SENSITIVITY_STATED, NOISE_IS_INTEGER)
     sigma: Annotated[float, DISCRETE_SIGMA]
     sensitivity: Annotated[int, WHOLE_SENSITIVITY]
+    dimension: Annotated[int, DIMENSION] = 1
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
         shift = shift_of(self.sensitivity, self.type, neighbours)
-        return DiscreteGaussianStep(sigma=float(self.sigma), shift=shift)
+        one = DiscreteGaussianStep(sigma=float(self.sigma), shift=shift)
+        if self.dimension == 1:
+            return one
+        rho = rounded(Fraction(shift) ** 2 / (2 * Fraction(self.sigma) ** 2), 1)
+        if rho not in RHO:
+            reason = f"the zero-concentrated guarantee of several coordinates has a rho outside {RHO}."
+            raise neighbours.refused(self.type, reason, ("one coordinate", "more noise"))
+        return BracketedStep(below=((one, 1),), above=Zcdp(rho=rho), bracket=SEVERAL_COORDINATES)
 
     @override
     def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:

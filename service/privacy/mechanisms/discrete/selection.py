@@ -10,8 +10,8 @@ be the distribution function of the Laplace law of scale 1, for which F' = min(F
 of at most eta, and G(1) <= F(F^-1(G(0)) + eta). The right side is the largest power of a test between both Laplace
 laws at the false positive rate G(0). The hypotheses may be swapped, because the path may be reversed. Q.E.D.
 
-If |G'| <= eta G (1 - G), the same proof with the logistic law, F' = F (1 - F), bounds the power by that of the
-exponential mechanism of `bounded_range.py` with epsilon = eta.
+If |G'| <= eta G (1 - G), the same proof holds with the logistic law, for which F' = F (1 - F). It bounds the power by
+that of the exponential mechanism of `bounded_range.py` with epsilon = eta.
 
 Paths. The scores of all candidates move linearly from those of the first data set to those of the second. Given the
 noise of all other candidates, the chance of an outcome is the chance that one noise exceeds a threshold. If the scores
@@ -63,7 +63,8 @@ SCORES_MOVE_LITTLE: Final = Premise(
     "relation of the threat model. Every choice draws fresh secret noise, and only the choice is released.",
     about="scores",
 )
-LARGEST_EXPONENT: Final = 700.0
+LARGEST_EXPONENT: Final = 600.0
+"""Largest exponent of a term in the chance of an attack, and largest shift of a known attack."""
 SEVERAL: Final = (
     "bracket: two candidates with a fixed gap of scores attain the lower bound in every step. The upper bound composes "
     "the pairs of Laplace noise that bound every single step. Every false positive rate has its own worst scores."
@@ -223,6 +224,9 @@ def _corners(attacks: Attacks) -> Corners:
     rates, powers = attacks.tests()
     useful = (powers > rates) & (rates > 0)
     rates, powers = rates[useful], powers[useful]
+    if len(rates) == 0:
+        rising, falling = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+        return Corners(rising, falling, rising, falling)
     # The complement of a test has the rate 1 - power and the power 1 - rate. Small complements stay exact.
     columns = (rates, 1 - powers), (1 - rates, powers), (powers, 1 - rates), (1 - powers, rates)
     rate, rest, power, error = (np.concatenate(column) for column in columns)

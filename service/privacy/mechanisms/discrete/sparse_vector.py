@@ -17,7 +17,7 @@ from service.privacy.mechanisms.discrete.piecewise_exponential import (
     laplace_density,
     laplace_distribution,
 )
-from service.privacy.mechanisms.discrete.selection import Attacks, EnclosedPathStep
+from service.privacy.mechanisms.discrete.selection import LARGEST_EXPONENT, Attacks, EnclosedPathStep
 from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.arrays import FloatArray
@@ -101,17 +101,16 @@ class SparseVectorAttacks(Attacks):
 
     @override
     def tests(self) -> tuple[FloatArray, FloatArray]:
-        unit = max(self.threshold, self.query)
-        if not (1e-6 * unit < min(self.threshold, self.query) and self.change < 100 * unit):
-            return np.zeros(0), np.zeros(0)
+        unit, least = max(self.threshold, self.query), min(self.threshold, self.query)
         found: list[tuple[float, float]] = []
         for below, first, last in product(BELOW, GAPS, GAPS):
-            if below == 0 and first != 0:
+            reach = (max(abs(first), abs(last)) * unit + self.change) / least
+            if (below == 0 and first != 0) or reach * (below + 2) > LARGEST_EXPONENT:
                 continue
             low = self._chance(below, first * unit, last * unit)
             high = self._chance(below, first * unit - self.change, last * unit + self.change)
             found.append((low[0] + low[1], high[0] - high[1]))
-        table = np.array(found)
+        table = np.array(found).reshape(-1, 2)
         return table[:, 0], table[:, 1]
 
     def _chance(self, below: int, first: float, last: float) -> tuple[float, float]:

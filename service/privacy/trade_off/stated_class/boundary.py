@@ -39,7 +39,7 @@ class BoundaryPoint:
 
     @property
     def intercept(self) -> arb:
-        """Value of the line at rate 0."""
+        """Value at rate 0 of the line above the boundary T."""
         return self.power + self.gap - self.slope * self.rate
 
     def mirrored(self) -> BoundaryPoint:
@@ -53,7 +53,7 @@ class BoundaryPoint:
         )
 
     def then(self, following: BoundaryPoint) -> BoundaryPoint:
-        """Return the point and the line of `following` after this one, whose power is the rate of `following`.
+        """Return the point and line of a chain: this member first, and then `following` at the rate that is its power.
 
         Both lines rise. So the second line at the first line is above the composed boundary.
         """
@@ -68,7 +68,7 @@ class BoundaryPoint:
 
 
 class AbstractFrontier(ABC):
-    """Upper boundary T of a region, an increasing concave function of the rate."""
+    """Upper boundary T of a region of pairs (rate, power), an increasing concave function of the rate."""
 
     bits: int
     """Precision of the balls."""
@@ -79,7 +79,7 @@ class AbstractFrontier(ABC):
 
     @property
     def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
-        """Known kink of T, from its left and from its right, or None."""
+        """Known kink of the boundary T, as its points and lines from the left and from the right, or None."""
         return None
 
     @property
@@ -90,7 +90,10 @@ class AbstractFrontier(ABC):
 
 @final
 class ChainFrontier(AbstractFrontier):
-    """Boundary T(T(...T(q))) of a chain of several members of one region."""
+    """Boundary T(T(...T(q))) of a chain of several members of one region.
+
+    In a chain the power of each member is the rate of the next one.
+    """
 
     def __init__(self, link: AbstractFrontier, length: int) -> None:
         self.link, self.length, self.bits = link, length, link.bits

@@ -72,7 +72,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
     @abstractmethod
     def _link(self) -> AbstractFrontier:
-        """Return the boundary of one record."""
+        """Return the boundary of the region for one record."""
 
     @final
     @override
@@ -163,7 +163,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
 
 @final
 class SymmetricClassTradeOff(AbstractClassTradeOff):
-    """Trade-off curve of a class of bounds for both directions, which is its own inverse."""
+    """Trade-off curve of a class of mechanisms with bounds for both directions. It is its own inverse."""
 
     @override
     def _link(self) -> SymmetricFrontier:
@@ -188,9 +188,10 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
     @property
     @override
     def global_gdp_mu(self) -> Enclosure | None:
-        """mu of the class at k = 1; infinite without a bound of order infinity; None for other classes.
+        """Smallest mu for which every mechanism of the class is mu-GDP; None if it is not computed.
 
-        Bounds of finite orders up to a allow T(q) = c q^{(a-1)/a} near rate 0, so that Phi^-1(T(q)) - Phi^-1(q) has no
+        It is computed for zCDP and one record. It is infinite where the largest log-likelihood ratio is infinite:
+        bounds of finite orders up to a allow T(q) = c q^{(a-1)/a} near rate 0, so that Phi^-1(T(q)) - Phi^-1(q) has no
         bound there.
         """
         if isinstance(self.region, ZcdpRegion):
@@ -224,7 +225,7 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
 @final
 class ForwardClassTradeOff(AbstractClassTradeOff):
-    """Trade-off curve of a class of bounds for the direction in which the record is present under H1 only."""
+    """Trade-off curve of a class of mechanisms with bounds for one direction: the record is present under H1 only."""
 
     @override
     def _link(self) -> AbstractFrontier:
@@ -257,9 +258,9 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
     Notes
     -----
-    Nothing bounds D_a of the law without the record from the law with the record. A member may have outcomes that are
-    possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a chain of k members
-    the probability is 1 - e^{-k eps} of these outcomes.
+    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A member may have
+    outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a
+    chain of k members the probability is 1 - e^{-k eps} of these outcomes.
     """
 
     @override
@@ -310,7 +311,7 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
 
 def _largest(region: AbstractRegion, records: int) -> Enclosure:
-    """Return the largest log ratio: k times the bound of order infinity, if there is one.
+    """Return the largest log-likelihood ratio of `records` = k records: k times the bound of order infinity, if any.
 
     Near rate 0 a bound of a finite order a allows p = q^{(a-1)/a}, so it does not bound the ratio.
     """
@@ -322,7 +323,7 @@ def _largest(region: AbstractRegion, records: int) -> Enclosure:
 
 
 def _log_bounds(point: BoundaryPoint) -> tuple[float, float, float, float]:
-    """Return bounds of ln f and then of ln T at the rate of a point."""
+    """Return bounds of ln f (type II error) and then of ln T (power) at the rate of a boundary point."""
     least_error = (point.power_rest - point.gap).max(arb(0))
     return (
         log_doubles(least_error)[0],

@@ -72,11 +72,12 @@ def dominating_polygon(frontier: AbstractFrontier) -> tuple[PolygonTradeOff, flo
 
 def _rises(numbers: FloatArray, rests: FloatArray) -> bool:
     """Return whether numbers in [0, 1] rise strictly, or their complements fall where the numbers are next to 1."""
-    return bool(((np.diff(numbers) > 0) | (np.diff(rests) < 0)).all() and np.isfinite(numbers).all())
+    finite = np.isfinite(numbers).all() and np.isfinite(rests).all()
+    return bool(finite and ((np.diff(numbers) > 0) | (np.diff(rests) < 0)).all())
 
 
 def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
-    """Return lines at rates that are dense next to the middle, from small to large rates."""
+    """Return points with lines above the boundary, from small to large rates that are dense next to the middle."""
     kink = frontier.kink
     middle = 0.0 if kink is None else float((kink[0].rate / kink[0].rate_rest).log().mid())
     count = math.ceil(math.log(FARTHEST / NEAREST) / math.log(RATIO))
@@ -94,7 +95,10 @@ def _lines(frontier: AbstractFrontier) -> list[BoundaryPoint]:
 
 
 def _crossing(left: BoundaryPoint, right: BoundaryPoint) -> tuple[float, float, float, float]:
-    """Return (rate, 1 - rate, power, 1 - power) where two lines cross, rounded to more power at a smaller rate."""
+    """Return (rate, 1 - rate, power, 1 - power) where two lines cross, with power rounded up and the rate down.
+
+    The lines are those of two boundary points.
+    """
     if left.rate > 0.5:
         # Errors are small numbers there. The exchange of (q, p) and (1 - p, 1 - q) keeps their digits.
         error, power, rest, rate = _met(right.mirrored(), left.mirrored())
@@ -109,7 +113,7 @@ def _crossing(left: BoundaryPoint, right: BoundaryPoint) -> tuple[float, float, 
 
 
 def _met(left: BoundaryPoint, right: BoundaryPoint) -> tuple[arb, arb, arb, arb]:
-    """Return rate, 1 - rate, power and 1 - power where two lines cross."""
+    """Return rate, 1 - rate, power and 1 - power where the lines of two boundary points cross, as balls."""
     rate = (right.intercept - left.intercept) / (left.slope - right.slope)
     power = left.power + left.gap + left.slope * (rate - left.rate)
     return rate, 1 - rate, power, 1 - power

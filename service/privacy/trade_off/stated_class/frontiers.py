@@ -4,9 +4,9 @@ Let S(p) be the smallest rate q of a member with power p, and T(q) the largest p
 bounds D_a(p || q) <= eps(a). With swapped hypotheses a member (q, p) becomes (1 - p, 1 - q), and the boundary becomes
 1 - S(1 - q).
 
-With bounds for both directions, a pair with p + q <= 1 satisfies the reverse bounds if it satisfies the forward bounds
-(`zcdp.py`), and the region is symmetric about p + q = 1. Let (q*, 1 - q*) be the boundary on this line. For q <= q* the
-boundary of the region is T(q): T(q) + q <= T(q*) + q* = 1. For q >= q* it is 1 - S(1 - q).
+Let there be bounds for both directions. A pair with p + q <= 1 satisfies the reverse bounds if it satisfies the forward
+bounds (`zcdp.py`). The region is symmetric about p + q = 1. Let (q*, 1 - q*) be the boundary on this line. For q <= q*
+the boundary of the region is T(q): T(q) + q <= T(q*) + q* = 1. For q >= q* it is 1 - S(1 - q).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ NEAR: Final = 1e-12
 class ForwardFrontier(AbstractFrontier):
     """Boundary T(q) of a region of forward bounds.
 
+    D_a is the Renyi divergence of order a of the law with power p from that with rate q, and D = logit p - logit q.
     D_a(1 || q) = ln(1/q) for every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. For p -> 1
     the slope of the line of order a (`region.py`) tends to (1 - 1/a)/q, because D is infinite and e^{D - C(D)} = p/q.
     """
@@ -63,7 +64,10 @@ class ForwardFrontier(AbstractFrontier):
 
 @final
 class ReverseFrontier(AbstractFrontier):
-    """Boundary 1 - S(1 - q) of a region of forward bounds with swapped hypotheses."""
+    """Boundary 1 - S(1 - q) of a region of forward bounds with swapped hypotheses.
+
+    S(p) is the smallest rate of a member with power p.
+    """
 
     def __init__(self, region: AbstractRegion) -> None:
         self.region, self.bits = region, region.bits
@@ -94,7 +98,7 @@ class SymmetricFrontier(AbstractFrontier):
 
     @cached_property
     def middle(self) -> BoundaryPoint:
-        """Member with p + q = 1 next to (q*, 1 - q*), and its tangent from the left."""
+        """Member with p + q = 1 next to the point (q*, 1 - q*) of the boundary, and its tangent from the left."""
         return self.region.boundary(Base(arb(0.5), arb(0.5), "middle"))
 
     @property
@@ -104,5 +108,5 @@ class SymmetricFrontier(AbstractFrontier):
 
 
 def _with_power(point: BoundaryPoint, power: arb) -> BoundaryPoint:
-    """Return a point with the same line above a member of another power."""
+    """Return the boundary point with the same rate and line, whose member has another power."""
     return replace(point, power=power, power_rest=1 - power, gap=(point.gap + point.power - power).max(arb(0)))

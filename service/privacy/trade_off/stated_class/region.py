@@ -8,13 +8,13 @@ is u <= eps. The set of pairs that satisfy a constraint is convex, because e^psi
 in (p, q). So the tangent of a level set at any pair bounds the set. At a pair with p > q this tangent is the line
 through (q, p + gap) with the slope m:
 
-    order         gap                                                m
-    1             (eps - KL)/D                                       e^-C(D) (e^D - 1)/D
-    1 < a < inf   p (1-p) (e^{(a-1) eps - psi(a)} - 1)/(a (w - p))   (1 - 1/a) e^-C(D) (e^{aD} - 1)/(e^{(a-1)D} - 1)
-    inf           e^eps q - p                                        e^eps
+    order:        gap:                                               m:
+    1             (eps - KL)/D                                       e^-C(D) (e^D - 1)/D;
+    1 < a < inf   p (1-p) (e^{(a-1) eps - psi(a)} - 1)/(a (w - p))   (1 - 1/a) e^-C(D) (e^{aD} - 1)/(e^{(a-1)D} - 1);
+    inf           e^eps q - p                                        e^eps.
 
-with w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
-gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'), with g_p = g a (w - p)/(p (1 - p)) > 0 and
+Here w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
+gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'). Here g_p = g a (w - p)/(p (1 - p)) > 0 and
 -g_q/g_p = m. Order 1 is the same with KL_p = u - v = D.
 """
 
@@ -40,7 +40,7 @@ NEWTON_STEPS: Final = 12
 
 
 def cgf(rate: arb, rest: arb, s: arb) -> arb:
-    """Return C(s) = ln(1 - q + q e^s) for the rate q and its complement."""
+    """Return C(s) = ln(1 - q + q e^s) for the rate q = `rate` and its complement `rest`."""
     return (rest + rate * s.exp()).log() if s < -1 else (rate * s.expm1()).log1p()
 
 
@@ -52,9 +52,9 @@ class Pair:
     Attributes
     ----------
     rate, rate_rest, power, power_rest : arb
-        q, 1 - q, p, 1 - p.
+        The rate q, 1 - q, the power p, and 1 - p.
     distance, moved : arb
-        D = logit p - logit q, and C(D).
+        D = logit p - logit q, and C(D), where C(s) = ln(1 - q + q e^s).
     """
 
     rate: arb
@@ -65,23 +65,26 @@ class Pair:
     moved: arb
 
     def psi(self, order: arb) -> arb:
-        """Return psi(a) = C(a D) - a C(D)."""
+        """Return psi(a) = C(a D) - a C(D) for the order a, which is a - 1 times the Renyi divergence.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         return cgf(self.rate, self.rate_rest, order * self.distance) - order * self.moved
 
     def tilted(self, order: arb) -> tuple[arb, arb]:
-        """Return w = C'(a D) and 1 - w."""
+        """Return w = C'(a D) and 1 - w for the order a, with C(s) = ln(1 - q + q e^s)."""
         tilt = (order * self.distance).exp()
         whole = self.rate_rest + self.rate * tilt
         return self.rate * tilt / whole, self.rate_rest / whole
 
     @property
     def relative_entropy(self) -> arb:
-        """Kullback-Leibler divergence KL(p || q), in nats."""
+        """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
         return self.power * self.distance - self.moved
 
     @property
     def log_ratio(self) -> arb:
-        """u = ln(p/q), the divergence of order infinity."""
+        """Log-likelihood ratio u = ln(p/q) of the power p and the rate q, which is the divergence of order infinity."""
         return self.distance - self.moved
 
 
@@ -152,13 +155,13 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Constraint that is active at a boundary pair: its order a (None for infinity) and its bound eps(a)."""
+    """Bound of one divergence that a pair on the boundary attains: its order a (None: infinity) and value eps(a)."""
 
     order: arb | None
     bound: arb
 
     def excess(self, pair: Pair) -> arb:
-        """Return the divergence times max(a - 1, 1), minus its bound. It is at most 0 for members."""
+        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 for members."""
         if self.order is None:
             return pair.log_ratio - self.bound
         if self.order == 1:
@@ -166,7 +169,10 @@ class Active:
         return pair.psi(self.order) - (self.order - 1) * self.bound
 
     def tangent(self, pair: Pair) -> BoundaryPoint:
-        """Return the pair with its tangent (see the module)."""
+        """Return the pair with the tangent of the boundary there.
+
+        The module docstring of `region.py` has the formulas.
+        """
         excess = self.excess(pair)
         if self.order is None:
             slope = self.bound.exp()
@@ -182,7 +188,10 @@ class Active:
         return BoundaryPoint(pair.rate, pair.rate_rest, pair.power, pair.power_rest, gap.max(arb(0)), slope)
 
     def solved(self, base: Base, distance: arb) -> arb:
-        """Return the approximate D at which the constraint is active, by Newton's method from a good guess."""
+        """Return the approximate D = logit p - logit q at which the bound is attained, by Newton's method.
+
+        `base` is the line of pairs, and `distance` a good guess.
+        """
         for _ in range(NEWTON_STEPS):
             pair = base.pair(distance)
             slope = base.slope(pair, self.order)
@@ -196,12 +205,12 @@ class Active:
 
 
 def moved_by(distance: arb, step: arb) -> arb:
-    """Return distance - step as an exact number, at least half and at most twice the distance."""
+    """Return `distance` - `step` as an exact number, limited to half and twice the distance."""
     return (distance - step).mid().max(distance / 2).min(2 * distance).mid()
 
 
 class AbstractRegion(ABC):
-    """Convex set of pairs (q, p), 0 < q <= p < 1, described by upper bounds of divergences D_a(p || q).
+    """Convex set of pairs (q, p), 0 < q <= p < 1, described by bounds of Renyi divergences D_a(p || q).
 
     Attributes
     ----------
@@ -236,7 +245,7 @@ class AbstractRegion(ABC):
     @property
     @abstractmethod
     def least_bound(self) -> float:
-        """Smallest bound of all orders, nats: the boundary is 1 at rates of at least e^-bound."""
+        """Smallest bound of all orders, nats: the power on the boundary is 1 at rates of at least e^-bound."""
 
     @property
     def order_of_least_bound(self) -> float:

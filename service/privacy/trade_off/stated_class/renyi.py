@@ -24,9 +24,11 @@ MOST_ROUNDS: Final = 64
 
 @final
 class RenyiRegion(AbstractRegion):
-    """Pairs with D_a(p || q) <= eps(a) for listed orders a >= 1, infinity included, and positive finite bounds.
+    """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most eps(a) for listed orders a.
 
-    The region is the intersection of the sets of single orders. Each set contains p = q and is convex, so on a line of
+    Orders are at least 1, infinity included. Bounds are positive and finite.
+
+    The region is the intersection of the sets of single orders. Each set contains p = q and is convex. So on a line of
     a fixed rate the boundary is the smallest boundary of all orders, and on a line of a fixed power the largest.
     """
 
@@ -79,7 +81,7 @@ class RenyiRegion(AbstractRegion):
         return next((each for each in self._constraints if not each.excess(pair) <= 0), None)
 
     def _guess(self, base: RoughBase) -> tuple[int, float]:
-        """Return the index of the active constraint and D at the boundary, in double precision.
+        """Return the index of the attained bound, and D = logit p - logit q, at the boundary on `base`, in doubles.
 
         Each round solves the constraint that the solution of the round before violates most.
         """

@@ -2,13 +2,13 @@
 
 Let T be the boundary, E = e^eps, and let lines l_i(x) = c_i + m_i x be above T (`boundary.py`).
 
-**delta.** delta(eps) = max_q T(q) - E q. A member (q, p) gives the lower bound p - E q. For two lines with m_1 >= E >=
-m_2 and t = (E - m_2)/(m_1 - m_2), t l_1 + (1 - t) l_2 is a line of slope E above T, so delta(eps) <= t c_1 + (1 - t)
-c_2.
+**delta.** delta(eps) = max_q T(q) - E q. A member (q, p) gives the lower bound p - E q. Take two lines with m_1 >= E >=
+m_2, and t = (E - m_2)/(m_1 - m_2). Then t l_1 + (1 - t) l_2 is a line of slope E above T, so delta(eps) <= t c_1 + (1 -
+t) c_2.
 
 **epsilon.** e^epsilon(delta) is the least E with T(q) <= delta + E q for all q. A member gives the lower bound (p -
-delta)/q. For two lines with c_1 <= delta <= c_2 and t = (c_2 - delta)/(c_2 - c_1), t l_1 + (1 - t) l_2 starts at delta,
-so the bound is t m_1 + (1 - t) m_2.
+delta)/q. Take two lines with c_1 <= delta <= c_2, and t = (c_2 - delta)/(c_2 - c_1). Then t l_1 + (1 - t) l_2 starts at
+delta, so the bound is t m_1 + (1 - t) m_2.
 
 Slopes fall and intercepts rise with the rate. So each point tells on which side of the best rate it is, and the best
 pair of lines is that of the nearest points on both sides. Its bound exceeds the truth by a term of second order in
@@ -46,23 +46,23 @@ Side: TypeAlias = tuple[float, float, BoundaryPoint]
 
 
 class AbstractGoal(ABC):
-    """Function of members that is largest at one point of the boundary."""
+    """Function of the pairs (rate, power) of a region that is largest at one point of its boundary."""
 
     @abstractmethod
     def side(self, point: BoundaryPoint) -> float:
-        """Return a number that falls with the rate, positive at rates below the best rate."""
+        """Return a number that falls with the rate of the point, and is positive below the best rate."""
 
     @abstractmethod
     def lower(self, point: BoundaryPoint) -> arb:
-        """Return the value of the member."""
+        """Return the value of the goal at the member of a boundary point."""
 
     @abstractmethod
     def upper(self, left: BoundaryPoint | None, right: BoundaryPoint | None) -> arb:
-        """Return the bound from two lines, or from one line (None: the other side is unknown)."""
+        """Return an upper bound of the goal from the lines of two boundary points, or of one (None: unknown)."""
 
     @abstractmethod
     def excess(self, value: arb) -> arb:
-        """Return the number whose relative width counts."""
+        """Return the number whose relative width ends the search, from a value of the goal."""
 
 
 @final
@@ -198,7 +198,7 @@ class Search:
         return (upper if self.best is None else self.best), upper
 
     def _beyond(self, x: float, step: float) -> float:
-        """Return the next x towards the side that is not known yet."""
+        """Return the next logit x of a rate, `step` away from x towards the side that is not known yet."""
         return min(x + step, FARTHEST) if self.right is None else max(x - step, -FARTHEST)
 
     def _inside(self, way: int, sides: tuple[Side, Side]) -> float:
@@ -228,7 +228,7 @@ def _crossing(left: BoundaryPoint, right: BoundaryPoint, low: float, high: float
 
 
 def least(bounds: list[arb], otherwise: arb) -> arb:
-    """Return the smallest of some bounds and another one."""
+    """Return the smallest of the numbers `bounds` and `otherwise`."""
     for bound in bounds:
         otherwise = otherwise.min(bound)
     return otherwise

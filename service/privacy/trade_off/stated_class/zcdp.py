@@ -1,27 +1,25 @@
 """Members of the class of all rho-zCDP mechanisms, as pairs of two-outcome laws.
 
 A pair satisfies rho-zCDP if D_a(p || q) <= rho a and D_a(q || p) <= rho a for all a >= 1. For all real t let psi(t) =
-ln(p^t q^{1-t} + (1-p)^t (1-q)^{1-t}). Then (a - 1) D_a(p || q) = psi(a) and (a - 1) D_a(q || p) = psi(1 - a), so that
-both families of bounds are h(t) = psi(t) - rho t (t - 1) <= 0 for t > 1 and for t < 0.
+ln(p^t q^{1-t} + (1-p)^t (1-q)^{1-t}). Then (a - 1) D_a(p || q) = psi(a) and (a - 1) D_a(q || p) = psi(1 - a). So both
+families of bounds are h(t) = psi(t) - rho t (t - 1) <= 0 for t > 1 and for t < 0.
 
-**The reverse bounds follow from the forward bounds for p + q <= 1.** psi is smooth with psi(0) = psi(1) = 0 and
-psi'' = D^2 w (1 - w), where w is the logistic function of D (t - t0), D = logit p - logit q and t0 = -logit(q)/D. So
-psi'' is symmetric about t0 and falls with |t - t0|. p + q <= 1 is logit p <= -logit q, that is t0 >= 1/2. Let s(t) =
-psi(t) - psi(1 - t). For t >= 1/2 the point t is at least as near to t0 as 1 - t, because (1 - t - t0)^2 - (t - t0)^2 =
-(2t - 1)(2 t0 - 1) >= 0. So s'' >= 0 on [1/2, inf). With s(1/2) = s(1) = 0 convexity gives s(t) >= 0 for t >= 1, and
-s'(1) = KL(p || q) - KL(q || p) >= 0. So psi(1 - a) <= psi(a) <= rho a (a - 1). The same proof serves bounds at any list
-of orders that hold for both directions (order infinity: the limit).
+**The reverse bounds follow from the forward bounds for p + q <= 1.** psi is smooth with psi(0) = psi(1) = 0 and psi'' =
+D^2 w (1 - w). Here w is the logistic function of D (t - t0), with D = logit p - logit q and t0 = -logit(q)/D. So psi''
+is symmetric about t0 and falls with |t - t0|. p + q <= 1 is logit p <= -logit q, that is t0 >= 1/2. Let s(t) = psi(t) -
+psi(1 - t). Let t >= 1/2. The point t is at least as near to t0 as 1 - t, because (1 - t - t0)^2 - (t - t0)^2 is (2t -
+1)(2 t0 - 1) >= 0. So s'' >= 0 on [1/2, inf). With s(1/2) = s(1) = 0 convexity gives s(t) >= 0 for t >= 1, and s'(1) =
+KL(p || q) - KL(q || p) >= 0. So psi(1 - a) <= psi(a) <= rho a (a - 1). The same proof serves bounds at any list of
+orders that hold for both directions (order infinity: the limit).
 
 **Forward bounds: two conditions.** h(0) = h(1) = 0 and h'' = D^2 w (1 - w) - 2 rho. If D^2 <= 8 rho, h is concave, and
 KL(p || q) = psi'(1) <= rho, that is h'(1) <= 0, gives h <= 0 on [1, inf). Otherwise h is concave, convex on (t_l, t_r),
-and concave, with w(t_r) > 1/2. Let h'(1) <= 0.
-(1) If 1 >= t_r, h is concave and falls on [1, inf).
-(2) If t_l <= 1 < t_r, h is convex on [1, t_r], so h <= max(h(1), h(t_r)) there.
-(3) If 1 < t_l, h is concave on [1, t_l] and falls from h(1) = 0; on [t_l, t_r] it is convex, so h <= max(0, h(t_r)).
-So a pair satisfies all forward bounds if and only if KL(p || q) <= rho and the maximum of h on the right concave
-stretch [max(1, t_r), inf) is at most 0. If w(t1) > 1/2, h''(t1) < 0, h'(t1) >= 0 and h'(t2) <= 0 for 1 <= t1 < t2,
-then t1 and all t > t1 are in this stretch, h rises up to t1 there and falls after t2, and its maximum is at most h(t1)
-+ h'(t1) (t2 - t1).
+and concave, with w(t_r) > 1/2. Let h'(1) <= 0. (1) If 1 >= t_r, h is concave and falls on [1, inf). (2) If t_l <= 1 <
+t_r, h is convex on [1, t_r], so h <= max(h(1), h(t_r)) there. (3) If 1 < t_l, h is concave on [1, t_l] and falls from
+h(1) = 0. On [t_l, t_r] it is convex, so h <= max(0, h(t_r)). So a pair satisfies all forward bounds if and only if KL(p
+|| q) <= rho and the maximum of h on the right concave stretch [max(1, t_r), inf) is at most 0. Let w(t1) > 1/2, h''(t1)
+< 0, h'(t1) >= 0 and h'(t2) <= 0 for 1 <= t1 < t2. Then t1 and all t > t1 are in this stretch, h rises up to t1 there
+and falls after t2. Its maximum is at most h(t1) + h'(t1) (t2 - t1).
 
 **The kink.** On p + q = 1, t0 = 1/2 and h is symmetric about 1/2. If h'(1) <= 0, then t_r <= 1: otherwise h would be
 strictly convex on [0, 1] within (1 - t_r, t_r), with h(0) = h(1) = 0, so that h'(1) > 0. So case (1) holds, and KL is
@@ -64,7 +62,7 @@ MOST_STEPS: Final = 60
 
 @final
 class ZcdpRegion(AbstractRegion):
-    """Pairs with D_a(p || q) <= rho a for all a >= 1, rho > 0."""
+    """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most rho a for all orders a >= 1."""
 
     def __init__(self, rho: float) -> None:
         self.rho = rho
@@ -98,7 +96,11 @@ class ZcdpRegion(AbstractRegion):
         return Active(order, rho * order), distance
 
     def _refined(self, base: Base, order: arb, distance: arb) -> tuple[arb, arb]:
-        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) and a > 1 by Newton's method in a and D, from a good guess."""
+        """Solve F = F' = 0 for F(a) = h(a)/(a - 1) by Newton's method in a > 1 and D, and return both.
+
+        The guess of the order a is `order`, and that of D = logit p - logit q is `distance`. h is that of the module
+        docstring.
+        """
         rho = arb(self.rho)
         for _ in range(2 * NEWTON_STEPS):
             pair, above = base.pair(distance), order - 1
@@ -126,7 +128,7 @@ class ZcdpRegion(AbstractRegion):
         return None if self._contains(pair, active) else active
 
     def _contains(self, pair: Pair, active: Active) -> bool:
-        """Return whether a pair is proved to be a member, given the order next to the maximum of h."""
+        """Return whether a pair is proved to be a member, given the bound that it violates most nearly."""
         rho, distance = arb(self.rho), pair.distance
         if not pair.relative_entropy <= rho:
             return False
@@ -164,7 +166,7 @@ def _above_one(pair: Pair, rho: arb) -> arb:
 
 
 def _guess(base: RoughBase, rho: float) -> tuple[float, float]:
-    """Return the active order and D at the boundary, in double precision."""
+    """Return the order whose bound is attained, and D = logit p - logit q, at the boundary on `base`, in doubles."""
     odds = base.log_rest - base.log_value
     if rho < SMALL_RHO:
         return _limit(rho, odds)
@@ -177,12 +179,12 @@ def _guess(base: RoughBase, rho: float) -> tuple[float, float]:
 
 
 def _guess_of_middle(rho: float) -> float:
-    """Return D on the line p + q = 1, where the divergence of order 1 is (D/2) tanh(D/4) = rho."""
+    """Return D = logit p - logit q on the line p + q = 1, where the divergence of order 1 is (D/2) tanh(D/4) = rho."""
     return increasing_zero(lambda distance: 0.5 * distance * math.tanh(0.25 * distance) - rho, math.sqrt(8 * rho))
 
 
 def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:
-    """Return the order a > 1 whose bound has the smallest D, and this D, searched over x = ln(a - 1).
+    """Return the order a > 1 whose bound has the smallest D = logit p - logit q on `base`, and this D.
 
     `known` is the D of order 1. Let D(a) solve psi(a) = rho a (a - 1). The orders with D(a) <= D are an interval for
     every D, so that -h'(a) at D(a) changes its sign once.
@@ -215,7 +217,7 @@ def _active(base: RoughBase, rho: float, known: float) -> tuple[float, float]:
 
 
 def _zero(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of a function with rounding errors between two numbers, from which it is negative."""
+    """Return the point between `low` and `high` from which a function with rounding errors is negative."""
     try:
         return float(cast("Any", optimize).brentq(function, low, high, xtol=1e-10, disp=False))
     except ValueError:  # rounding hides one sign
@@ -223,11 +225,11 @@ def _zero(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _log_odds_over(odds: float) -> float:
-    """Return ln((1-q)/q)/(1 - 2q), 2 at q = 1/2, from ln((1-q)/q)."""
+    """Return ln((1-q)/q)/(1 - 2q), which is 2 at q = 1/2, from `odds` = ln((1-q)/q)."""
     return odds / math.tanh(0.5 * odds) if abs(odds) > 1e-6 else 2.0
 
 
 def _limit(rho: float, odds: float) -> tuple[float, float]:
-    """Return the active order and D in the limit rho -> 0 (Kearns, Saul 1998)."""
+    """Return the order whose bound is attained and D = logit p - logit q in the limit rho -> 0 (Kearns, Saul 1998)."""
     distance = 2 * math.sqrt(rho * _log_odds_over(odds))
     return max(1.0, 2 * odds / distance), distance

@@ -13,16 +13,16 @@ and where the lines cross. The search divides intervals until the value at the c
 For rho >= STEEP the last line is not that of the middle pair but that of a rate q slightly below q*. T(q) + q < 1
 proves q < q*, and on [q, q*] G is at most Phi^-1(1 - q*) - Phi^-1(q) <= 2 Phi^-1(1 - q).
 
-**Upper bound of the tail.** For l = ln(1/q) > rho, D_a <= rho a gives p^a q^{1-a} <= e^{rho a (a-1)}, and a =
+**Upper bound of the tail.** Let l = ln(1/q) > rho. D_a <= rho a gives p^a q^{1-a} <= e^{rho a (a-1)}, and a =
 sqrt(l/rho) gives ln p <= -s, s = (sqrt(l) - sqrt(rho))^2. Let g(x) = -Phi^-1(e^{-x^2}). Then G(q) <= g(sqrt(l)) -
 g(sqrt(s)), the integral of g' over an interval of length sqrt(rho). Let M(g) = (1 - Phi(g))/phi(g). e^{-x^2} = phi(g)
 M(g) gives g' = 2 x M(g) and x^2 = g^2/2 + ln(2 pi)/2 - ln M(g). By Birnbaum 1942 and Sampford 1953, 2/(g + sqrt(g^2 +
-4)) < M(g) < 4/(3 g + sqrt(g^2 + 8)). So g'^2 < B(g) = 4 N(g) (4/(3 g + sqrt(g^2 + 8)))^2 with N(g) = g^2/2 + ln(2
-pi)/2 + ln((g + sqrt(g^2 + 4))/2). B(5) < 2.241. For g >= 5, B falls: N' <= g + 1/g and N >= g^2/2 + b/2 with b = ln(2
-pi) + 2 ln g > 5, so (ln N)' <= (2/g) (1 + g^-2)/(1 + b g^-2). With sqrt(g^2 + 8) <= g + 4/g, the derivative of 2 ln(3
-g + sqrt(g^2 + 8)) is at least (2/g) (1 - 1/(g^2 + 4))/(1 + g^-2) >= (2/g) (1 - 2 g^-2). The second is larger, because
-(1 - 2 g^-2)(1 + b g^-2) = 1 + (b (1 - 2 g^-2) - 2) g^-2 >= 1 + 2.6 g^-2. So g' < 1.5 where g >= 5, that is where s >=
-15.1 > -ln Phi(-5), and there G(q) <= 1.5 sqrt(rho).
+4)) < M(g) < 4/(3 g + sqrt(g^2 + 8)). So g'^2 < B(g) = 4 N(g) (4/(3 g + sqrt(g^2 + 8)))^2 with N(g) = g^2/2 + ln(2 pi)/2
++ ln((g + sqrt(g^2 + 4))/2). B(5) < 2.241. For g >= 5, B falls: N' <= g + 1/g and N >= g^2/2 + b/2 with b = ln(2 pi) + 2
+ln g > 5, so (ln N)' <= (2/g) (1 + g^-2)/(1 + b g^-2). By sqrt(g^2 + 8) <= g + 4/g, the derivative of 2 ln(3 g +
+sqrt(g^2 + 8)) is at least (2/g) (1 - 1/(g^2 + 4))/(1 + g^-2). This is at least (2/g) (1 - 2 g^-2). The second is
+larger, because (1 - 2 g^-2)(1 + b g^-2) = 1 + (b (1 - 2 g^-2) - 2) g^-2 >= 1 + 2.6 g^-2. So g' < 1.5 where g >= 5, that
+is where s >= 15.1 > -ln Phi(-5), and there G(q) <= 1.5 sqrt(rho).
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def global_mu(frontier: SymmetricFrontier, rho: float) -> tuple[arb, arb]:
 
 
 def _between(left: BoundaryPoint, right: BoundaryPoint) -> arb:
-    """Return a rate between those of two points: in the middle of their logits."""
+    """Return the rate whose logit is in the middle of those of two boundary points."""
     logits = [(point.rate / point.rate_rest).log() for point in (left, right)]
     return (1 / (1 + (-(logits[0] + logits[1]) / 2).exp())).mid()
 
 
 def _gap(rate: arb, rest: arb, line: BoundaryPoint, at: arb) -> arb:
-    """Return Phi^-1 of the line at a rate minus Phi^-1 of the rate."""
+    """Return Phi^-1(line at the rate `at`) - Phi^-1(rate), an upper bound of mu there."""
     miss = line.power_rest - line.gap - line.slope * (at - line.rate)
     return _quantile_of_rest(miss) - _quantile(rate, rest)
 

@@ -272,7 +272,7 @@ def test_epsilon_inverts_delta(method: str) -> None:
 
 
 def test_saddlepoint_is_continuous_at_the_mean() -> None:
-    """The expansion that replaces 1/u - 1/w near the mean agrees with it on either side."""
+    """The expansion of the Lugannani-Rice tail near the mean agrees with the formula on both sides of the mean."""
     tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), "saddlepoint"))
     hypotheses: tuple[Hypothesis, ...] = (0, 1)
     for hypothesis in hypotheses:

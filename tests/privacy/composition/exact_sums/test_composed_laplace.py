@@ -65,7 +65,10 @@ class Exact:
         return mpmath.fsum(terms) / 2**j
 
     def _gammas(self, v: mpf) -> list[list[mpf]]:
-        """Return Q(j, e (v - m)_+) = e^-y sum_{q < j} y^q/q! for every m and j up to the number of steps."""
+        """Return the regularised gamma function Q(j, y) at y = e (v - m)_+ for every m and j up to the number of steps.
+
+        Q(j, y) = e^-y sum_{q < j} y^q/q!, and e is the largest loss of a step.
+        """
         found: list[list[mpf]] = []
         for m in range(self.steps + 1):
             y = self.e * max(v - m, mpf(0))

@@ -56,7 +56,7 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Check that every number of one enclosure meets that of the other, which is as narrow as the true value."""
+    """Check that every number of `found` meets that of the curve `known`, which is as narrow as the true value."""
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
@@ -109,7 +109,7 @@ def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: t
 
 @pytest.mark.parametrize("seed", range(2))
 def test_smoothed_runs_lie_between_runs_of_multiples(seed: int) -> None:
-    """Epsilons rounded down or up to multiples reveal less or more. Those runs have exact sums."""
+    """Runs whose epsilons are rounded to multiples have exact sums: rounded down they reveal less, rounded up more."""
     random = np.random.default_rng(seed)
     epsilons, unit = random.uniform(0.02, 0.6, 40), 2.0**-10
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))

@@ -390,7 +390,7 @@ def test_every_quantity_is_answered_at_range_limits(run: tuple[float, float, int
 
 @pytest.mark.parametrize("noise", [0.2, 0.3, 0.5])
 def test_revealing_run_finds_epsilon_on_first_contour(noise: float) -> None:
-    """The alias terms of one pole overflow. Sums without error bounds agree with sums that have them."""
+    """The alias terms of one pole overflow. Sums without error bounds agree with sums that have error bounds."""
     add, remove = contour_pair(0.0, (SampledGaussianSteps(noise, 0.1, 5000),))
     for curve in (add, remove):
         grid = curve.contours.tilt_grid(80.0)

@@ -146,7 +146,7 @@ def test_certain_shift_matches_gaussian_step(mirrored: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_single_shift_matches_sampled_gaussian_step(seed: int) -> None:
-    """The enclosures of both kinds of parts meet in both directions, alone and with Gaussian and Laplace steps."""
+    """A mixture with one shift and a sampled Gaussian step have enclosures that meet, alone and beside other steps."""
     source = random.Random(seed)
     noise, rate = math.exp(source.uniform(0, 3.5)), math.exp(source.uniform(-5, -0.7))
     count = 200 + int((math.exp(source.uniform(-3, 2)) * noise / rate) ** 2)

@@ -24,12 +24,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid, Strips, least_real
 from service.privacy.composition.inversion.deformed.paths import ComplexArray, Paths
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray, joined, taken
 
 NODES = 40
 """Number of nodes of every panel."""
@@ -89,8 +90,7 @@ class Bend:
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """Q straight panels [start, end] of a contour in z, with proved bounds; the first axis of all arrays is the panel.
 
     M is the moment-generating function of the loss of one of N steps of a kind, and B >= |M| is its majorant along a
@@ -119,34 +119,6 @@ class Panel:
     end_bounds: tuple[FloatArray, ...]
     strips: tuple[Strips, ...]
     rule: FloatArray
-
-    def chosen(self, index: IndexArray) -> Panel:
-        """Return the panels (pieces of the contour) with the given indices."""
-        return Panel(
-            self.start[index],
-            self.end[index],
-            tuple(paths.chosen(index) for paths in self.paths),
-            self.corners[index],
-            self.corner_bounds[index],
-            self.distances[index],
-            tuple(bounds[index] for bounds in self.end_bounds),
-            tuple(strips.chosen(index) for strips in self.strips),
-            self.rule[index],
-        )
-
-    @staticmethod
-    def joined(parts: list[Panel]) -> Panel:
-        """Return the panels (pieces of the contour) of all parts, in their order on the contour."""
-        columns = ("start", "end", "corners", "corner_bounds", "distances", "rule")
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-        kinds = range(len(parts[0].paths))
-        whole = Panel(
-            paths=tuple(Paths.joined([part.paths[k] for part in parts]) for k in kinds),
-            strips=tuple(Strips.joined([part.strips[k] for part in parts]) for k in kinds),
-            end_bounds=tuple(np.concatenate([part.end_bounds[k] for part in parts]) for k in kinds),
-            **joined,
-        )
-        return whole.chosen(np.argsort(whole.start.imag))
 
 
 class ContourLayout:
@@ -272,7 +244,8 @@ class ContourLayout:
                 starts, ends = ends[-1:], np.array([end])
             if not self._prove_panels(starts, ends, proved):
                 return False
-            self.panels = Panel.joined(proved)
+            panels = joined(proved)
+            self.panels = taken(panels, np.argsort(panels.start.imag))
             self._prove_rest(ends[-1])
             if self._log_rest(np.zeros(1))[1, 0] < self.goal + 3:
                 return True
@@ -295,7 +268,7 @@ class ContourLayout:
                 fine = self._log_rules(part, np.zeros(1))[1, :, 0] < self.goal - 3
                 for bounds, strips in zip(part.end_bounds, part.strips, strict=True):
                     fine &= np.isfinite(bounds).all(axis=1) & strips.finite
-                proved.append(part.chosen(np.flatnonzero(fine)))
+                proved.append(taken(part, np.flatnonzero(fine)))
                 good[planned[fine]] = True
             middle = 0.5 * (starts + ends)[~good]
             starts, ends = np.concatenate([starts[~good], middle]), np.concatenate([middle, ends[~good]])
@@ -311,7 +284,7 @@ class ContourLayout:
         polygons = _polygons(starts, ends, _RADII)
         there = self.moments_at(polygons.reshape(len(starts), -1))
         majorants = sum(
-            grid.step.count * grid.plain(grid.family.chosen(path), there)
+            grid.step.count * grid.plain(taken(grid.family, path), there)
             for grid, path in zip(self.grids, paths, strict=True)
         )
         sizes = self.log_sizes(np.asarray(majorants).reshape(polygons.shape), polygons, 0.0).max(axis=-1)
@@ -352,7 +325,7 @@ class ContourLayout:
         points = np.concatenate(
             [self.moments_at(polygons), self.moments_at(both), np.zeros((len(both), 1), dtype=np.complex128)], axis=1
         )
-        paths = tuple(grid.family.chosen(one) for grid, one in zip(self.grids, path, strict=True))
+        paths = tuple(taken(grid.family, one) for grid, one in zip(self.grids, path, strict=True))
         found = [grid.log_bounds(own, points) for grid, own in zip(self.grids, paths, strict=True)]
         corner_bounds = sum(
             grid.step.count * bounds[:, :_CORNERS] for grid, (bounds, _) in zip(self.grids, found, strict=True)
@@ -378,7 +351,7 @@ class ContourLayout:
         there = self.moments_at(self._beyond)[None]
         total, closing = np.zeros(_DOUBLINGS), np.full(_DOUBLINGS, np.inf)
         for grid, paths in zip(self.grids, self.panels.paths, strict=True):
-            path = paths.chosen(np.array([-1]))
+            path = taken(paths, np.array([-1]))
             bounds = grid.log_bounds(path, there)[0][0]
             total = total + grid.step.count * bounds
             closing = np.fmin(closing, grid.log_variation(path, there)[0] - bounds)

@@ -19,13 +19,13 @@ those of a, at -ln rho'. Here rho' = rho e^offset.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import FloatArray, taken
 
 ComplexArray = NDArray[np.complex128]
 
@@ -44,8 +44,7 @@ LARGEST_SHIFT = 0.75
 """Largest shift of a ramp, below pi/4, so that |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """P paths v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})) in the complex plane, tau real.
 
     v is the outcome of a sampled Gaussian step, and rho = p/(1 - p) with its sampling rate p. w(v) is the likelihood
@@ -57,19 +56,6 @@ class Paths:
     slope: FloatArray
     offset: FloatArray
 
-    def chosen(self, index: NDArray[np.intp]) -> Paths:
-        """Return the paths in the complex plane with these indices."""
-        return Paths(self.eta[index], self.slope[index], self.offset[index])
-
-    @staticmethod
-    def joined(parts: list[Paths]) -> Paths:
-        """Return the paths in the complex plane of all `parts` as one object, in their order."""
-        return Paths(
-            np.concatenate([part.eta for part in parts]),
-            np.concatenate([part.slope for part in parts]),
-            np.concatenate([part.offset for part in parts]),
-        )
-
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
         """Return the imaginary parts of the outcomes v on the paths at the real parameters tau, shape (P, J).
 
@@ -80,10 +66,10 @@ class Paths:
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        w is the likelihood ratio of a step. The path G has the parameter tau, the height eta, the slope k and the
-        offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v - tau| <= k
-        alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2)
-        ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
+        w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
+        slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
+        - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta +
+        alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -112,19 +98,13 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths like those of the `family`, but below the real line: strips around low paths reach there.
-
-    A strip is the set of paths near a path, with bounds of the trapezoid error.
-
-    A *ramp* is the sloping piece of a path, and the result has the ramps of the family.
-    """
+    """Return paths like those of the `family`, but below the real line, where strips around low paths reach."""
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
 
 
-@dataclass(frozen=True, slots=True)
-class MixtureValues:
+class MixtureValues(NamedTuple):
     """Values of the mixture a(v) = 1 - p + p e^{v + offset} along P paths at J nodes each, shape (P, J).
 
     p is the sampling rate of a step and v is its outcome. For b(v) = a(-v) the fields are functions of -v.
@@ -171,12 +151,8 @@ class MixtureValues:
         bounds = size * np.exp(move) / room, np.abs(self.complement) / room
         return np.where(np.isnan(room), np.inf, bounds[0]), np.where(np.isnan(room), np.inf, bounds[1])
 
-    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> MixtureValues:
-        return MixtureValues(self.log[at], self.responsibility[at], self.complement[at])
 
-
-@dataclass(frozen=True, slots=True)
-class PathValues:
+class PathValues(NamedTuple):
     """Values along P paths G + i alpha at J real parameters tau, shape (P, J).
 
     Attributes
@@ -193,10 +169,6 @@ class PathValues:
     present: MixtureValues
     absent: MixtureValues | None
 
-    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> PathValues:
-        absent = None if self.absent is None else self.absent[at]
-        return PathValues(self.v[at], self.speed[at], self.present[at], absent)
-
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
         """Return the values of a step's densities at the parameters `tau` of P paths G + i alpha.
@@ -210,7 +182,7 @@ class PathValues:
             rows, every = np.unique(rows, axis=0, return_inverse=True)
             if len(rows) < len(every):
                 eta, slope, offset, some = (rows[:, column, None] for column in range(4))
-                return PathValues.along(step, Paths(eta, slope, offset), tau, some)[every]
+                return taken(PathValues.along(step, Paths(eta, slope, offset), tau, some), every)
         moved = tau + 1j * shift
         x = 2 * (moved - paths.offset + step.log_odds)
         falling = np.exp(np.where(x.real > 0, -x, x))

@@ -25,6 +25,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.numerics.arrays import taken
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
@@ -169,7 +170,7 @@ def test_majorants_exceed_fine_sums_and_moments(step: SampledStep) -> None:
     fine.tau = np.arange(fine.tau[0], fine.tau[-1], fine.spacing)
     z = np.array([1.5, 1.5 + 3j, 2 + 20j, 2.5 + 90j, -3 + 15j])
     with np.errstate(all="ignore"):
-        paths = grid.family.chosen(np.arange(0, len(grid.family.eta), 7))
+        paths = taken(grid.family, np.arange(0, len(grid.family.eta), 7))
         points = np.broadcast_to(z, (len(paths.eta), len(z)))
         bounds, _ = grid.log_bounds(paths, points)
         exact = fine.plain(paths, points)

@@ -186,7 +186,7 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
 def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
-    """The core is the whole run but for negligible jumps: its profile is that of the other contours."""
+    """The core is the whole run but for negligible jumps, so that its profile is that of ordinary contours."""
     step = SampledStep(noise, rate, steps, mirrored=True)
     lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
     delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
@@ -207,7 +207,10 @@ def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int)
     ],
 )
 def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
-    """The parts depend on the least loss of a jump, their sum does not; all of them contribute in these runs."""
+    """The parts of delta depend on the least loss of a jump, and their sum does not.
+
+    All parts contribute in these runs.
+    """
     for mirrored in (True, False):
         step = SampledStep(noise, rate, steps, mirrored=mirrored)
         found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
