@@ -118,7 +118,7 @@ def logging_service() -> Iterator[tuple[TestClient, io.BytesIO]]:
 
 @pytest.fixture
 def logging_client(logging_service: tuple[TestClient, io.BytesIO]) -> tuple[TestClient, io.BytesIO]:
-    """Client of a service that all tests share, and the stream of its log, which is empty before each test."""
+    """Return a client of a service that all tests share, and the stream of its log, which is empty before each test."""
     client, stream = logging_service
     stream.seek(0)
     stream.truncate()
