@@ -26,10 +26,12 @@ from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.selection import selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -99,6 +101,8 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
+    if isinstance(mechanism, Selected):
+        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
     steps = steps_of(mechanism, neighbours)
     known = _composition(steps, mechanism.type, method, options)
     return replace(known, build=partial(_in_both_directions, known, steps))
