@@ -76,8 +76,8 @@ def dominating(steps: Steps) -> Steps:
 def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
     """Return steps that bound a step from both sides in compositions; None if the step is known exactly.
 
-    The pair of k records under pure eps-DP is that of discrete Laplace noise of scale 1/eps, shifted by k, which attains
-    it in every step. Two roundings of the scale enclose it.
+    The pair of k records under pure eps-DP is that of discrete Laplace noise of scale 1/eps, shifted by k. The noise
+    attains the pair in every step. Two roundings of the scale enclose it.
     """
     if not isinstance(step, GroupOfStated) or step.delta > 0 or step.records not in WHOLE_SENSITIVITY:
         return step.sides()
