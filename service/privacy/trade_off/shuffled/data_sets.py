@@ -2,7 +2,7 @@
 
 Every report is the own value with probability p/(p + k - 1), and each other value with probability 1/(p + k - 1). The
 own value is 0 under H1 and 1 under H0. Shuffled reports are their numbers of each value. Renaming values does not
-change a curve, so data sets of the others matter only up to the order of the values 2, ..., k - 1, and exchanging 0 and
+change a curve. So data sets of the others matter only up to the order of the values 2, ..., k - 1, and exchanging 0 and
 1 swaps the hypotheses.
 """
 

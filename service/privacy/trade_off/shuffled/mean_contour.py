@@ -1,21 +1,21 @@
 """Profile of a mean form (`mean_form.py`) by one contour integral, with bounds of every error.
 
 Let S = X_1 + ... + X_n with independent terms that are x_i = alpha_i - E beta_i with probability w_i, so that n delta =
-F = E S_+. Let U be an independent normal number of standard deviation h, V = S + U, and for s = s0 + i t, s0 > 0,
-
-    M(s) = n ln sum_i w_i e^{s x_i} + h^2 s^2/2 = ln E e^{s V}.
+F = E S_+. Let U be an independent normal number of standard deviation h, and V = S + U. For s = s0 + i t, s0 > 0, let
+M(s) = n ln sum_i w_i e^{s x_i} + h^2 s^2/2 = ln E e^{s V}.
 
 **Formulas.** The integral of (v - y)_+ e^{s y} over y is e^{s v}/s^2. So C(y) = E (V - y)_+ and the density D of V
 satisfy
 
     C(0) = (1/2 pi) int e^{M(s)}/s^2 dt,    D(0) = (1/2 pi) int e^{M(s)} dt.
 
-**Smoothing.** r(x) = E (x + U)_+ - x_+ = h (phi(y) - |y| Phi(-|y|)) at x = h y lies between 0 and h phi(y) = h^2 times
-the density of U at -x. So C(0) - h^2 D(0) <= F <= C(0).
+**Smoothing.** Let r(x) = E (x + U)_+ - x_+ = h (phi(y) - |y| Phi(-|y|)) at x = h y. It lies between 0 and h phi(y),
+which is h^2 times the density of U at -x. So C(0) - h^2 D(0) <= F <= C(0).
 
 **Aliasing.** With nodes at distance eta and L = 2 pi/eta, Poisson's formula makes the trapezoidal sum of C(0) too large
-by sum_{k != 0} C(k L) e^{s0 k L}, and that of D(0) by a sum of densities: upper bounds need no correction. C(-y) <= y +
-C(0), and C(y) <= e^{M(s1) - s1 y}/(e s1) for s1 > s0, because v e^{-s1 v} <= 1/(e s1). The two geometric series follow.
+by sum_{k != 0} C(k L) e^{s0 k L}. The sum of D(0) is too large by a sum of densities: upper bounds need no correction.
+C(-y) <= y + C(0), and C(y) <= e^{M(s1) - s1 y}/(e s1) for s1 > s0, because v e^{-s1 v} <= 1/(e s1). The two geometric
+series follow.
 
 **Truncation.** |e^{M(s)}| <= e^{M(s0)} e^{-h^2 t^2/2}, whatever the law. The sums beyond T are at most the integrals of
 this bound over t > T, e^{M(s0) - h^2 T^2/2}/(pi h^2) times 1/T^3 for C(0), and times 1/T for D(0).

@@ -6,10 +6,9 @@ under H0. So the shuffled reports, which are their number of ones, have the mass
 
     P(j) = a r(j - 1) + b r(j),    Q(j) = b r(j - 1) + a r(j).
 
-r is log-concave, so r(j - 1)/r(j) and the loss ln P(j)/Q(j) rise with j. With E = e^eps, c1 = (p - E)/(p + 1) and c2 =
-(1 - p E)/(p + 1), the term P(j) - E Q(j) = c1 r(j - 1) + c2 r(j) changes its sign once, and
-
-    delta(eps) = max_J G(J),    G(J) = c1 P(R >= J - 1) + c2 P(R >= J).
+r is log-concave, so r(j - 1)/r(j) and the loss ln P(j)/Q(j) rise with j. Let E = e^eps, c1 = (p - E)/(p + 1) and c2 =
+(1 - p E)/(p + 1). The term P(j) - E Q(j) = c1 r(j - 1) + c2 r(j) changes its sign once. So delta(eps) = max_J G(J) with
+G(J) = c1 P(R >= J - 1) + c2 P(R >= J).
 
 **Contour.** Let K(s) = ln E e^{s R}. For s = s0 + i t with s0 > 0, P(R >= J) is 1/(2 pi) times the integral of e^{K(s)
 - s J}/(1 - e^-s) over -pi < t < pi. So G(J) = (1/2 pi) int (c1 e^s + c2) e^{K(s) - s J}/(1 - e^-s) dt.
