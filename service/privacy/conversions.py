@@ -66,7 +66,10 @@ class Training:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step uses only a part of the data set, so that the limit of Equation 10 composes the steps."""
+        """Whether a step uses only a part of the data set, so that the limit of many sampled steps composes the run.
+
+        The limit is Equation 10 of Leemann et al. 2023.
+        """
         return self.sample_rate < 1
 
 

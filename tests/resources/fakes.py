@@ -123,7 +123,7 @@ def _nothing(steps: Steps, options: EngineOptions) -> NoReturn:
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
-    """Replace the engines that requests can name."""
+    """Replace the engines that requests can name by fakes, and return the fakes."""
     fakes = FakeEngines()
     monkeypatch.setattr(composition_engines, "ENGINES", fakes.table())
     return fakes

@@ -152,7 +152,7 @@ def test_requests_that_are_still_hurt(seed: int) -> None:
 
 @pytest.mark.parametrize("rate", [1e-3, 1e-250])
 def test_a_repeated_list_is_nowhere_wider(rate: float) -> None:
-    """The second evaluation of a list has new curves, with more work for this list and none for the second list."""
+    """The list is evaluated twice, on new curves each time: with unlimited work first and none then, or vice versa."""
     mechanism = {"type": "composed", "mechanisms": [dpsgd(1.1, 0.01, 50), EXPONENTIAL]}
     asked = {"type": "trade_off", "false_positive_rates": [0.0, rate, 0.5]}
     request = BOUNDS.request_type.model_validate_json(json.dumps({"mechanism": mechanism, "questions": [asked]}))

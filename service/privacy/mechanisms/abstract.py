@@ -393,6 +393,8 @@ class Attained:
         above.
     alone : AbstractStep or None
         The attained step for a single step, if even the pair of a single step is not attained.
+    includes_choices : bool
+        Whether `alone` is at least as strong as every run of `choices` for a single step.
     either_way : bool
         Whether the choice attains both directions, because the hypotheses may be swapped.
     choices : callable or None
@@ -408,6 +410,7 @@ class Attained:
     alone: AbstractStep | None = None
     either_way: bool = True
     choices: Callable[[int], tuple[Steps, ...]] | None = None
+    includes_choices: bool = False
     may_come_last: bool = False
 
 

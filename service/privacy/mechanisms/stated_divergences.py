@@ -75,7 +75,7 @@ class StatedDivergences(AbstractStep):
     @property
     @abstractmethod
     def is_forward_only(self) -> bool:
-        """Whether the bounds hold for one direction only: D_a of the law with the record from the law without it."""
+        """Whether only the divergences of the law with the record from the law without the record have bounds."""
 
     @abstractmethod
     @override

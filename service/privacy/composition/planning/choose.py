@@ -20,15 +20,18 @@ from service.privacy.composition.planning.brackets import (
     is_bracket,
     is_single,
     sentence,
+    sides,
 )
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.selection import selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -98,6 +101,8 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
+    if isinstance(mechanism, Selected):
+        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
     steps = steps_of(mechanism, neighbours)
     known = _composition(steps, mechanism.type, method, options)
     return replace(known, build=partial(_in_both_directions, known, steps))
@@ -230,6 +235,10 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
         return [*plans, _composition(most, kind, method, options)]
+    if method == "auto" and is_single(most):
+        return [*plans, closed_forms.one_step(most[0][0])]
+    if method == "auto" and closed_forms.atoms_of(most) is not None and (known := closed_forms.summed(most)):
+        return [*plans, known]
     return [*plans, engines.lattices(most, loose)]
 
 
@@ -273,9 +282,9 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
     mechanism.
     """
-    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
-    above = merged((dominating, count) for (_, dominating, _), count in sides)
-    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in known)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in known if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = (
@@ -284,7 +293,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))

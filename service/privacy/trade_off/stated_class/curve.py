@@ -258,9 +258,9 @@ class BackwardClassTradeOff(AbstractClassTradeOff):
 
     Notes
     -----
-    Nothing bounds D_a of the law without the record from the law with the record. A member may have outcomes that are
-    possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a chain of k members
-    the probability is 1 - e^{-k eps} of these outcomes.
+    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A member may have
+    outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a
+    chain of k members the probability is 1 - e^{-k eps} of these outcomes.
     """
 
     @override

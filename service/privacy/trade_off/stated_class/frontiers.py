@@ -28,6 +28,7 @@ NEAR: Final = 1e-12
 class ForwardFrontier(AbstractFrontier):
     """Boundary T(q) of a region of forward bounds.
 
+    D_a is the Renyi divergence of order a of the law with power p from that with rate q, and D = logit p - logit q.
     D_a(1 || q) = ln(1/q) for every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. For p -> 1
     the slope of the line of order a (`region.py`) tends to (1 - 1/a)/q, because D is infinite and e^{D - C(D)} = p/q.
     """

@@ -24,7 +24,9 @@ MOST_ROUNDS: Final = 64
 
 @final
 class RenyiRegion(AbstractRegion):
-    """Pairs with D_a(p || q) <= eps(a) for listed orders a >= 1, infinity included, and positive finite bounds.
+    """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most eps(a) for listed orders a.
+
+    Orders are at least 1, infinity included. Bounds are positive and finite.
 
     The region is the intersection of the sets of single orders. Each set contains p = q and is convex. So on a line of
     a fixed rate the boundary is the smallest boundary of all orders, and on a line of a fixed power the largest.

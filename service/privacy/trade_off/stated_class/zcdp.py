@@ -62,7 +62,7 @@ MOST_STEPS: Final = 60
 
 @final
 class ZcdpRegion(AbstractRegion):
-    """Pairs with D_a(p || q) <= rho a for all a >= 1, rho > 0."""
+    """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most rho a for all orders a >= 1."""
 
     def __init__(self, rho: float) -> None:
         self.rho = rho
