@@ -63,7 +63,7 @@ RATIO_ERROR: Final = 4 * UNIT_ROUNDOFF
 
 
 def ratio_of(epsilon: float, side: int) -> Fraction:
-    """Return p = e^epsilon, rounded down to a double (`side` -1) or up (1)."""
+    """Return e^epsilon, rounded down to a double (`side` -1) or up (1)."""
     return Fraction(rounded(exponential(epsilon), side))
 
 

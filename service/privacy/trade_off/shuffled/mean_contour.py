@@ -67,7 +67,9 @@ ComplexArray = NDArray[np.complex128]
 @final
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """Numbers at the real point s0 of a contour: tilt, M without smoothing, its first two derivatives, and its error.
+    """Numbers at the point s0 where a contour crosses the real axis: s0, log-moment M, M', M'' and the error of M.
+
+    M is without the smoothing.
 
     `weights` is the tilted law v_i.
     """
@@ -119,7 +121,10 @@ class MeanContour:
         return _Tilt(s, n * log_one, n * mean, n * spread, error, tilted)
 
     def _tilt(self, terms: FloatArray) -> _Tilt:
-        """Return the tilt with M'(s0) = 2/s0, or a larger one where S is spread too little there."""
+        """Return the numbers at the s0 with M'(s0) = 2/s0, or at a larger s0 where the sum S has too little spread.
+
+        M is the log-moment function of S.
+        """
         # Steers only: any tilt gives valid bounds.
         values, weights, n = terms.tolist(), self._weights.tolist(), self.form.reports
         mean = math.fsum(map(mul, weights, values))
@@ -143,7 +148,7 @@ class MeanContour:
         return self._at(terms, low)
 
     def _integral(self, terms: FloatArray, tilt: _Tilt, nodes: int) -> tuple[float, float, float]:
-        """Return lower bound, approximation and upper bound of ln F."""
+        """Return lower bound, approximation and upper bound of ln F, F = E S_+, by a sum of `nodes` nodes."""
         s0, slope, spread = tilt.at, tilt.slope, math.sqrt(max(tilt.curvature, 1e-300))
         length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(slope, 0.0))
         step = 2 * math.pi / length
@@ -191,7 +196,10 @@ class MeanContour:
     def _transforms(
         self, terms: FloatArray, tilt: _Tilt, t: FloatArray, square: float
     ) -> tuple[ComplexArray, FloatArray, FloatArray]:
-        """Return e^{M(s0 + i t) - M(s0)}, its real part, and a bound of its error; shape of `t`."""
+        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its error.
+
+        `square` is the variance of the smoothing.
+        """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
         for term, weight in zip(terms.tolist(), tilt.weights.tolist(), strict=True):
@@ -220,7 +228,10 @@ class MeanContour:
     def _aliases(
         self, terms: FloatArray, tilt: _Tilt, length: float, square: float, most: float, log_total: float
     ) -> float:
-        """Return an upper bound of the aliases of C(0), over e^{M(s0)}."""
+        """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), over e^{M(s0)}.
+
+        `length` is the period of the aliases.
+        """
         s0 = tilt.at
         least = 0.5 * length / max(tilt.curvature + square, 1e-300)
         # Every s1 > s0 gives a bound.
@@ -233,7 +244,10 @@ class MeanContour:
         return (right + left + most * q / (1 - q)) * (1 + 1e-6)
 
     def _alias_above(self, terms: FloatArray, s1: float, s0: float, length: float, square: float) -> float:
-        """Return ln of the aliases of C(k L), k >= 1, by the moment at s1."""
+        """Return ln of the aliases of C(k L), k >= 1, by the moment at s1.
+
+        `length` is the period L.
+        """
         further, drop = self._at(terms, s1), (s1 - s0) * length
         if drop <= 0:
             return math.inf

@@ -164,7 +164,7 @@ def _half(table: NodeTable, side: int) -> _Half:
 
 
 def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
-    """Return by how much the lower bounds at the nodes exceed those whose chords are below the profile."""
+    """Return by how much lower bounds at the nodes must be reduced, so that their chords are below the profile."""
     gaps = np.diff(table.nodes[:-1])
     high = np.exp(np.maximum(table.high[:-1], -690.0))
     wide, narrow = np.expm1(gaps), -np.expm1(-gaps)

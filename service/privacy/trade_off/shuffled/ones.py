@@ -115,14 +115,17 @@ class Ones:
 
 
 def _binomial(count: int, truth: float, other: float) -> FloatArray:
-    """Return the masses of a binomial law, of shape (count + 1,), from logarithms of exact binomial coefficients."""
+    """Return the masses of a binomial law of `count` trials, shape (count + 1,), from exact binomial coefficients.
+
+    `truth` is the probability of a success, and `other` its complement.
+    """
     logs = np.array([math.log(math.comb(count, j)) for j in range(count + 1)])
     j = np.arange(count + 1, dtype=np.float64)
     return np.exp(logs + j * math.log(truth) + (count - j) * math.log(other))
 
 
 class _Contour:
-    """Contour integral of G(J) for several J, at one tilt."""
+    """Contour integral of G(J) for several J at one tilt, with G of the module docstring of `ones.py`."""
 
     def __init__(self, ones: Ones, first: Fraction, second: Fraction) -> None:
         self.first, self.second = float(first), float(second)
@@ -146,7 +149,10 @@ class _Contour:
         return sum((count * share for count, share in zip(self.kinds, shares, strict=True)), Fraction(0))
 
     def _moment(self, tilt: float, number: float) -> float:
-        """Return K(s) - s J at a real tilt s for J = `number`, within a few roundings."""
+        """Return K(s) - s J at a real tilt s for J = `number`, within a few roundings.
+
+        K is the log-moment function of the number of ones.
+        """
         import mpmath
 
         many_digits: Any = mpmath
