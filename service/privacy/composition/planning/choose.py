@@ -165,15 +165,27 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
         return contour_inversion.invert(steps, parts, options, asked)
-    many = smoothed_responses_of(steps) if method != "closed_form" else None
-    if many is not None:
-        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
-    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    beside = _beside_noise_or_losses(steps, method, options)
     if beside is not None:
         return beside
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
+    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+
+    The result is None for other runs.
+    """
+    asked = None if method == "contour" else engines.discretised
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    if beside is not None or method == "closed_form":
+        return beside
+    return contour_inversion.listed_beside_a_little_noise(steps, options, asked)
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
