@@ -25,7 +25,7 @@ from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
@@ -175,11 +175,9 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
         "contour: the cumulant generating functions of the steps add up, and a certified contour "
         "integral inverts the sum."
     )
-    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
-        remove = add.reversed()
+    known, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    add = with_singular_mass(known, run.revealing)
+    remove = remove if add is known else add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
