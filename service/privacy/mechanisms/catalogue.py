@@ -29,6 +29,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.rdp import Rdp
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.mechanisms.zcdp import Zcdp
 
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
@@ -50,6 +51,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             DpSgd,
             NoisySgd,
             Mixture,
+            Selected,
             RandomizedResponse,
             UnaryEncoding,
             Staircase,

@@ -23,6 +23,7 @@ from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.groups import GroupOfStated
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
@@ -36,13 +37,14 @@ from service.privacy.trade_off.combinators.with_singular_mass import with_singul
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
-PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
+PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, GroupOfStated)
 """Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
+    GroupOfStated: (cost.STATED_CLASS, None),
     Zcdp: (cost.STATED_CLASS, None),
     Rdp: (cost.STATED_CLASS, None),
 }
