@@ -161,10 +161,7 @@ def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | 
     from service.privacy.composition.summands.catalogue import described_run
 
     run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
-    add: AbstractTradeOff = SmoothedAtoms.of(run.summands, options.accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
+    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
     reason = (
         "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
         "effect of the step."
