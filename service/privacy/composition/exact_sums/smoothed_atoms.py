@@ -136,7 +136,7 @@ class SmoothedAtoms(AbstractTradeOff):
 
 
 def _around(end: float, error: float) -> Enclosure:
-    """Return the enclosure of a sum of losses with a stated error and a few roundings; infinite sums are exact."""
+    """Return an enclosure of the sum of losses `end` with the error `error`; infinite sums are exact."""
     if math.isinf(end):
         return Enclosure.point(end)
     slack = error + 16 * UNIT_ROUNDOFF * abs(end)

@@ -174,7 +174,7 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
-    """Return the plan of a run without a density by contours beside a little noise, or by shifts of a closed form.
+    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
 
     The result is None for other runs.
     """

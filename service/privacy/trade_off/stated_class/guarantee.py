@@ -29,7 +29,10 @@ from service.privacy.trade_off.stated_class.curve import AbstractClassTradeOff
 
 @final
 class GuaranteeFrontier(AbstractFrontier):
-    """Boundary min(delta + e^eps q, 1 - e^-eps (1 - delta - q), 1), with a kink at q = (1 - delta)/(1 + e^eps)."""
+    """Largest power under (eps, delta)-DP at each rate q, which has a kink at q = (1 - delta)/(1 + e^eps).
+
+    The power is min(delta + e^eps q, 1 - e^-eps (1 - delta - q), 1).
+    """
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = epsilon, delta
@@ -100,7 +103,7 @@ class GroupTradeOff(AbstractClassTradeOff):
 
     @cached_property
     def frontier_of_one(self) -> GuaranteeFrontier:
-        """Boundary of one record."""
+        """Boundary (largest power at each rate) for one record."""
         return self._link()
 
     @property
