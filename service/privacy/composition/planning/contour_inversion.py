@@ -32,7 +32,7 @@ from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
@@ -161,10 +161,7 @@ def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | 
     from service.privacy.composition.summands.catalogue import described_run
 
     run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
-    add: AbstractTradeOff = SmoothedAtoms.of(run.summands, options.accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
+    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
     reason = (
         "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
         "effect of the step."
@@ -217,11 +214,9 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
         "contour: the cumulant generating functions of the steps add up, and a certified contour "
         "integral inverts the sum."
     )
-    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
-        remove = add.reversed()
+    known, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    add = with_singular_mass(known, run.revealing)
+    remove = remove if add is known else add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
