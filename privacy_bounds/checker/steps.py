@@ -1,7 +1,5 @@
 """Steps of a run: the laws that the checker takes as the definition, in exact rational numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,10 +37,14 @@ class Step:
         """Centres s_i / sigma."""
         return tuple(shift / self.noise for shift in self.shifts)
 
+    @cached_property
+    def cells(self) -> dict[float, dict[int, tuple[float, float, float]]]:
+        """Logarithms of integrands in doubles, by the height of the path and the index of y."""
+        return {}
+
     def moment(self, power: int) -> Fraction:
         """Return m_k = sum_i w_i (s_i / sigma)^k. The moment 0 is P(s = 0), by 0^0 = 1 and without other terms."""
-        pairs = zip(self.weights, self.means, strict=True)
-        return sum((w * m**power for w, m in pairs if power or not m), Fraction(0))
+        return sum((w * m**power for w, m in zip(self.weights, self.means, strict=True) if power or not m), Fraction(0))
 
     def terms(self) -> Terms:
         """Return weights and centres as balls."""
@@ -82,15 +84,22 @@ def log_ratio(terms: Terms, y: acb, analytic: bool = False) -> acb:
     return sum((weight * (m * (y - m / 2)).exp() for weight, m in terms), acb(0)).log(analytic=analytic)
 
 
-def growth(step: Step, u: arb, eta: float, side: int) -> tuple[arb, arb]:
-    """Return A and b of section 5 on a side of y (1 or -1), for t >= 0."""
+def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, arb]:
+    """Return A and b of section 5 beyond `start` >= 0 on a side of y (1 or -1), for t >= 0."""
     height, slope, largest, never = arb(eta) ** 2 / 2, arb(0), ball(max(step.means)), ball(step.moment(0))
     for exponent, way in [(u, side), (1 - u, -side)][: 2 if step.mirrored else 1]:
         if exponent >= 0:
             slope += exponent * largest if way > 0 else 0
+            height += exponent * (log_ratio(step.terms(), acb(start)).real - largest * start) if way > 0 else 0
         elif never > 0:
             height += exponent * never.log()
         else:
             height -= exponent * (ball(step.moment(2)) / 2 - (eta * largest).cos().log())
             slope += exponent * ball(step.moment(1)) * way
     return height, slope
+
+
+def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple[acb, acb]:
+    """Return the logarithm of the integrand of M(z) at z = 0, without a constant factor, and its slope in z."""
+    left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
+    return left - y * y / 2, log_ratio(terms, y, analytic) - left
