@@ -21,6 +21,9 @@ ifneq ($(shell $(RUN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev
 .PHONY: $(VENV)/folder
 endif
 
+# A test belongs to one process until another is idle. Modules are compiled once for all runs.
+PYTEST := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal
+
 # The guide as the service has it at /guide; its sources are read as they are on a Git host.
 GUIDE := service/web/guide/index.html
 
@@ -35,16 +38,16 @@ serve: $(VENV)/runtime $(GUIDE) ## install what is missing and serve on HOST=127
 
 guide: $(VENV)/runtime $(GUIDE) ## build the guide that is served at /guide
 
-test: $(VENV)/development $(GUIDE) ## run the tests (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
-	OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not thorough" $(addprefix tests/,$(ROOM))
+test: $(VENV)/development $(GUIDE) ## run the tests but for those of `check` (WORKERS=2 processes), or those of one room (ROOM=privacy/trade_off)
+	$(PYTEST) -m "not thorough" $(if $(ROOM),tests/$(ROOM),--ignore tests/contract)
 
 thorough: $(VENV)/development $(GUIDE) ## run the tests that take long for what they add to those of `test`
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest --numprocesses $(WORKERS) --dist worksteal -m thorough
+	$(PYTEST) -m thorough
 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 \
 	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 LEAST_SHARED_HITS=0.95 $(RUN) -m pytest -rPs \
-		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py faulty_redis.py exhausted.py several_processes.py streams.py supervisor.py operator_port.py operate_jobs.py)
+		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py fuzzing.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py faulty_redis.py exhausted.py several_processes.py shares.py streams.py supervisor.py operator_port.py operate_jobs.py)
 
 soak: $(VENV)/development ## mixed load for MINUTES=30: leaked processes, descriptors and files; from 20 minutes on growth of memory
 	$(RUN) -m tests.system.soak --minutes $(MINUTES)
@@ -59,7 +62,7 @@ check: $(VENV)/development $(GUIDE) ## format, lint, types, contract
 	$(RUN) -m ruff format --check
 	$(RUN) -m ruff check
 	$(RUN) -m pyright
-	$(RUN) -m pytest tests/contract
+	$(PYTEST) -m "not thorough" tests/contract
 
 format: $(VENV)/development ## write what `check` asks for, as far as it can be written
 	$(RUN) -m ruff format

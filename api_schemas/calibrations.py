@@ -176,7 +176,7 @@ class CalibrationsRequest(Request):
 
 
 def _what(request: CalibrationsRequest, target: CalibrationTarget) -> Any:
-    """Return a key of the answer that a calibration target limits, for the comparison of targets.
+    """Return a key that is equal for two targets of a calibration exactly if they limit the same answer.
 
     A question with a free parameter has another key than a question with a fixed one.
     """

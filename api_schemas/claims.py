@@ -48,7 +48,10 @@ class Range(NamedTuple):
         return f"{noun} in [0, {self.largest:g}]" + (' or "Infinity"' if self.infinite else "")
 
     def has(self, value: float) -> bool:
-        """Whether the range contains a number. A claim of a number outside the range is rejected as meaningless."""
+        """Return whether the range contains a number.
+
+        A claim of a number outside the range is rejected as meaningless.
+        """
         if value == math.inf:
             return self.infinite
         return value <= self.largest and not (self.integer and value != math.floor(value))
@@ -73,7 +76,10 @@ RANGES: Final[dict[str, Range]] = {
 
 
 def check_claimed(question: QuestionSpec, value: float, reads: PointReading) -> None:
-    """Raise PydanticCustomError if a number cannot answer the question, or the question has several answers."""
+    """Raise PydanticCustomError if `value` cannot answer `question`, or the question has several answers.
+
+    `reads` is the quantity of a trade-off curve.
+    """
     allowed = RANGES[question.type]
     if not allowed.has(value):
         raise field_error("value", f"Must be {allowed.sentence()} for {question.type}.")
@@ -150,7 +156,7 @@ class ClaimsRequest(Request):
         return bounds_request(self.mechanism, given, questions, self.places(), tolerance)
 
     def places(self) -> dict[str, str]:
-        """Return the JSON pointers of this request, by the pointers of the request for bounds that `asked` returns."""
+        """Return the JSON pointers of this request, by the pointers of the request for bounds for the claims."""
         one_by_one = {f"/questions/{index}": f"/claims/{index}/question" for index in range(len(self.claims))}
         return {"/questions": "/claims"} | one_by_one
 

@@ -115,7 +115,7 @@ def shape_of(annotation: Annotation, metadata: tuple[Any, ...] = ()) -> FieldSha
 
 
 def shape_of_field(field: FieldInfo) -> FieldShape:
-    """Return the shape of a field of a model."""
+    """Return the shape (type and range) of a field of a model."""
     return shape_of(field.annotation, tuple(field.metadata))
 
 
@@ -135,7 +135,7 @@ def unit_of(field: FieldInfo) -> str | None:
 
 
 def find_field(model: type[Request], spelling: str) -> tuple[str, FieldInfo] | None:
-    """Return name and definition of the field with a spelling, or None."""
+    """Return name and definition of the field of a model that has this spelling, or None."""
     for name, field in model.model_fields.items():
         if spelling in spellings(name, field):
             return name, field
@@ -153,12 +153,12 @@ def field_shape(model: type[Request], name: str) -> FieldShape:
 
 @cache
 def type_of(model: type[Request]) -> str:
-    """Return the value of `type` that selects a member of a union."""
+    """Return the value of `type` that selects this request model in a union."""
     return str(get_args(model.model_fields["type"].annotation)[0])
 
 
 def request_model(name: str) -> type[Request] | None:
-    """Return the request model with a class name."""
+    """Return the request model whose class has this name, or None."""
     if name not in _MODELS:
         found = next((model for model in _descendants(Request) if model.__name__ == name), None)
         if found is None:
@@ -178,7 +178,7 @@ def _descendants(model: type[Request]) -> Iterator[type[Request]]:
 
 
 def _unwrap(annotation: Annotation) -> tuple[Annotation, tuple[Any, ...]]:
-    """Remove `Annotated` and `| None` from a type, and collect their metadata, innermost first."""
+    """Return a type without `Annotated` and `| None`, and the metadata of both, innermost first."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin, arguments = get_origin(annotation), get_args(annotation)

@@ -46,7 +46,7 @@ def free_place(request: Request, pointer: str, at: str, parts: Mapping[str, str]
 
 
 def follows(place: Place) -> tuple[str, ...]:
-    """Return the fields that are derived from the number at a position.
+    """Return the fields of a request that are derived from the number at a position.
 
     Derived fields are omitted when the number changes.
     """

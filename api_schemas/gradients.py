@@ -92,10 +92,10 @@ def check_steps(steps: tuple[GradientStep, ...]) -> int:
 def misfit(
     pointer: str, shapes: dict[str, tuple[int, ...] | None], queries: int, dimension: int
 ) -> tuple[str, str] | None:
-    """Return the pointer and the rule for the first array of a step that has a wrong shape, or None.
+    """Return the pointer and the rule for the first array of a training step that has a wrong shape, or None.
 
     `shapes` has all fields of `GradientStep`, None for an absent field. `queries` and `dimension` are those of the
-    first step.
+    first step, and `pointer` is that of this step.
     """
     expected: dict[str, tuple[int | None, ...]] = {
         "mean_gradient": (dimension,),
@@ -132,7 +132,10 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
 
 
 def _shape(pointer: str, value: tuple[float, ...] | tuple[tuple[float, ...], ...] | None) -> tuple[int, ...] | None:
-    """Return the shape of a vector, or (rows, length of all rows) of a matrix."""
+    """Return the shape of a vector or matrix: (length), or (rows, length of all rows).
+
+    The result is None for None. Raise PydanticCustomError at `pointer` for rows of different lengths.
+    """
     if value is None:
         return None
     lengths = [len(row) for row in value if isinstance(row, tuple)]

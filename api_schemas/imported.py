@@ -23,13 +23,17 @@ NOTHING_IS_UNPICKLED: Final = (
     "dp_accounting."
 )
 ImportFormat = Annotated[
-    Literal["detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "privacy_bounds"],
+    Literal[
+        "detect", "opacus", "dp_accounting", "tf_privacy", "jax_privacy", "riskcal", "rdp", "zcdp", "privacy_bounds"
+    ],
     named_schema(
         "ImportFormat",
         "Library that wrote the state. opacus: the state_dict or the history of an accountant. dp_accounting: "
         "the named tuple of an event. tf_privacy: arguments of compute_dp_sgd_privacy_statement or "
         "compute_dp_sgd_privacy. jax_privacy: arguments of dpsgd_event and its siblings. riskcal: "
-        "noise_multiplier, sample_rate, num_steps, or the state_dict of its accountant. privacy_bounds: a "
+        "noise_multiplier, sample_rate, num_steps, or the state_dict of its accountant. rdp: orders and bounds of an "
+        "accountant of Renyi divergences. zcdp: a rho of SmartNoise or dpsynth, or a measure of OpenDP. "
+        "privacy_bounds: a "
         "mechanism, a request for bounds or its response. detect: the service infers the format.",
         examples=["opacus"],
     ),

@@ -10,7 +10,7 @@ from api_schemas.training_runs import phases_of
 
 
 def limit_error(pointer: str, sentence: str) -> PydanticCustomError:
-    """Return a validation error for the position that a JSON pointer names."""
+    """Return a validation error at the position that a JSON pointer names, with one sentence about the limit."""
     return PydanticCustomError("beyond_limit", "{sentence}", {"sentence": sentence, "pointer": pointer})
 
 

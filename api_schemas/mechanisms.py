@@ -8,6 +8,17 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, field_error, named_schema
+from api_schemas.discrete_mechanisms import (
+    DiscreteGaussianMechanism,
+    DiscreteLaplaceMechanism,
+    PermuteAndFlipMechanism,
+    RandomizedResponseMechanism,
+    ReportNoisyMaxMechanism,
+    SkellamMechanism,
+    SparseVectorMechanism,
+    StaircaseMechanism,
+    UnaryEncodingMechanism,
+)
 from api_schemas.imported import ImportedMechanism
 from api_schemas.scalar_types import (
     BatchSize,
@@ -27,7 +38,9 @@ from api_schemas.scalar_types import (
     Steps,
     Weight,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
+from api_schemas.trials import FixedTrialCount, ReleasedTrials, TrialCountSpec
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
@@ -186,7 +199,7 @@ class MixtureComponent(Request):
 
 
 class MixtureMechanism(Request):
-    """One component, drawn at random and run with all its steps.
+    """One of several runs, drawn at random by the weights of `components`, and made with all its steps.
 
     The draw is secret, but the bounds hold even for an attacker who learns the component. A mixture may contain
     mixtures, repetitions and compositions. Repetitions and compositions must not contain a mixture.
@@ -209,6 +222,28 @@ class MixtureMechanism(Request):
         return self
 
 
+class SelectedMechanism(Request):
+    """The best of several independent trials of one mechanism, by a score, or all trials of a fixed number.
+
+    The mechanism describes a whole trial, the computation of its score included. The bounds hold for every score. They
+    come from two theorems (`tight` is false). Repetitions and compositions must not contain a selection of the best.
+    """
+
+    type: Literal["selected"]
+    mechanism: InnerMechanism
+    trials: TrialCountSpec
+    released: ReleasedTrials = "best"
+
+    @model_validator(mode="after")
+    def _all_are_counted(self) -> Self:
+        if self.released == "all" and not isinstance(self.trials, FixedTrialCount):
+            raise field_error(
+                "released",
+                'A random number of trials releases only the best. Send "best", or a fixed number of trials.',
+            )
+        return self
+
+
 MechanismSpec = Annotated[
     GaussianMechanism
     | LaplaceMechanism
@@ -216,6 +251,8 @@ MechanismSpec = Annotated[
     | GdpMechanism
     | PureDpMechanism
     | ApproximateDpMechanism
+    | ZcdpMechanism
+    | RdpMechanism
     | ExponentialMechanism
     | PoissonSampledMechanism
     | RepeatedMechanism
@@ -223,6 +260,16 @@ MechanismSpec = Annotated[
     | DpsgdMechanism
     | NoisySgdMechanism
     | MixtureMechanism
+    | SelectedMechanism
+    | RandomizedResponseMechanism
+    | UnaryEncodingMechanism
+    | StaircaseMechanism
+    | DiscreteLaplaceMechanism
+    | DiscreteGaussianMechanism
+    | SkellamMechanism
+    | ReportNoisyMaxMechanism
+    | PermuteAndFlipMechanism
+    | SparseVectorMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]
@@ -231,7 +278,14 @@ InnerMechanism = Annotated[
     Field(validation_alias=AliasChoices("mechanism", "event"), description="The nested mechanism."),
 ]
 
-for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism, MixtureComponent, MixtureMechanism):
+for _model in (
+    PoissonSampledMechanism,
+    RepeatedMechanism,
+    ComposedMechanism,
+    MixtureComponent,
+    MixtureMechanism,
+    SelectedMechanism,
+):
     _model.model_rebuild()
 
 
@@ -252,7 +306,16 @@ _SINGLE: Final[frozenset[type[Request]]] = frozenset(
         GdpMechanism,
         PureDpMechanism,
         ApproximateDpMechanism,
+        ZcdpMechanism,
+        RdpMechanism,
         ExponentialMechanism,
+        StaircaseMechanism,
+        DiscreteLaplaceMechanism,
+        DiscreteGaussianMechanism,
+        SkellamMechanism,
+        ReportNoisyMaxMechanism,
+        PermuteAndFlipMechanism,
+        SparseVectorMechanism,
     }
 )
 """Models of one step: a look at the type saves asking for each of the others, which every closed form would pay for."""
@@ -272,6 +335,10 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
     if isinstance(mechanism, PoissonSampledMechanism):
         depth, components, steps = tree_size(mechanism.mechanism)
         return TreeSize(depth + 1, components, steps)
+    if isinstance(mechanism, SelectedMechanism):
+        depth, components, steps = tree_size(mechanism.mechanism)
+        times = mechanism.trials.count if isinstance(mechanism.trials, FixedTrialCount) else 1
+        return TreeSize(depth + 1, components, steps * times)
     if isinstance(mechanism, ComposedMechanism):
         sizes = [tree_size(part) for part in mechanism.mechanisms]
         return TreeSize(
@@ -295,10 +362,10 @@ def is_one_step(mechanism: MechanismSpec) -> bool:
 
 
 def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
-    """Return all mechanisms of a tree, the root included."""
+    """Return all mechanisms in the tree of a mechanism, the root included."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
-    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
+    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism | SelectedMechanism):
         return [mechanism, *nodes_of(mechanism.mechanism)]
     if isinstance(mechanism, ComposedMechanism):
         return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]

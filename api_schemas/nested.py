@@ -39,7 +39,10 @@ def bounds_request(
 
 
 def repoint(pointer: str, places: Mapping[str, str]) -> str:
-    """Convert a JSON pointer of a request for bounds to one of the surrounding request, by its longest known prefix."""
+    """Convert a JSON pointer of a request for bounds to one of the surrounding request.
+
+    The longest prefix of the pointer in `places` is replaced.
+    """
     for known in sorted(places, key=len, reverse=True):
         if pointer == known or pointer.startswith(known + "/"):
             return places[known] + pointer[len(known) :]

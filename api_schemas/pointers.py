@@ -87,12 +87,12 @@ def _number(value: Any, name: str) -> float | None:
 
 
 def _item(shape: FieldShape) -> FieldShape:
-    """Return the shape (type and range) of an entry of a list, or of a number that may be a list."""
+    """Return the shape (type and range) of an entry of a list, or of a number that may also be a list."""
     return FieldShape(kind="object") if shape.item is None else shape_of(shape.item)
 
 
 def as_sent(value: Any) -> Any:
-    """Return a part of a request as a client would send it, without defaults and derived fields."""
+    """Return the value of a part of a request as a client would send it, without defaults and derived fields."""
     if isinstance(value, BaseModel):
         held = value.__dict__
         return {name: as_sent(held[name]) for name in type(value).model_fields if name in value.model_fields_set}

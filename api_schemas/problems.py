@@ -176,7 +176,10 @@ def _field_error(
 
 
 def _how_written(shape: FieldShape, sent: object) -> str:
-    """Return a remedy for a number that was sent as a text, or ""."""
+    """Return a remedy for the number that the request sent as the text `sent`, or "".
+
+    `shape` says whether the field takes numbers.
+    """
     if shape.kind not in ("number", "integer") or not isinstance(sent, str):
         return ""
     share = " Send a share instead of a percentage: 0.01 for 1 %." if sent.rstrip().endswith("%") else ""
@@ -184,7 +187,10 @@ def _how_written(shape: FieldShape, sent: object) -> str:
 
 
 def _as_sent(models: tuple[type[Request], ...], name: str, sent: object) -> str:
-    """Return the spelling of a field that the request uses, or the name of the field if it is absent."""
+    """Return the spelling of the field `name` that a part of the request uses, or `name` if the field is absent.
+
+    `models` are the possible models of the part `sent`.
+    """
     fields = models[0].model_fields if len(models) == 1 else {}
     known = spellings(name, fields[name]) if name in fields else ()
     return next((each for each in known if isinstance(sent, dict) and each in sent), name)
@@ -197,7 +203,10 @@ def _by_type(models: tuple[type[Request], ...]) -> dict[str, type[Request]]:
 
 
 def _find(title: str, location: tuple[int | str, ...]) -> _Place:
-    """Return the position of an error by following its location through the schema."""
+    """Return the position of a validation error by following its location through the schema.
+
+    `title` is the name of the outermost model.
+    """
     root = request_model(title)
     shape = FieldShape(kind="object", models=(root,)) if root else _ANYTHING
     pointer, owner = "", root
@@ -254,7 +263,7 @@ def _why_forbidden(model: type[Request] | None, spelling: str) -> str:
 
 
 def suggestion(sent: str, known: Sequence[str]) -> str:
-    """Return a suggestion with the known names that resemble a misspelt name, or ""."""
+    """Return a sentence with the `known` names that resemble the misspelt name `sent`, or ""."""
     # The comparison takes the product of both lengths; what is longer than any name is no misspelling.
     found = get_close_matches(sent.lower(), known, n=1, cutoff=SIMILAR) if len(sent) <= LONGEST_NAME else []
     return f"Did you mean `{found[0]}`? " if found else ""

@@ -236,7 +236,7 @@ class SweepsRequest(MethodOptions, Request):
         return tuple(place_of(self, pointer) for pointer in self.vary)
 
     def points(self) -> Iterator[tuple[float, ...]]:
-        """Return the values of the varied numbers at every point of the sweep, in the order of the pointers."""
+        """Yield the values of the varied numbers at every point of the sweep, in the order of the pointers."""
         lists = [
             numbers.numbers(whole=place.shape.kind == "integer")
             for place, numbers in zip(self.places, self.vary.values(), strict=True)

@@ -131,9 +131,10 @@ def value_range(target: Limit) -> tuple[float, float]:
 
 
 def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, float]:
-    """Return the range of the positive predictive value p power / (p power + (1 - p) rate) for the prior p.
+    """Return the range of the positive predictive value p power / (p power + (1 - p) a).
 
-    The power is from `rate` to 1 for the largest value, and from 0 to `rate` for the smallest.
+    p is the prior and a the false positive rate. The power is from a to 1 for the largest value, and from 0 to a for
+    the smallest.
     """
     prior, rate = question.prior, question.false_positive_rate or 0.0
     if question.side == "at_least":
@@ -142,9 +143,10 @@ def _positive_range(question: PositivePredictiveValueQuestion) -> tuple[float, f
 
 
 def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
-    """Return the range of floor(ln B / ln L), the deletion capacity.
+    """Return the range of the deletion capacity floor(ln B / ln L), where B is the confidence.
 
-    B is the confidence. The bound L of one record is from 0 to 1 - p, where p is the prior and nothing is learnt.
+    The bound L of the negative predictive value for one record is from 0 to 1 - p, where p is the prior and nothing is
+    learnt.
     """
     prior, confidence = question.prior, question.confidence
     if confidence == 0:
@@ -157,9 +159,10 @@ def _capacity_range(question: DeletionCapacityQuestion) -> tuple[float, float]:
 
 
 def _negative_range(question: NegativePredictiveValueQuestion) -> tuple[float, float]:
-    """Return the range of (1 - p)(1 - rate) / ((1 - p)(1 - rate) + p beta), the negative predictive value at prior p.
+    """Return the range of the negative predictive value (1 - p)(1 - a) / ((1 - p)(1 - a) + p beta).
 
-    The type II error beta is from 1 - rate to 0 for the largest value, and from 1 - rate to 1 for the smallest.
+    p is the prior and a the false positive rate. The type II error beta is from 1 - a to 0 for the largest value, and
+    from 1 - a to 1 for the smallest.
     """
     prior, rate = question.prior, question.false_positive_rate
     if prior == 0:
@@ -207,7 +210,10 @@ def why_idle(limit: Limit) -> str | None:
 
 
 def _meant(limit: Limit, least: float, most: float) -> str:
-    """Return a hint about percentages if the limit, taken as a percentage, would have an effect; otherwise ""."""
+    """Return a hint about percentages if the limit, taken as a percentage, would have an effect, else "".
+
+    `least` and `most` are the smallest and the largest possible answer.
+    """
     share = limit.limit / 100
     is_share = most < math.inf and not isinstance(limit.question, DeletionCapacityQuestion)
     return f" Did you mean {share:.12g}?" if is_share and limit.limit >= 1 and least < share < most else ""

@@ -20,7 +20,7 @@ _CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 @final
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Metadata of a text: its format in words that follow "must be", unless its length describes it."""
+    """Metadata of a text in a request: its format in words, to follow "must be", unless its length describes it."""
 
     words: str
 
@@ -35,9 +35,9 @@ DAY: Final = "a day of the calendar, as YYYY-MM-DD"
 
 
 def _check_day(text: str) -> str:
-    """Return the text of a day unchanged.
+    """Return the text of a day unchanged. Raise PydanticCustomError for an invalid day.
 
-    Raise PydanticCustomError for a day that is not in the calendar, or lies in the future in every time zone.
+    Invalid days are not in the calendar, or lie in the future in every time zone.
     """
     try:
         day = date.fromisoformat(text)

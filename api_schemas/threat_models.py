@@ -13,6 +13,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from api_schemas.base import Request, field_error, is_none, named_schema
 from api_schemas.choices import NeighboringRelation
+from api_schemas.discrete_mechanisms import LocalMechanism, NoiseMechanism
 from api_schemas.mechanisms import (
     WEIGHT_SUM_TOLERANCE,
     DpsgdMechanism,
@@ -48,9 +49,9 @@ UnknownDirection = Annotated[
 class WorstCaseThreatModel(Request):
     """The adversary of differential privacy, who knows all other records and runs the Neyman-Pearson optimal test.
 
-    The default `neighboring_relation` is `add_or_remove_one`. Exceptions are `replace_one` for `noisy_sgd`, and
-    `zero_out` for `dpsgd` on shuffled batches. `records` is the number of records of one person (group or user-level
-    privacy). Default: 1.
+    The default `neighboring_relation` is `add_or_remove_one`. Exceptions are `replace_one` for `noisy_sgd` and for
+    local mechanisms (`randomized_response`, `unary_encoding`), and `zero_out` for `dpsgd` on shuffled batches.
+    `records` is the number of records of one person (group or user-level privacy). Default: 1.
     """
 
     type: Literal["worst_case"]
@@ -245,7 +246,8 @@ def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
         return None
     if _shuffles(mechanism):
         return "zero_out"
-    return "replace_one" if any(isinstance(node, NoisySgdMechanism) for node in nodes_of(mechanism)) else None
+    replaced = any(isinstance(node, NoisySgdMechanism | LocalMechanism) for node in nodes_of(mechanism))
+    return "replace_one" if replaced else None
 
 
 def _shuffles(mechanism: MechanismSpec) -> bool:
@@ -285,7 +287,9 @@ def _can_replace(mechanism: MechanismSpec) -> bool:
     nodes = nodes_of(mechanism)
     sampled = [node for node in nodes if isinstance(node, PoissonSampledMechanism) and node.sample_rate < 1]
     return not (
-        any(isinstance(each, LaplaceMechanism) for node in sampled for each in nodes_of(node.mechanism))
+        any(
+            isinstance(each, LaplaceMechanism | NoiseMechanism) for node in sampled for each in nodes_of(node.mechanism)
+        )
         or any(isinstance(node, GaussianMixtureMechanism) for node in nodes)
         or any(isinstance(node, DpsgdMechanism) and node.sampling == "fixed_with_replacement" for node in nodes)
     )

@@ -226,7 +226,6 @@ class DpsgdMechanism(Request):
 
 
 def _both(steps: int | tuple[int, ...], known: int | tuple[int, ...]) -> str:
-    """Raise PydanticCustomError if the request has both steps and epochs, and they disagree."""
     if isinstance(known, tuple) or isinstance(steps, tuple):
         return "These epochs are not the steps that are sent as well (one step is one batch): send only one of them."
     return f"These epochs are {known} steps (one step is one batch), and steps is {steps}: send only one of them."
@@ -259,5 +258,5 @@ def _whole(number: Fraction) -> int:
 
 
 def phases_of(runs: Iterable[object]) -> int:
-    """Return the number of entries in all lists of these mechanisms that may change from phase to phase."""
+    """Return the number of entries in all lists of these mechanisms' fields that may change from phase to phase."""
     return sum(run.phases for run in runs if isinstance(run, DpsgdMechanism))

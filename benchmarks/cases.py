@@ -21,7 +21,10 @@ from tests.privacy.references import number, rows
 
 @dataclass(frozen=True)
 class Run:
-    """Repeated Poisson-sampled noise. With Gaussian noise this is a DP-SGD run. A rate of 1 means no sampling."""
+    """Case of the benchmarks: noise that is repeated for `steps` Poisson-sampled steps.
+
+    With Gaussian noise this is a DP-SGD run. A rate of 1 means no sampling.
+    """
 
     name: str
     noise_multiplier: float
@@ -40,7 +43,7 @@ class Run:
         return built({"type": "repeated", "mechanism": step, "steps": self.steps})
 
     def curves(self, method: str = "auto", options: EngineOptions = DEFAULT_OPTIONS) -> TradeOffPair:
-        """Build new curves. They share no computed values with other curves."""
+        """Build new trade-off curves of the run. They share no computed values with other curves."""
         return WorstCase(self.neighboring_relation, self.records).curves(self.mechanism, method, options)
 
     def __str__(self) -> str:
@@ -78,12 +81,12 @@ def truths(run: Run) -> dict[str, Fraction]:
 
 
 def argument(name: str) -> float:
-    """Return the number in a name of `truths`: 1e-5 for `eps-1e-5`."""
+    """Return the number in a name of a reference value: 1e-5 for `eps-1e-5`."""
     return number(name.partition("-")[2])
 
 
 def read(pair: TradeOffPair, name: str) -> Enclosure:
-    """Evaluate the question that a name of `truths` stands for."""
+    """Evaluate the question that the name of a reference value stands for, such as `eps-1e-5`, on trade-off curves."""
     kind, at = name.partition("-")[0], argument(name)
     if kind == "gamma":
         return reconstruction.gamma(pair.add, at).value

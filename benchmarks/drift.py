@@ -41,12 +41,16 @@ COLUMNS: Final = (
 
 
 class NoCorpus(Exception):
-    """Raised with one sentence if there are no answers of an earlier version."""
+    """Raised with one sentence if there are no stored answers of an earlier engine version."""
 
 
 @dataclass
 class Row:
-    """Counts of the answers of one resource. `change` is the largest relative change of a bound."""
+    """Counts of the answers of one resource that differ between two engine versions.
+
+    `change` is the largest relative change of a bound, `wider` counts enclosures that became wider, and `apart` those
+    that do not meet.
+    """
 
     answers: int = 0
     other: int = 0
@@ -59,7 +63,7 @@ class Row:
     apart: list[str] = field(default_factory=list[str])
 
     def add(self, before: Answer, now: Answer) -> None:
-        """Count one answer. An answer to another request is not compared."""
+        """Count the change between two answers. Answers to different requests are not compared."""
         self.answers += 1
         if before.asked != now.asked:
             self.other += 1
@@ -76,14 +80,14 @@ class Row:
         self.apart += [f"request {now.number}: {each}" for each in contradictions(before, now)]
 
     def cells(self, name: str) -> tuple[str | int, ...]:
-        """Return the row of the table."""
+        """Return the row of the report's table for the resource `name`."""
         change = f"{self.change:.2g}" if self.enclosures else ""
         counts = (self.answers, self.other, self.bytes, self.numbers, self.moved, self.enclosures)
         return (name, *counts, change, self.wider, len(self.apart))
 
 
 def _change(before: Pair, now: Pair) -> float:
-    """Return the largest relative change of a bound of an enclosure."""
+    """Return the largest relative change of a bound between two enclosures."""
     found = 0.0
     for old, new in zip(before, now, strict=True):
         size = max(abs(old), abs(new))
@@ -93,7 +97,10 @@ def _change(before: Pair, now: Pair) -> float:
 
 
 def compare(before: FrozenAnswers, now: FrozenAnswers) -> dict[str, Row]:
-    """Return a row for each resource, and one for all. Requests are paired by their number."""
+    """Compare the answers of two engine versions, and return a row for each resource, and one for all.
+
+    Requests are paired by their number.
+    """
     rows: dict[str, Row] = {}
     earlier = {answer.number: answer for answer in before.answers}
     for answer in now.answers:
@@ -104,7 +111,7 @@ def compare(before: FrozenAnswers, now: FrozenAnswers) -> dict[str, Row]:
 
 
 def section(before: FrozenAnswers, now: FrozenAnswers) -> Section:
-    """Return the report on two versions."""
+    """Return the report on the differences between the answers of two engine versions."""
     rows = compare(before, now)
     apart = [each for name, row in rows.items() if name != "all" for each in row.apart]
     notes = [
@@ -130,7 +137,7 @@ def section(before: FrozenAnswers, now: FrozenAnswers) -> Section:
 
 
 def parse(text: str) -> FrozenAnswers:
-    """Return the content of a file of answers."""
+    """Parse the text of a file of stored answers."""
     found = json.loads(text)
     answers = tuple(
         Answer(*named, problem=problem, bounds=tuple((low, high) for low, high in bounds))
@@ -140,7 +147,10 @@ def parse(text: str) -> FrozenAnswers:
 
 
 def read(source: str) -> FrozenAnswers:
-    """Return the answers in a file, of a revision of Git, or of an engine version of the history. Raise NoCorpus."""
+    """Read the stored answers in a file, of a revision of Git, or of an engine version of the history.
+
+    Raise NoCorpus.
+    """
     path = Path(source)
     if path.is_file():
         return parse(path.read_text("utf-8"))
@@ -154,7 +164,7 @@ def read(source: str) -> FrozenAnswers:
 
 
 def earlier_version(now: str) -> FrozenAnswers:
-    """Return the answers of the last committed engine version but `now`. Raise NoCorpus."""
+    """Return the answers of the last committed engine version before `now`. Raise NoCorpus."""
     for found in committed():
         if found.engine_version != now:
             return found
@@ -162,7 +172,7 @@ def earlier_version(now: str) -> FrozenAnswers:
 
 
 def committed() -> Iterator[FrozenAnswers]:
-    """Yield the committed answers, the newest first."""
+    """Yield the stored answers in the commits of this repository, the newest first."""
     for revision in (git("log", "--format=%H", "--", NAME) or "").split():
         if text := git("show", f"{revision}:{NAME}"):
             yield parse(text)
@@ -178,13 +188,13 @@ def git(*arguments: str) -> str | None:
 
 
 def measure() -> Section:
-    """Return the report on the version of this checkout and the one before."""
+    """Return the report on how answers differ between this checkout and the last committed engine version before it."""
     now = read(str(FILE))
     return section(earlier_version(now.engine_version), now)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Print or write the report, and return the exit status."""
+    """Print or write the report on moved answers, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", nargs="?", help="file of answers, revision of Git, or engine version")
     parser.add_argument("now", nargs="?", default=str(FILE), help="file of answers, revision of Git, or engine version")

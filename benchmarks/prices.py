@@ -28,7 +28,7 @@ REQUESTS, SEED = 100, 1
 
 
 def report(found: Sequence[Outcome]) -> Section:
-    """Build the section of the results."""
+    """Build the section of the report on how well estimated costs predict measured ones."""
     seeds = sorted({one.seed for one in found})
     named = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     section = Section(f"Prices of {len(found)} requests over the whole space, {named}")
@@ -72,12 +72,12 @@ def _listed(title: str, outcomes: Sequence[Outcome]) -> Table:
 
 
 def measure() -> Section:
-    """Run the part for `make bench`."""
+    """Measure the estimates of costs for `make bench`, and return the section of the report."""
     return report(search(REQUESTS, SEED))
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command as the module describes it."""
+    """Run the command with these arguments, as the module docstring describes it."""
     if arguments:
         count, seed = (int(each) for each in (*arguments[:2], str(SEED))[:2])
         found = search(count, seed, float((*arguments[2:3], "inf")[0]), "".join(arguments[3:4]))

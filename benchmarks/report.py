@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reach:
-    """One line of the table of reaches: the goal, the measurement, and whether the measurement meets the goal.
+    """One line of the table of goals: the goal, the measurement, and whether the measurement meets the goal.
 
     With `required`, a run that misses the goal fails.
     """
@@ -23,7 +23,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Table:
-    """Measurements of one kind."""
+    """Table of the report with measurements of one kind."""
 
     title: str
     columns: Sequence[str]
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass
 class Section:
-    """All measurements of a subject."""
+    """Section of the report with all measurements of a subject."""
 
     title: str
     reaches: list[Reach] = field(default_factory=list[Reach])

@@ -45,7 +45,9 @@ SURELY_TOO_LONG: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of a request. Costs are in seconds; `status` is `ok`, `refused`, `invalid`, or a defect in words.
+    """Result of computing one random request.
+
+    Costs are in seconds; `status` is `ok`, `refused`, `invalid`, or a defect in words.
 
     `drawn` names the space of requests. `work` is the counted work, in seconds that the counts stand for. `second`
     tells whether a second engine ran. `code` is a digest of the code that computed it.
@@ -73,7 +75,7 @@ class Outcome:
 
 
 def code() -> str:
-    """Return a digest of the sources of the service."""
+    """Return a digest of the source code of the service."""
     root = Path(service.__file__ or ".").parent
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -82,7 +84,10 @@ def code() -> str:
 
 
 def stored_outcomes(seed: int | None = None, drawn: str = "") -> Iterator[Outcome]:
-    """Return the stored outcomes of one seed or of all seeds. The last line of each request counts."""
+    """Yield the stored outcomes of random requests of one seed or of all seeds.
+
+    The last line of each request counts.
+    """
     found: dict[tuple[int, int, str], Outcome] = {}
     for path in sorted(FOLDER.glob(f"{drawn}{'[0-9]*' if seed is None else seed}.jsonl")):
         for line in path.read_text().splitlines():
@@ -92,8 +97,9 @@ def stored_outcomes(seed: int | None = None, drawn: str = "") -> Iterator[Outcom
 
 
 def search(count: int, seed: int, minutes: float = math.inf, drawn: str = "") -> list[Outcome]:
-    """Compute the first requests of a seed with the present code, except those with a stored outcome, until `minutes`
-    are over.
+    """Compute the first `count` random requests of a seed, except those with a stored outcome of the present code.
+
+    The search ends after `minutes`. `drawn` names the space of requests.
     """
     now, until = code(), time.monotonic() + 60 * minutes
     found = {one.index: one for one in stored_outcomes(seed, drawn) if one.code == now and one.index < count}
@@ -115,14 +121,17 @@ def search(count: int, seed: int, minutes: float = math.inf, drawn: str = "") ->
 
 
 def _load() -> None:
-    """Import the modules that a worker of the service has loaded."""
+    """Import the modules that every worker process of the service has loaded."""
     every = (each.name for each in pkgutil.walk_packages(service.privacy.__path__, "service.privacy."))
     for name in (*NUMERIC_LIBRARIES, *every):
         importlib.import_module(name)
 
 
 def measured(seed: int, index: int, budget: float, by: str = "", drawn: str = "") -> Outcome:
-    """Measure one request in a process of its own."""
+    """Compute one random request in a process of its own, and return its outcome.
+
+    `seed` and `index` determine the request, and `budget` is the limit in seconds.
+    """
     name, body = DRAWS[drawn](np.random.default_rng([seed, index]))
     reading, writing = os.pipe()
     sys.stderr.flush()
@@ -144,7 +153,7 @@ def measured(seed: int, index: int, budget: float, by: str = "", drawn: str = ""
 
 
 def _described(name: str, body: dict[str, Any]) -> str:
-    """Return the kind of mechanism, attacker and method, and the questions, in short."""
+    """Return a request in short: the kind of mechanism, the attacker, the method and the questions."""
     if name not in ("bounds", "curves"):
         return name
     mechanism = body["mechanism"]["type"]
@@ -158,7 +167,10 @@ def _described(name: str, body: dict[str, Any]) -> str:
 
 
 def _compute(name: str, body: dict[str, Any], budget: float, writing: int) -> None:
-    """Compute in the child process. Results are written line by line, so that they survive if the child is killed."""
+    """Compute a request in the child process, and write results to the file descriptor `writing`.
+
+    Results are written line by line, so that they survive if the child is killed.
+    """
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_SECONDS, LIMIT_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 

@@ -40,13 +40,13 @@ BAR, BAR_HEIGHT = 22, 44
 
 
 def curves(mechanism: Any) -> CurvesResponse:
-    """Return the certified curve of a mechanism."""
+    """Compute the certified trade-off curve of a mechanism."""
     body = {"mechanism": mechanism, "false_positive_rates": RATES}
     return CurvesResponse.model_validate_json(Local().send("/v1/curves", json.dumps(body).encode()))
 
 
 def epsilon_alone() -> Spec:
-    """Compare what the training run allows with what its (epsilon, delta) alone would allow."""
+    """Draw the power of an attack on a training run, and the power that its (epsilon, delta) alone would allow."""
     epsilon = Local().epsilon(RUN, delta=DELTA).value
     pair = {"type": "approximate_dp", "epsilon": epsilon, "delta": DELTA}
     series = [
@@ -59,7 +59,7 @@ def epsilon_alone() -> Spec:
 
 
 def samplers() -> Spec:
-    """Epsilon of one run by how batches are drawn: both ends."""
+    """Draw both bounds of the epsilon of one run for each way of drawing batches."""
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "batch_size": 480, "dataset_size": 48000, "epochs": 10}
     rows: list[Spec] = []
     for sampling in SAMPLERS:
@@ -96,7 +96,7 @@ def samplers() -> Spec:
 
 
 def addition() -> Spec:
-    """Cumulant generating functions of two steps, and their sum, which is that of the run."""
+    """Draw the cumulant generating functions of two steps, and their sum, which is that of the run."""
     orders = [count / 20 for count in range(61)]
     laplace = [laplace_cumulant(order) for order in orders]
     gaussian = [(order * order - order) / 2 for order in orders]
@@ -118,14 +118,14 @@ def addition() -> Spec:
 
 
 def laplace_cumulant(order: float) -> float:
-    """Return K(s) of the privacy loss of a Laplace step whose largest loss is 1 nat."""
+    """Return K(`order`), the cumulant generating function of a Laplace step's privacy loss of at most 1 nat."""
     if order == 0.5:
         return -0.5 + math.log(1.5)
     return math.log((order * math.exp(order - 1) + (order - 1) * math.exp(-order)) / (2 * order - 1))
 
 
 def enclosures() -> Spec:
-    """Epsilon of one run by four methods: approximations are points, certified answers are intervals."""
+    """Draw the epsilon of one run by four methods: approximations are points, certified answers are intervals."""
     rows: list[Spec] = []
     for name, method in METHODS.items():
         answer = Local().epsilon(RUN, delta=DELTA, method=method)
@@ -163,7 +163,7 @@ def enclosures() -> Spec:
 
 
 def write(chart: Spec) -> None:
-    """Write a chart on a white background to a file of its name, because pages of other hosts show it."""
+    """Write a chart on a white background to a file with its name, because pages of other hosts show it."""
     spec = {**finalize_spec(chart, []), "background": PAPER, "padding": 12}
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{chart['name']}.svg").write_bytes(

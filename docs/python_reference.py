@@ -42,7 +42,7 @@ This page lists the names of the package `privacy_bounds`. `docs/python_referenc
 
 
 def reference() -> str:
-    """Return the text of the page."""
+    """Return the text of the page with the reference of the Python client."""
     parts = [
         INTRODUCTION,
         "## Clients\n",
@@ -71,7 +71,6 @@ def _section(name: str) -> str:
 
 
 def _members(kind: type[Any], unlisted: tuple[str, ...]) -> str:
-    """Return the public methods, properties and fields of a class as a list."""
     entries = [*_fields(kind)]
     shared = {name for name in vars(Asking) if not name.startswith("_")}
     for name, member in vars(kind).items():
@@ -97,7 +96,6 @@ def _entry(name: str, function: Any) -> str:
 
 
 def _signature(called: Any) -> str:
-    """Return the signature without `self`, with annotations as they are written."""
     found = inspect.signature(called.__init__ if isinstance(called, type) else called)
     parameters = [each for each in found.parameters.values() if each.name != "self"]
     returned = inspect.Signature.empty if isinstance(called, type) else found.return_annotation
@@ -111,12 +109,11 @@ def _is_annotation(text: str, signature: inspect.Signature) -> bool:
 
 
 def _text(documented: Any) -> str:
-    """Return a docstring in one paragraph."""
     return " ".join((inspect.getdoc(documented) or "").split())
 
 
 def _alias(name: str) -> str:
-    """Return the description of a type alias, which stands below it in the source."""
+    """Return the description of a type alias, which stands below the alias in the source."""
     body = ast.parse(inspect.getsource(ALIASES[name])).body
     place = next(
         index

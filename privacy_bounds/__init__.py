@@ -2,11 +2,11 @@
 
 >>> from privacy_bounds import Client, Local
 >>> run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
->>> epsilon = Local().epsilon(run, delta=1e-5)  # Client("http://127.0.0.1:8000").epsilon(...) uses a service
+>>> epsilon = Local().epsilon(run, delta=1e-5)  # Client("http://127.0.0.1:8000").epsilon(...) uses a service.
 >>> epsilon.lower <= epsilon.upper == epsilon.value
 True
 
-A run may also be a tuple `(noise multiplier, sampling rate, steps)`, or an accountant of Opacus (`engine.accountant`)
+The run may also be a tuple `(noise multiplier, sampling rate, steps)`, or an accountant of Opacus (`engine.accountant`)
 or of dp_accounting. It may be the `state_dict()` or the `history` of an accountant, or an event of dp_accounting.
 `AsyncClient` has the same methods as coroutines.
 """

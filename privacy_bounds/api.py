@@ -47,12 +47,13 @@ class Options(TypedDict, total=False):
 class Asking(ABC):
     """Base of all clients: each method sends one request of the contract, and raises PrivacyBoundsError on failure.
 
-    Subclasses say how a request is sent.
+    Subclasses say how a request is sent. `options` are the members of the type `Options`, such as `threat_model`.
+    `more` are further members of the request, by their names in the contract.
     """
 
     @abstractmethod
     def send(self, path: str, body: bytes, media_type: str = JSON) -> bytes:
-        """Send a request and return the response body in a media type. Raise PrivacyBoundsError."""
+        """Send a request body to the path and return the response body in a media type. Raise PrivacyBoundsError."""
 
     @final
     @asks
@@ -283,7 +284,7 @@ class Asking(ABC):
 
 
 def _about(run: Run, path: str, members: Mapping[str, Any]) -> tuple[str, dict[str, Any], Notes]:
-    """Return path, request and notes of a request about one run."""
+    """Return path, request and notes of a request to `path` about the run `run`, with further members."""
     mechanism, notes = read_run(run)
     return path, {"mechanism": mechanism, **members}, notes
 

@@ -196,12 +196,12 @@ class Client(Asking):
 
 
 def resource_name(resource: str) -> str:
-    """Return the name of a resource: "sweeps", also for the path "/v1/sweeps"."""
+    """Return the name of a resource from its name or its path: "sweeps" from "/v1/sweeps"."""
     return resource.removeprefix("/v1/")
 
 
 def jobs_path(cursor: str | None) -> str:
-    """Return the path of a page of jobs."""
+    """Return the path of a page of the list of jobs. `cursor` is None for the first page."""
     from api_schemas.jobs import MOST_LISTED
 
     return f"/v1/jobs?limit={MOST_LISTED}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")

@@ -73,12 +73,15 @@ class Unreachable(PrivacyBoundsError):
 
 @final
 class InvalidAnswer(Unreachable):
-    """Answer that is not from this service: another server, a redirect, an answer that is too long or unknown."""
+    """Raised for an answer that is not from this service, that is too long, or whose form is unknown.
+
+    Such an answer comes from another server, or is a redirect.
+    """
 
 
 @final
 class InvalidArgument(PrivacyBoundsError, ValueError, TypeError):
-    """Argument for which there is no request that could be sent."""
+    """Raised for an argument from which no request can be made."""
 
 
 @final

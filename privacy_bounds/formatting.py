@@ -30,7 +30,10 @@ LINES: Final = 15
 
 
 def rounded(value: float, digits: int, rounding: str) -> str:
-    """Return a number with at most `digits` significant digits, rounded in the given direction."""
+    """Return a number with at most `digits` significant digits, rounded in the direction `rounding`.
+
+    The directions are those of the module `decimal`.
+    """
     if not math.isfinite(value):
         return "Infinity" if value > 0 else str(value)
     context = Context(prec=digits, rounding=rounding)
@@ -40,7 +43,7 @@ def rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def formatted(value: float, spec: str, rounding: str) -> str:
-    """Return a number in a format specification of Python, rounded in the given direction.
+    """Return a number in the format specification `spec` of Python, rounded in the direction `rounding`.
 
     Without a precision the type `e`, `f`, `g` or `%` has six digits, as for a float.
     """
@@ -114,7 +117,7 @@ def shortened_lines(lines: Sequence[str], most: int = LINES) -> str:
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table as lines with columns of equal width."""
+    """Return a table with this header as lines of text with columns of equal width."""
     cells = [list(header), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]

@@ -38,11 +38,7 @@ UNKNOWN_PROBLEM: Final = "/problems/http-error"
 @final
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a service, with what every request to it has in common.
-
-    `timeout` is the limit in seconds for one answer. Refused requests are repeated for `retry_seconds`. `max_bytes` is
-    the limit on the length of one answer.
-    """
+    """Address of a service, with the headers, limits and settings of every request to it."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -144,7 +140,7 @@ def check_head(response: httpx2.Response, address: Address, media_type: str) -> 
 
 @final
 class Body:
-    """Response body that is received in pieces, with limits on its length and on its duration."""
+    """Body of an HTTP response that is received in pieces, with limits on its length and on its duration."""
 
     def __init__(self, address: Address, response: httpx2.Response) -> None:
         self._address = address
@@ -158,7 +154,7 @@ class Body:
             self._reject_length()
 
     def add(self, piece: bytes) -> None:
-        """Append a piece. Raise InvalidAnswer if the body is too long, or Unreachable if it takes too long."""
+        """Append a received piece. Raise InvalidAnswer if the body is too long, or Unreachable if it takes too long."""
         self._length += len(piece)
         if self._length > self._limit:
             self._reject_length()
@@ -253,5 +249,5 @@ def is_busy(error: Exception) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return the beginning of a text of a server, in one line of printable characters."""
+    """Return the beginning of a server's text in one line of printable characters, for an error message."""
     return "".join(each if each.isprintable() else "?" for each in text[:LONGEST_SHOWN]).rstrip(". ")

@@ -55,7 +55,7 @@ class Absence:
 
 @final
 class LineReader:
-    """Complete lines of a stream. A line that is cut off does not count."""
+    """Reader of complete lines from the pieces of a stream. A line that is cut off does not count."""
 
     def __init__(self) -> None:
         self._begin = b""
@@ -70,14 +70,14 @@ class LineReader:
 
 @final
 class RowReader:
-    """Reader of results, which may be reopened behind the last complete row."""
+    """Reader of the results of a job, which may be reopened behind the last complete row."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         self._lines = LineReader()
 
     def path(self, name: str) -> str:
-        """Return the path that requests the results of a job that are still missing."""
+        """Return the path for the results of the job `name` that are still missing."""
         self._lines = LineReader()
         return job_path(name, f"/results?start={self.start}")
 
@@ -137,7 +137,10 @@ def has_ended(job: JobResponse) -> bool:
 
 
 def single_response(job: JobResponse, row: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the response of a job that consists of one request. Raise PrivacyBoundsError."""
+    """Return the response of a job of a single request from its only row. Raise PrivacyBoundsError.
+
+    `row` is None for a job without results.
+    """
     from api_schemas.problems import Problem
 
     problem: object = (row or {}).get("problem")

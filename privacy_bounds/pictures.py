@@ -32,7 +32,7 @@ class Picture:
         return f"Picture({len(self.svg)} characters of SVG)"
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file."""
+        """Write the SVG picture to a file."""
         Path(path).write_text(self.svg, encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ class Report(Response, ABC):
 
     @abstractmethod
     def _lines(self) -> Iterator[str]:
-        """Yield the lines of the short text."""
+        """Yield the lines of the short text about the response."""
 
     @override
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Report(Response, ABC):
 
     @classmethod
     def read(cls, body: bytes, origin: Origin) -> Self:
-        """Return a response body as a value of this class. Raise InvalidAnswer."""
+        """Parse a response body as a value of this class, with the request behind it. Raise InvalidAnswer."""
         report = read_response(cls, body)
         report._origin = origin  # noqa: SLF001 - an instance of this class
         return report

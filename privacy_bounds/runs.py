@@ -77,7 +77,7 @@ def _short_form(run: Run) -> dict[str, Any] | None:
 
 
 def _is_flat(run: Run) -> bool:
-    """Return whether a run is a list of numbers and texts, which no library has as its state."""
+    """Return whether `run` is a list of numbers and texts, which is the state of no library."""
     if not isinstance(run, list | tuple):
         return False
     row = cast("Sequence[Any]", run)

@@ -44,7 +44,7 @@ def table(response: ComparisonsResponse) -> Columns:
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Sweep:
-    """Answers to the same questions about many runs."""
+    """Answers to the same questions about many runs, with one row for each run."""
 
     response: SweepsResponse
     origin: Origin = field(default=NO_ORIGIN, compare=False)
@@ -88,7 +88,10 @@ class Sweep:
 
 
 def _varied(response: SweepsResponse) -> Columns:
-    """Return the varied numbers by the last part of their pointers, or by their pointers if these are ambiguous."""
+    """Return columns with the varied numbers of a sweep.
+
+    Their names are the last parts of their pointers, or the pointers if these parts are ambiguous.
+    """
     columns: Columns = {pointer.rpartition("/")[2]: list(column) for pointer, column in response.columns.items()}
     if len(columns) < len(response.columns):  # two places of one name
         columns = {pointer: list(column) for pointer, column in response.columns.items()}
@@ -96,7 +99,7 @@ def _varied(response: SweepsResponse) -> Columns:
 
 
 def _sweep_cells(response: SweepsResponse) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table with the safe numbers, rounded to the safe side."""
+    """Return the header and the rows of a table with the safe numbers of a sweep, rounded to the safe side."""
     varied = _varied(response)
     directions = [
         question_direction(response.questions[answer.question], answer.reads or "power") for answer in response.answers

@@ -86,14 +86,13 @@ class Number:
 
 
 def _bounds_of_number(number: Number) -> tuple[float, float]:
-    """Return both bounds. Missing bounds are NaN, with which no comparison is true."""
     if number.lower is None or number.upper is None:
         return math.nan, math.nan
     return number.lower, number.upper
 
 
 def _bounds_of(other: object) -> tuple[float, float] | None:
-    """Return the bounds of the other side of a comparison, or None if the other side is no number."""
+    """Return the bounds of the other side of a comparison, or None if it is neither a number nor a Number."""
     if isinstance(other, Number):
         return _bounds_of_number(other)
     return (float(other), float(other)) if isinstance(other, Real) else None

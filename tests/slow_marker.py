@@ -10,7 +10,7 @@ import pytest
 
 
 def thorough(*values: Any) -> Any:
-    """Return a slow row of `parametrize`."""
+    """Return a row of `parametrize` with these values, which only `make thorough` runs, because it is slow."""
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 

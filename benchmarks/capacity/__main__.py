@@ -37,7 +37,11 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Needs:
-    """Needs of a multiple of the load, multiplied out from `load.py`. `gigabytes` are results kept for a week."""
+    """Needs of the service at a multiple of the load in `load.py`.
+
+    `cores` compute jobs, `instances` serve requests, and `machines` hold both. `commands` are Redis commands a second.
+    `gigabytes` are results kept for a week.
+    """
 
     cores: int
     machines: int
@@ -47,7 +51,7 @@ class Needs:
 
 
 def needs(factor: int) -> Needs:
-    """Return what a multiple of the load needs."""
+    """Return the machines and the storage that the service needs at `factor` times the load in `load.py`."""
     load = factor * sum(kind.an_hour * kind.work for kind in TODAY) / 3600
     cores = max(2, math.ceil(load / USED))
     waiting = factor * REQUESTS_A_SECOND

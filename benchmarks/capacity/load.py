@@ -14,9 +14,10 @@ MEASURED: Final = "2026-11-23"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job.
+    """Kind of job in the assumed load.
 
-    `an_hour` is the number of jobs in the busiest hour of a day; `seconds` is the CPU time of one point.
+    `an_hour` is the number of jobs in the busiest hour of a day. `points` is the number of points of a job, and
+    `seconds` the CPU time of one point.
     """
 
     name: str
@@ -27,7 +28,7 @@ class Kind:
 
     @property
     def work(self) -> float:
-        """Return the CPU seconds of one job."""
+        """CPU seconds of one job of this kind."""
         return self.points * self.seconds
 
 

@@ -36,7 +36,7 @@ USED: Final = 0.7
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of request. `body` returns the body of request number n."""
+    """Kind of HTTP request in the measured load. `body(n)` returns the body of request number n."""
 
     name: str
     body: Callable[[int], dict[str, Any]]
@@ -65,7 +65,10 @@ KINDS: Final = (
 
 @dataclass
 class Seen:
-    """Result of one kind: requests each second, seconds of each request, and CPU seconds of the service for each."""
+    """Measurements of one kind of request: requests each second, and seconds of each request.
+
+    `cpu` is the CPU seconds of the service for each request.
+    """
 
     rate: float
     seconds: list[float]
@@ -78,7 +81,7 @@ class Seen:
 
 @contextmanager
 def service(folder: Path) -> Generator[tuple[psutil.Process, int]]:
-    """Run a service with two workers, and yield its process and its port."""
+    """Run a service with two workers whose data are in `folder`, and yield its process and its port."""
     port = free_port()
     settings = {"DATA_FOLDER": str(folder), "LOG_LEVEL": "warning", "WORKER_COUNT": "2", "JOB_WORKERS": "2"}
     settings |= {"MAX_CONNECTIONS_PER_CLIENT": "512", "JOBS_AT_ONCE": "4000"}
@@ -111,7 +114,10 @@ def _call(connection: http.client.HTTPConnection, method: str, path: str, body: 
 
 
 class CpuTime:
-    """CPU seconds of a process and of its descendants. A process that ends keeps what was last seen of it."""
+    """CPU seconds of a process and of its descendants.
+
+    A process that ends keeps its last measured value.
+    """
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
@@ -153,7 +159,7 @@ def load(process: psutil.Process, port: int, kind: Kind, seconds: float, numbers
 
 
 def jobs(port: int) -> tuple[float, float]:
-    """Return small jobs each second, and points each second of one large sweep."""
+    """Measure small jobs each second, and points each second of one large sweep, at the service on `port`."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     began = time.perf_counter()
     names = [
@@ -187,7 +193,7 @@ def _wait(connection: http.client.HTTPConnection, name: str) -> None:
 
 
 def memory(process: psutil.Process) -> list[tuple[str, float]]:
-    """Return the resident and the unshared memory of the processes, in MiB."""
+    """Return the resident and the unshared memory in MiB of a process and its descendants, each with a name."""
     found: list[tuple[str, float]] = []
     for number, each in enumerate((process, *process.children(recursive=True))):
         with suppress(psutil.NoSuchProcess):
@@ -223,7 +229,7 @@ def main() -> None:
 
 
 def print_factors(seen: dict[str, Seen]) -> None:
-    """Print the cores that multiples of a load of one request of each kind a second need."""
+    """Print how many cores the service needs at multiples of one request of each kind a second."""
     each = [found.cpu for found in seen.values()]
     print(f"\n| times one request of each kind a second | cores at {USED:.0%} use |\n|---|---|")
     for factor in FACTORS:

@@ -20,7 +20,7 @@ LARGEST_CLASS = 16
 
 @dataclass
 class Running:
-    """A job in progress: the chunks that are not yet queued, and the chunks that have not ended."""
+    """Job in progress in the simulation: its chunks that are not yet queued, and its chunks that have not ended."""
 
     kind: int
     came: float
@@ -32,10 +32,10 @@ class Running:
 
 @dataclass
 class Seen:
-    """Results of a simulation.
+    """Results of the simulation of a queue of jobs.
 
     `times` lists the seconds from arrival to end by kind of job. `longest` is the largest number of messages in the
-    queue. `busy` is the share of time that workers compute.
+    queue. `busy` is the share of time that workers compute. `queue` has the waiting jobs of each priority class.
     """
 
     times: list[list[float]]
@@ -45,7 +45,7 @@ class Seen:
 
 
 def simulate(kinds: Sequence[Kind], factor: float, workers: int, hours: float, seed: int) -> Seen:
-    """Simulate `hours` hours at `factor` times the load."""
+    """Simulate the queue and the workers for `hours` hours at `factor` times the load of all `kinds` of jobs."""
     source = random.Random(seed)
     seen = Seen([[] for _ in kinds])
     events = list[tuple[float, int, int, Running | None]]()  # (time, order, kind or -1, job whose chunk ends)

@@ -96,7 +96,10 @@ def _digits(section: Section) -> Reach:
 
 
 def _cold(run: Run, name: str) -> tuple[Run, str, float, float, bool]:
-    """Return CPU seconds, megabytes above idle, and whether the value meets the certified enclosure."""
+    """Evaluate a named number of a run by the ground truth in a new process.
+
+    Return CPU seconds, megabytes above idle, and whether the value meets the certified enclosure.
+    """
     with peer("our_answers") as asked:
         answer = asked.ask(run, [name], method="ground_truth", digits=DIGITS)
     truth = read(run.curves("ground_truth", EngineOptions(digits=DIGITS)), name)
@@ -132,7 +135,7 @@ def _body(run: Run, baseline: float) -> bytes:
 
 
 def _waits(server: Server, bodies: list[bytes]) -> list[tuple[float, str]]:
-    """Return wall-clock seconds and `Cache-Status` of sequential requests on one connection."""
+    """Return wall-clock seconds and `Cache-Status` of requests with these bodies, sent one by one on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     found: list[tuple[float, str]] = []
     for body in bodies:

@@ -40,7 +40,7 @@ def measure() -> Section:
 
 
 def _cold(run: Run, name: str, width: float) -> tuple[float, float]:
-    """Return the CPU seconds and the relative width."""
+    """Evaluate a named number of a run to the relative `width` in a new process: return its CPU seconds and width."""
     options = EngineOptions(relative_tolerance=width)
     found: list[Enclosure] = []
     seconds = median_cpu_seconds(lambda: found.append(read(run.curves(options=options), name)))

@@ -57,5 +57,5 @@ def _alone(run: Run) -> PeerAnswer:
 
 
 def _seconds(answer: PeerAnswer) -> float:
-    """Return the CPU seconds of all questions."""
+    """Return the CPU seconds of all questions in the answer of a peer library."""
     return answer.first + answer.further * (len(QUESTIONS) - 1)

@@ -37,7 +37,7 @@ ISSUER: Final = "https://issuer.example.com"
 
 @dataclass(frozen=True)
 class Pair:
-    """Loss of throughput and added CPU time of the server per request in one round, as shares."""
+    """Costs of checking credentials in one round: loss of throughput and added CPU time per request, both as shares."""
 
     throughput: float
     cpu: float
@@ -78,7 +78,10 @@ def measure() -> Section:
 
 
 def compare(free: Server, asking: Server, text: str, *, repeats: bool) -> list[Pair]:
-    """Load both servers in turns, each first in every other round. Return the ratios of each round."""
+    """Load a server without and one with credentials in turns, and return the ratios of each round.
+
+    `free` needs no credentials, `asking` receives the key `text`. Either is first in every other round.
+    """
     header = f"Authorization: Bearer {text}\r\n".encode()
     pairs: list[Pair] = []
     for place in range(ROUNDS):
@@ -97,7 +100,7 @@ def _cell(server: Server, bodies: Iterator[bytes], header: bytes) -> tuple[float
 
 
 def make_key(folder: str) -> str:
-    """Create a key by the command, and return its text."""
+    """Create an API key in the folder by the command `privacy-bounds keys`, and return its text."""
     command = [*SERVICE[:-2], "keys", "create", "--scope", "compute"]
     settings = {"PRIVACY_BOUNDS_DATA_FOLDER": folder}
     made = subprocess.run(command, env=os.environ | settings, check=True, capture_output=True, text=True)
@@ -105,7 +108,10 @@ def make_key(folder: str) -> str:
 
 
 def issuer_settings(folder: Path) -> dict[str, str]:
-    """Return the settings of an issuer whose keys are in a file of the folder."""
+    """Return the settings of a service that accepts tokens of an issuer.
+
+    The public keys of the issuer are in a file of the folder.
+    """
     return {
         "PRIVACY_BOUNDS_TOKEN_ISSUER": ISSUER,
         "PRIVACY_BOUNDS_TOKEN_AUDIENCE": "benchmark",
@@ -114,7 +120,7 @@ def issuer_settings(folder: Path) -> dict[str, str]:
 
 
 def make_token(folder: Path) -> str:
-    """Write the JWK set of a new key, and return a token that it verifies."""
+    """Write a new public key as a JWK set into the folder, and return a token that it verifies."""
     key = rsa.generate_private_key(65_537, 2_048)
     public = jwt.get_algorithm_by_name("RS256").to_jwk(key.public_key(), as_dict=True)
     (folder / "jwks.json").write_text(json.dumps({"keys": [{**public, "kid": "one"}]}))

@@ -17,7 +17,7 @@ from api_schemas.questions import LARGEST_QUESTIONS, QuestionSpec
 
 
 class ListedRequest(BoundsRequest):
-    """The body of the service with a list in place of the tuple.
+    """Body of a request for bounds with a list in place of the tuple of questions.
 
     FastAPI validates decoded JSON, and a strict tuple rejects a list.
     """

@@ -78,7 +78,7 @@ def measure() -> Section:
 
 
 class _Computation:
-    """An expensive request, sent from a thread that only waits for the response."""
+    """Expensive request to a server, sent from a thread that only waits for the response."""
 
     def __init__(self, server: Server, count: int) -> None:
         self._seconds = 0.0
@@ -136,7 +136,10 @@ def _gaps(server: Server) -> dict[str, float]:
 
 
 def _gaps_of_the_machine() -> dict[str, float]:
-    """Measure the gaps of a loop that only reads the clock. They show the stalls of the shared machine itself."""
+    """Measure the longest times without progress of a loop that only reads the clock.
+
+    They show the stalls of the shared machine itself.
+    """
     found = Gaps(open_schedule())
     last = first = Tick.now(found.schedule)
     while last.wall - first.wall < MACHINE_SECONDS:

@@ -19,7 +19,10 @@ def fresh_noise() -> float:
 
 
 def mechanism_bodies(mechanism: str, *questions: dict[str, Any]) -> Iterator[bytes]:
-    """Yield bodies for a mechanism given as JSON with NOISE in place of the noise multiplier."""
+    """Yield request bodies for a mechanism, each with another noise multiplier, so that none is cached.
+
+    `mechanism` is JSON with NOISE in place of the noise multiplier.
+    """
     before, _, after = mechanism.partition("NOISE")
     head = b'{"mechanism": ' + before.encode()
     tail = after.encode() + b', "questions": ' + json.dumps(questions).encode() + b"}"
@@ -36,12 +39,12 @@ def laplace(*questions: dict[str, Any]) -> Iterator[bytes]:
 
 
 def dpsgd(*questions: dict[str, Any]) -> Iterator[bytes]:
-    """Yield bodies for composed runs: case C1 except for the last digits of the noise multiplier."""
+    """Yield request bodies for the composed run C1, each with other last digits of the noise multiplier."""
     return mechanism_bodies(
         '{"type": "dpsgd", "noise_multiplier": NOISE, "sample_rate": 0.01, "steps": 1000}', *questions
     )
 
 
 def same(bodies: Iterator[bytes]) -> Iterator[bytes]:
-    """Repeat the first of the bodies without end."""
+    """Yield the first of the request bodies again and again, without end."""
     return repeat(next(bodies))

@@ -32,7 +32,7 @@ HIT_BODIES: Final = "gaussian, gamma(1e-3)"
 
 @dataclass(frozen=True)
 class Cell:
-    """One round of one server: requests per second, and CPU microseconds of the server per request."""
+    """Measurements of one server in one round: requests per second, CPU microseconds, and median latency."""
 
     rate: float
     cpu: float
@@ -83,12 +83,15 @@ def _cell(server: Server, bodies: Iterator[bytes]) -> Cell:
 
 
 def _ratio(ours: list[Cell], theirs: list[Cell], what: str) -> float:
-    """Return the median over the rounds of the ratio within a round."""
+    """Return the median over rounds of the ratio of a measurement `what` of our server to that of theirs."""
     return median(getattr(mine, what) / getattr(other, what) for mine, other in zip(ours, theirs, strict=True))
 
 
 def _reaches(rates: dict[str, float], processor: dict[str, float]) -> list[Reach]:
-    """Compare by CPU time. On shared cores a fast server loses more requests to its neighbours than a slow server."""
+    """Compare our server with the baseline by requests per second and by CPU time, for the table of goals.
+
+    On shared cores a fast server loses more requests to its neighbours than a slow server, so that CPU time decides.
+    """
     measured = {kind: f"{processor[kind]:.2f} x by CPU, {rates[kind]:.2f} x by requests a second" for kind in rates}
     return [
         Reach(

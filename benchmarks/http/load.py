@@ -21,7 +21,7 @@ LENGTH: Final = b"content-length: "
 
 @dataclass
 class Load:
-    """Latencies in seconds of all requests that were answered within the time."""
+    """Measured load: latencies in seconds of all requests that were answered within `seconds`."""
 
     seconds: float
     latencies: list[float] = field(default_factory=list[float])
@@ -48,7 +48,11 @@ def load(
     period_seconds: float = 0.0,
     header: bytes = b"",
 ) -> Load:
-    """Post bodies to /v1/bounds, each with a further header line. Raise RuntimeError if a response is not a 200."""
+    """Post request bodies to /v1/bounds from several connections for some seconds, and return the latencies.
+
+    `header` is a further header line of each request, and `period_seconds` the time between two requests of a
+    connection. Raise RuntimeError if a response is not a 200.
+    """
     return uvloop.run(
         load_in_loop(port, bodies, connections=connections, seconds=seconds, period=period_seconds, header=header)
     )
@@ -77,7 +81,7 @@ async def load_in_loop(
 
 
 class _Connection(asyncio.Protocol):
-    """A connection that sends a request, waits for the whole response, and repeats until the end."""
+    """HTTP connection that sends a request, waits for the whole response, and repeats both until the end."""
 
     def __init__(
         self, found: Load, bodies: Iterator[bytes], first: float, end: float, period: float, header: bytes

@@ -39,7 +39,7 @@ IMPORTS: Final = {
 
 @dataclass(frozen=True)
 class Loop:
-    """Time of one round: wall seconds, and CPU seconds of this process."""
+    """Time of one round of requests: wall-clock seconds, and CPU seconds of this process."""
 
     seconds: float
     cpu: float
@@ -65,7 +65,10 @@ def measure() -> Section:
 
 
 async def _rounds(url: str) -> tuple[list[Loop], list[Loop]]:
-    """Return the times of both loops in interleaved rounds. The first round of each is not counted."""
+    """Return the times of the loop by the client and of the bare HTTP loop, in interleaved rounds.
+
+    The first round of each is not counted.
+    """
     ours: list[Loop] = []
     raw: list[Loop] = []
     async with AsyncClient(url) as client, bare_loop(url) as ask_raw:
@@ -82,7 +85,7 @@ async def _rounds(url: str) -> tuple[list[Loop], list[Loop]]:
 
 @asynccontextmanager
 async def bare_loop(url: str) -> AsyncGenerator[Callable[[], Awaitable[Any]]]:
-    """Yield a request that posts a body of bytes and decodes the JSON of the response."""
+    """Yield a function that posts a request body of bytes and decodes the JSON of the response, without our client."""
     bodies = gaussian({"type": "epsilon", "delta": DELTA})
     async with httpx2.AsyncClient(base_url=url, headers={"Content-Type": "application/json"}) as client:
 

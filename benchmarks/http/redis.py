@@ -19,7 +19,7 @@ from benchmarks.http.server import free_port
 
 @dataclass(frozen=True)
 class RedisServer:
-    """A Redis server that can be frozen, thawed and killed."""
+    """Redis server of a benchmark that can be frozen, thawed and killed."""
 
     port: int
     process: subprocess.Popen[bytes]

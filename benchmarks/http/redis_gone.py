@@ -81,7 +81,7 @@ def _table(base: float, steady: dict[str, list[float]], frozen: list[list[float]
 
 
 def _waits(server: Server, bodies: Iterator[bytes]) -> list[float]:
-    """Return the seconds outside the computation of sequential requests on one connection."""
+    """Return for each request, sent one by one on one connection, its seconds outside the computation."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     found: list[float] = []
     for _ in range(REQUESTS):

@@ -29,7 +29,7 @@ TICK_SECONDS: Final = 0.002
 
 @dataclass(frozen=True)
 class Tick:
-    """Seconds so far: wall clock, CPU time of the thread, and time runnable without a core."""
+    """Times of a thread so far, in seconds: wall clock, CPU time, and time runnable without a core."""
 
     wall: float
     cpu: float
@@ -48,7 +48,10 @@ def open_schedule() -> int:
 
 @dataclass
 class Gaps:
-    """The longest gaps so far. `schedule` comes from `open_schedule` in the thread of the loop."""
+    """Longest times without progress of an event loop so far, in seconds.
+
+    `schedule` comes from `open_schedule` in the thread of the loop.
+    """
 
     schedule: int
     wall: float = 0.0
@@ -66,7 +69,7 @@ class Gaps:
         loop.call_later(TICK_SECONDS, self.watch, loop, tick)
 
     def add(self, last: Tick, tick: Tick, wanted: float = 0.0) -> None:
-        """Record the time between two ticks minus `wanted`, the scheduled time."""
+        """Record the time between two ticks of the loop minus `wanted`, the scheduled time."""
         wall = tick.wall - last.wall - wanted
         self.wall = max(self.wall, wall)
         self.blocked = max(self.blocked, wall - (tick.ready - last.ready))

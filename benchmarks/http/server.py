@@ -27,7 +27,7 @@ BASELINE: Final = (sys.executable, "-m", "benchmarks.http.baseline")
 
 @dataclass(frozen=True)
 class Server:
-    """A server that is running."""
+    """Running server of a benchmark: its port and its process id."""
 
     port: int
     pid: int
@@ -52,7 +52,10 @@ class Server:
 
 @contextmanager
 def running(command: Sequence[str], *arguments: str, settings: dict[str, str] | None = None) -> Generator[Server]:
-    """Run the command with a port and the arguments. `settings` are environment variables of the service."""
+    """Run the command of a server with a free port and the arguments, and yield the server.
+
+    `settings` are environment variables of the service.
+    """
     port = free_port()
     # As deployed: the thread settings for numbers measured in this process are not passed on.
     environment = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}

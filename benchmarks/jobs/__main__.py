@@ -21,14 +21,14 @@ SAMPLES = 2_000
 
 
 def pieces() -> None:
-    """Print the cost of a chunk beside its computation."""
+    """Print the cost of a chunk of a job (claim, transport and storage) beside its computation."""
     from benchmarks.jobs.overhead import seconds_for_a_piece
 
     print(f"a piece in a cluster, beside its computation: {1e3 * seconds_for_a_piece():.1f} ms")
 
 
 def scaling() -> None:
-    """Run a sufficiently long job on one process and on two."""
+    """Print how much faster two processes compute a sufficiently long job than one process."""
     for name, setting_of in SETTINGS.items():
         seen: list[Watched] = []
         for processes in (1, 2):
@@ -42,7 +42,7 @@ def scaling() -> None:
 
 
 def product_grid() -> None:
-    """Compute 1e5 points of product grids on two processes."""
+    """Print the time of a job with 1e5 points of product grids on two processes."""
     for name, setting_of in SETTINGS.items():
         with setting_of(2) as setting:
             for grid, request in GRIDS.items():
@@ -50,27 +50,28 @@ def product_grid() -> None:
 
 
 def large() -> None:
-    """Compute 1e6 points. Check that the job completes; measure memory of the service, events, and closed forms beside
-    it.
+    """Run a job of 1e6 points on both backends, and check that it completes.
+
+    The output has memory of the service, seconds between events, and closed-form requests sent meanwhile.
     """
     large_embedded()
     large_celery()
 
 
 def large_celery() -> None:
-    """Run the large job on a cluster."""
+    """Run the job of 1e6 points on a cluster of workers (Celery backend)."""
     with clustered(2) as setting:
         print(f"1e6 points, celery: {large_job(setting)}")
 
 
 def large_embedded() -> None:
-    """Run the large job inside the service."""
+    """Run the job of 1e6 points inside the service (embedded backend)."""
     with embedded(2) as setting:
         print(f"1e6 points, embedded: {large_job(setting)}")
 
 
 def large_job(setting: Setting) -> str:
-    """Run the job and return the measurements as text."""
+    """Run the job of 1e6 points on a service, and return the measurements as text."""
     alone = waits(setting, 0)
     redis_before = setting.redis_megabytes()
     job = setting.submit(closed_forms(LARGE))
@@ -99,7 +100,7 @@ def large_job(setting: Setting) -> str:
 
 
 def cancelling() -> None:
-    """Measure how soon a worker starts other work after its job is cancelled."""
+    """Print how soon a worker starts other work after its job is cancelled."""
     from benchmarks.jobs.requests import TRUTH
 
     long = {**TRUTH, "method": "ground_truth", "digits": 50}
@@ -119,7 +120,10 @@ def cancelling() -> None:
 
 
 def waits(setting: Setting, first: int) -> float:
-    """Return the 99th percentile of the seconds of sequential closed-form requests."""
+    """Return the 99th percentile of the seconds of closed-form requests to a service, sent one by one.
+
+    `first` makes their numbers new.
+    """
     found: list[float] = []
     for number in range(first, first + SAMPLES):
         body = {"mechanism": {"type": "gaussian", "noise_multiplier": 1 + number / 1e5}, "questions": [ADVANTAGE]}
@@ -130,7 +134,10 @@ def waits(setting: Setting, first: int) -> float:
 
 
 def follow(setting: Setting, job: str, memory: list[float]) -> bool:
-    """Check that the stream has one line for each point, in order."""
+    """Read the result stream of a job, and return whether it has one line for each point, in order.
+
+    `memory` receives the memory of the service meanwhile.
+    """
     request = urllib.request.Request(
         f"http://127.0.0.1:{setting.port}{job}/results", headers={"Accept": "application/x-ndjson"}
     )

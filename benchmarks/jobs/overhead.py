@@ -21,7 +21,10 @@ LINES = b'{"point":0,"numbers":{"/mechanism/noise_multiplier":1.0},"answers":[{"
 
 
 def seconds_for_a_piece() -> float:
-    """Return the median over some hundred chunks of 500 lines."""
+    """Return the seconds that a chunk of 500 points costs beside its computation.
+
+    The result is the median over some hundred chunks.
+    """
     with clustered(1) as setting:
         url = f"redis://127.0.0.1:{setting.redis_port}/0"
         with closing(RedisStore(url, EntryAuthenticator([SEAL_KEY]))) as store:

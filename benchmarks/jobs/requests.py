@@ -12,7 +12,7 @@ TRUTH: dict[str, Any] = {
 
 
 def closed_forms(points: int) -> dict[str, Any]:
-    """Return a sweep of inexpensive points, so that the overhead dominates."""
+    """Return a sweep of `points` inexpensive points, so that the overhead of the job dominates."""
     vary = {"/mechanism/noise_multiplier": {"from": 0.5, "to": 50.0, "count": points}}
     return {"mechanism": {"type": "gaussian", "noise_multiplier": 1.0}, "vary": vary, "questions": [ADVANTAGE]}
 
@@ -31,7 +31,7 @@ def training_runs(noises: int, rates: int, steps: int) -> dict[str, Any]:
 
 
 def releases(noises: int, deltas: int) -> dict[str, Any]:
-    """Return a product grid of Gaussian releases and deltas: closed forms."""
+    """Return a sweep over a product grid of Gaussian noises and deltas, whose answers are closed forms."""
     return {
         "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
         "vary": {

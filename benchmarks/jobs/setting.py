@@ -40,7 +40,10 @@ def executable() -> str:
 
 @dataclass
 class Setting:
-    """A service with jobs. `workers` lists the processes that compute chunks, of the cluster or of the service."""
+    """Service with jobs that a benchmark runs.
+
+    `workers` lists the processes that compute chunks, of the cluster or of the service.
+    """
 
     port: int
     pid: int
@@ -59,7 +62,7 @@ class Setting:
         return f"/v1/jobs/{self.ask('/v1/jobs', {'resource': resource, 'request': request})['id']}"
 
     def wait(self, job: str) -> float:
-        """Return the seconds until the job has succeeded."""
+        """Wait until the job with this id has succeeded, and return the seconds."""
         started = time.monotonic()
         while (told := self.ask(job))["state"] in ("queued", "running"):
             time.sleep(0.1)
@@ -90,7 +93,7 @@ class Setting:
         return memory["used_memory"] / 1e6, persistence["aof_current_size"] / 1e6
 
     def gaps(self, job: str, until: threading.Event) -> list[float]:
-        """Return the seconds between events of a job until the job ends or the event is set."""
+        """Return the seconds between progress events of a job, until the job ends or `until` is set."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{job}/events", headers={"Accept": "text/event-stream"}
         )
@@ -135,7 +138,7 @@ def wants_processor(pid: int) -> bool:
 
 @dataclass
 class Watched:
-    """Measurements of a job.
+    """Measurements of a job during its computation.
 
     `at_work` is the share of time in which the computing processes had work, whether or not they had a core. Unlike
     wall-clock time, it does not depend on other load of the machine.
@@ -157,7 +160,7 @@ class Watched:
 
     @property
     def rate(self) -> float:
-        """Return points per second, as if every process had a core."""
+        """Points per second, as if every computing process had a core of its own."""
         return self.processes * self.at_work * self.points / self.cpu
 
 
@@ -195,7 +198,7 @@ def embedded(workers: int) -> Generator[Setting]:
 
 @contextmanager
 def clustered(workers: int) -> Generator[Setting]:
-    """Yield a cluster. Each worker has one process for chunks."""
+    """Run a service with a cluster of `workers` workers, and yield it. Each worker has one process for chunks."""
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         command = [executable(), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]

@@ -90,13 +90,13 @@ def _seconds(request: SweepsRequest) -> tuple[float, SweepsResponse]:
 
 
 def _narrow(response: SweepsResponse) -> float:
-    """Return the share of numbers whose relative width is within the goal."""
+    """Return the share of numbers in a response whose relative width is within the goal."""
     ends = [pair for answer in response.answers for pair in zip(answer.lower, answer.upper, strict=True)]
     return float(np.mean([low is not None and high is not None and high - low <= 1e-6 * high for low, high in ends]))
 
 
 def _alone(request: SweepsRequest) -> float:
-    """Return the CPU milliseconds of a point in a request of its own."""
+    """Return the CPU milliseconds of one point of a sweep, sent as a request of its own."""
     points = list(request.points())
     asked = [request.asked(request.places, numbers) for numbers in points[:: max(1, len(points) // ALONE)]]
     return float(np.mean([cpu_seconds(lambda one=one: BOUNDS.body(one, NAMED, "any")) for one in asked])) * 1e3

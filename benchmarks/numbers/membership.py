@@ -72,7 +72,10 @@ def _cold(run: NoisySgd, read: Callable[[TradeOffPair], Enclosure]) -> Enclosure
 
 
 def _random_runs() -> tuple[int, list[float]]:
-    """Return the number of runs with three narrow answers, and the CPU seconds of each run."""
+    """Answer questions about random runs under the membership adversary.
+
+    Return the number of runs with three narrow answers, and the CPU seconds of each run.
+    """
     source, narrow = random.Random(SEED), 0
     times: list[float] = []
     while len(times) < RUNS:

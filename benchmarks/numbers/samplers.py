@@ -75,9 +75,10 @@ def _schedules(section: Section) -> None:
 
 
 def _shuffled(case: tuple[float, int]) -> tuple[object, ...]:
-    """Simulate the likelihood ratio of one epoch, against the lower bound of power at the same false positive rate.
+    """Compare the measured power of an attack on one shuffled epoch with the certified lower bound of the power.
 
-    All other records are -u, the record is u or empty. Known offsets are removed: one random batch is moved by 2 or 1.
+    The attack is a simulated likelihood ratio test, at the same false positive rate. u is a unit vector. All other
+    records are -u, and the record is u or empty. Known offsets are removed: one random batch is moved by 2 or 1.
     """
     noise, batches = case
     rng, mu = np.random.default_rng(1), 1 / noise
@@ -99,10 +100,10 @@ def _shuffled(case: tuple[float, int]) -> tuple[object, ...]:
 
 
 def _fixed() -> tuple[object, ...]:
-    """Simulate batches of fixed size.
+    """Compare the measured power of an attack on batches of fixed size with the certified lower bound of the power.
 
-    All other records are -u. The record u replaces one of them, and a batch contains it with the probability of its
-    share.
+    u is a unit vector. All other records are -u. The record u replaces one of them, and a batch contains it with the
+    probability of its share.
     """
     noise, share, steps = FIXED
     rng, mu = np.random.default_rng(2), 2 / noise
@@ -124,14 +125,15 @@ def _fixed() -> tuple[object, ...]:
 
 
 def _above(curve: AbstractTradeOff, found: tuple[float, ...]) -> str:
-    """Return by how many standard deviations the lower bound of the curve is above the power that was measured."""
+    """Return by how many standard deviations the certified lower bound is above the measured power `found`."""
     return f"{max(_spreads(curve, found, curve.power_at(found[0]).lower), 0.0):.2f}"
 
 
 def _spreads(curve: AbstractTradeOff, found: tuple[float, ...], power: float) -> float:
-    """Return the distance of a power from the measured one, in standard deviations.
+    """Return the distance of `power` from the measured one, in standard deviations.
 
-    The rate itself is a measurement: along the curve it moves the power by at most as many deviations.
+    `found` has the measured rate and power. The rate itself is a measurement: along the curve it moves the power by at
+    most as many deviations.
     """
     slope = (power - curve.power_at(0.99 * found[0]).lower) / (0.01 * found[0])
     return (power - found[1]) / math.hypot(_deviation(found[1]), slope * _deviation(found[0]))

@@ -67,8 +67,9 @@ def measure() -> Section:
 
 
 def cpu_seconds_of(command: list[str], folder: Path) -> float:
-    """Return CPU seconds with cached bytecode, as an installation has it, whatever the environment of this process
-    says.
+    """Return the CPU seconds of a command with cached bytecode, as an installation has it.
+
+    The environment variables of this process that prevent bytecode do not count.
     """
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | bytecode)

@@ -33,7 +33,7 @@ LEAST_UNCERTAINTY: Final = 1e-9
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer: its module, its questions, the runs it does not support, and its options."""
+    """Peer library of a comparison: its module, its questions, the runs it does not support, and its options."""
 
     name: str
     module: str
@@ -44,7 +44,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Answers of a peer and of this project to one run."""
+    """Answers of a peer library and of this project to the questions about one run."""
 
     contender: Contender
     run: Run
@@ -91,13 +91,13 @@ def measure() -> Section:
 
 
 def _alone(module: str, run: Run, names: Sequence[str], options: dict[str, Any]) -> PeerAnswer:
-    """Return times and values from a new process."""
+    """Return times and values of a peer library for the named numbers of a run, measured in a new process."""
     with peer(module) as asked:
         return asked.ask(run, names, ROUNDS, **options)
 
 
 def _samples(run: Run) -> int:
-    """Return a million samples as published, or fewer if a million would take minutes."""
+    """Return the number of Monte Carlo samples for a run: a million, or fewer if a million would take minutes."""
     return min(MOST_SAMPLES, STEP_LOSSES // run.steps)
 
 
@@ -161,7 +161,7 @@ def _errors(found: Sequence[Outcome], readme: float) -> Table:
 
 
 def _truth(run: Run, name: str) -> tuple[float, float]:
-    """Return the true value and its relative uncertainty."""
+    """Return the true value of a named number of a run, and its relative uncertainty."""
     known = truths(run)
     if name in known:
         return float(known[name]), LEAST_UNCERTAINTY

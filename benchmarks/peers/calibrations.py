@@ -31,7 +31,10 @@ RISKCALS_ANSWER: Final = 0.42436
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit for C1, and the request to a peer: its module, its name of the quantity, its options."""
+    """Limit on a quantity of the run C1, whose noise is calibrated, and the request to a peer library.
+
+    `module` is that of the peer, `asked` its name of the quantity, and `options` are its options.
+    """
 
     name: str
     question: dict[str, Any]
@@ -95,7 +98,10 @@ def _body(limit: Limit, noise: float, run: Run = C1) -> dict[str, Any]:
 
 
 def _ours(limit: Limit) -> tuple[float, dict[str, Any]]:
-    """Return the CPU seconds of a whole request, and the answer. Requests share only what the process caches."""
+    """Calibrate the noise for a limit with this project. Return the CPU seconds of a whole request, and the answer.
+
+    Requests share only what the process caches.
+    """
     answers: list[dict[str, Any]] = []
     seconds: list[float] = []
     for index in range(ROUNDS + 1):
@@ -141,7 +147,7 @@ def _row(limit: Limit, seconds: float, answer: dict[str, Any]) -> tuple[object, 
 
 
 def _kept(limit: Limit, noise: float) -> tuple[float, float]:
-    """Return the enclosure of the limited quantity at this noise."""
+    """Return the enclosure (lower, upper) of the limited quantity at the noise multiplier `noise`."""
     body = _body(limit, noise)
     sent = {"mechanism": body["mechanism"], "questions": [limit.question]}
     [answer] = compute_bounds(BoundsRequest.model_validate_json(json.dumps(sent)), "", "")["answers"]

@@ -15,7 +15,10 @@ from benchmarks.cases import Run, argument
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """CPU seconds to build, for the first question and for each further one; megabytes above idle; values by name."""
+    """Measurements of a peer library: CPU seconds to build, for the first question and for each further one.
+
+    `megabytes` is the memory above idle, and `values` has the answers by name.
+    """
 
     build: float
     query: float
@@ -25,19 +28,22 @@ class PeerAnswer:
 
     @property
     def first(self) -> float:
-        """CPU seconds to the first answer."""
+        """CPU seconds from the start to the first answer."""
         return self.build + self.query
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer that has been started."""
+    """Started process of a peer library, which answers questions about runs."""
 
     requests: IO[str]
     answers: IO[str]
 
     def ask(self, run: Run, names: Sequence[str], rounds: int = 1, **options: Any) -> PeerAnswer:
-        """Build anew with these options of the peer and evaluate every name (`eps-1e-5`, ...), `rounds` times."""
+        """Build the library's object for a run anew, and evaluate every named number (`eps-1e-5`, ...), `rounds` times.
+
+        `options` are those of the peer library.
+        """
         questions = [(name.partition("-")[0], argument(name), name) for name in names]
         parameters = (run.noise, run.noise_multiplier, run.sample_rate, run.steps)
         given = {"run": parameters, "options": options, "questions": questions, "rounds": rounds}

@@ -25,7 +25,7 @@ RATIOS: Final = {C1: 60.0, C2: 60.0, C3: 50.0, C6: 500.0, **dict.fromkeys(REPLAC
 
 @dataclass(frozen=True)
 class Duel:
-    """Medians of CPU seconds of dp-accounting and of this project for one run."""
+    """CPU seconds of dp-accounting and of this project for one run, as medians of several rounds."""
 
     run: Run
     build: float

@@ -19,7 +19,7 @@ DELTA: Final = 1e-5
 
 
 def opacus() -> dict[str, Any]:
-    """Return accountants that were stepped by hand, and accountants of real training loops."""
+    """Return states of Opacus: accountants that were stepped by hand, and accountants of real training loops."""
     import warnings
 
     import torch
@@ -61,7 +61,7 @@ def opacus() -> dict[str, Any]:
 
 
 def riskcal() -> dict[str, Any]:
-    """Return the accountant of riskcal, and arguments of its functions."""
+    """Return states of riskcal: its accountant, and arguments of its functions."""
     from riskcal.accountants import CTDAccountant
     from riskcal.calibration.dpsgd import get_advantage_for_dpsgd, get_beta_for_dpsgd
 
@@ -84,7 +84,7 @@ def riskcal() -> dict[str, Any]:
 
 
 def dp_accounting() -> dict[str, Any]:
-    """Return an event of every class, as the named tuple of the library: as a list and as an object."""
+    """Return states of dp-accounting: an event of every class, as a list and as an object."""
     import dp_accounting as library
     from dp_accounting import dp_event as events
     from dp_accounting.pld import PLDAccountant
@@ -135,14 +135,13 @@ def dp_accounting() -> dict[str, Any]:
 
 
 def _as_object(value: Any) -> Any:
-    """Return a named tuple as an object, with nested named tuples as objects too."""
     if hasattr(value, "_asdict"):
         return {name: _as_object(inner) for name, inner in value._asdict().items()}
     return [_as_object(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def jax_privacy() -> dict[str, Any]:
-    """Return arguments of the functions that build events, and the resulting events."""
+    """Return states of JAX Privacy: arguments of the functions that build events, and the resulting events."""
     from jax_privacy.experimental import accounting
 
     called: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -166,7 +165,10 @@ def jax_privacy() -> dict[str, Any]:
 
 
 def tensorflow_privacy() -> dict[str, Any]:
-    """Return arguments of the statement, and its text. The file that writes the statement needs no TensorFlow."""
+    """Return states of TensorFlow Privacy: arguments of its privacy statement, and the text of the statement.
+
+    The file that writes the statement needs no TensorFlow.
+    """
     folder = importlib.util.find_spec("tensorflow_privacy")
     if folder is None or not folder.submodule_search_locations:
         raise ImportError("tensorflow_privacy")
@@ -208,7 +210,7 @@ LIBRARIES: Final[Mapping[str, tuple[str, Callable[[], dict[str, Any]]]]] = {
 
 
 def main(folder: Path) -> None:
-    """Write the states of the installed libraries."""
+    """Write the states of the installed peer libraries into the folder."""
     for name, (distribution, states) in LIBRARIES.items():
         try:
             made = {"library": f"{distribution} {version(distribution)}", "states": states()}

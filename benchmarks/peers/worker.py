@@ -48,7 +48,10 @@ def _answer(build: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _round(build: Any, request: dict[str, Any]) -> tuple[tuple[float, float, float], dict[str, float]]:
-    """Return the values and CPU seconds: to build, for the first question, and for each further one (0 without any)."""
+    """Build a peer's object and evaluate all questions once. Return CPU seconds and values.
+
+    The seconds are to build, for the first question, and for each further one (0 without any).
+    """
     ticks = [time.process_time()]
     readings = build(*request["run"], **request["options"])
     ticks.append(time.process_time())

@@ -46,7 +46,7 @@ def measure(mechanisms: int = MECHANISMS) -> Section:
 
 
 def _relaxed(piece: tuple[int, int]) -> tuple[list[Comparison], float]:
-    """Compare one of PIECES parts of the relaxed cases, and return the CPU seconds too."""
+    """Compare two engines on one of PIECES parts of the relaxed cases, and return comparisons and CPU seconds."""
     start, mechanisms = piece
     found: list[Comparison] = []
     cases = relaxed_cases(mechanisms // MECHANISMS_FOR_A_RELAXED // PIECES + 1, RELAXED_QUESTIONS, SEED + start)
@@ -55,7 +55,7 @@ def _relaxed(piece: tuple[int, int]) -> tuple[list[Comparison], float]:
 
 
 def _compared(case: RandomCase) -> tuple[list[Comparison], float]:
-    """Compare one case, and return the CPU seconds too."""
+    """Compare two engines on one random case, and return comparisons and CPU seconds."""
     found: list[Comparison] = []
     seconds = cpu_seconds(lambda: found.extend(comparisons(case)))
     return found, seconds

@@ -29,14 +29,14 @@ LISTED: Final = 40
 
 @dataclass(frozen=True)
 class BoxReading:
-    """One answer, its CPU seconds, and the answer of another engine."""
+    """Answer to one question with its CPU seconds, and its comparison with the answer of another engine."""
 
     seconds: float
     comparison: Comparison
 
     @property
     def width(self) -> float:
-        """Relative width, or infinity without an answer."""
+        """Relative width of the answer's enclosure, or infinity without an answer."""
         found = self.comparison.enclosures
         return found[0].relative_width() if found else math.inf
 

@@ -22,7 +22,7 @@ OPEN: Final = tuple(f"has no witness: {reason}" for reason in (TOO_WIDE, NOT_SER
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one case."""
+    """Result of one case of the calibrations that a benchmark checks."""
 
     kind: str
     name: str

@@ -46,7 +46,7 @@ def measure(seeds: int = SEEDS) -> Section:
 
 
 def _pieces(seeds: int) -> list[Piece]:
-    """Group rows that share their draws, a few seeds at a time."""
+    """Group rows of statistical checks that share their random draws, a few seeds at a time."""
     together: dict[tuple[str, float, int], list[CoverageRow]] = {}
     for row, count in rows(seeds):
         together.setdefault((row.mechanism, row.confidence, count), []).append(row)
@@ -58,7 +58,7 @@ def _pieces(seeds: int) -> list[Piece]:
 
 
 def _missed(piece: Piece) -> tuple[Counter[CoverageRow], Counter[CoverageRow], float]:
-    """Return the misses and seeds of every row, and the CPU seconds."""
+    """Return the misses and seeds of every row of statistical checks in `piece`, and the CPU seconds."""
     listed, seeds = piece
     found: Counter[CoverageRow] = Counter()
     seconds = cpu_seconds(lambda: found.update(misses(listed, seeds)))

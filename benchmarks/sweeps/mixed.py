@@ -29,7 +29,10 @@ LEAST_SHARE: Final = 0.9
 
 @dataclass(frozen=True)
 class MixedReading:
-    """Relative width and CPU seconds of one cold answer; `failure` if there was no answer."""
+    """Relative width and CPU seconds of one answer about a random composition, computed without caches.
+
+    `failure` is set if there was no answer.
+    """
 
     point: MixedPoint
     width: float
@@ -38,7 +41,7 @@ class MixedReading:
 
     @property
     def reason(self) -> str:
-        """Why an answer may be wide: the part that neither contour inversion nor a closed form covers."""
+        """Reason why the answer may be wide: the part that neither contour inversion nor a closed form covers."""
         parts = [(step.part(), count) for step, count in self.point.mechanism.elementary_steps()]
         if self.failure:
             return self.failure

@@ -15,6 +15,9 @@ AT_ONCE: Final = 4
 
 
 def spread(work: Callable[[Given], Found], over: Sequence[Given]) -> list[Found]:
-    """Map `work` over the items in order. Work, arguments and results are pickled between processes."""
+    """Map `work` over the items of `over` in several processes, in order.
+
+    Work, arguments and results are pickled between processes.
+    """
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         return list(pool.map(work, over, chunksize=AT_ONCE))

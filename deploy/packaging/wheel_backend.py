@@ -62,7 +62,8 @@ DOCSTRING: Final = '"""Implementation of the service and its contract. Names in 
 
 _ROOT: Final = "|".join(MOVED)
 _FROM: Final = re.compile(rf"(?m)^(\s*from )({_ROOT})(?=[. ])")
-_NAME: Final = re.compile(rf"""(["'])((?:{_ROOT})(?:\.\w+)*)\1""")
+_NAME: Final = re.compile(rf"""(?:(?<=files\()(["'])({_ROOT})\1|(["'])((?:{_ROOT})(?:\.\w+)+)\3)""")
+"""A quoted module with a dot in its name, or a quoted package as the argument of `files(...)`."""
 
 
 def build_wheel(
@@ -100,12 +101,15 @@ def source_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def moment() -> int:
-    """Return the time of all files, in seconds since 1970."""
+    """Return the time of all files in the wheel, in seconds since 1970."""
     return max(int(os.environ.get("SOURCE_DATE_EPOCH") or EARLIEST), EARLIEST)
 
 
 def relocate(wheel: Path) -> None:
-    """Rewrite a wheel, so that MOVED lie below PLACE. Names and content of the files determine its bytes."""
+    """Rewrite a wheel so that the packages MOVED lie below the package PLACE.
+
+    Names and content of the files determine its bytes.
+    """
     with zipfile.ZipFile(wheel) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     modules = {module_of(name) for name in entries if name.endswith(".py")}
@@ -125,12 +129,12 @@ def relocate(wheel: Path) -> None:
 
 
 def module_of(path: str) -> str:
-    """Return the name of the module in a file."""
+    """Return the name of the Python module in the file at `path`."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def adapted(name: str, content: bytes, modules: set[str]) -> bytes:
-    """Return a file with names of moved modules at their new place."""
+    """Return the content of a file of the wheel, in which names of moved modules have their new place."""
     if name.endswith(".dist-info/top_level.txt"):
         return b"privacy_bounds\n"
     if name.endswith(".dist-info/entry_points.txt"):
@@ -139,19 +143,24 @@ def adapted(name: str, content: bytes, modules: set[str]) -> bytes:
 
 
 def adapted_source(text: str, modules: set[str]) -> str:
-    """Return a module that imports moved modules from their new place. Strings that name a module are names of it.
+    """Return the text of a Python module that imports moved modules from their new place.
 
-    Raise ValueError for imports that would still need the old place, such as `import service`.
+    Strings that _NAME matches are names of modules. Raise ValueError for imports that would still need the old place,
+    such as `import service`.
     """
-    text = _FROM.sub(rf"\1{PLACE}.\2", text)
-    text = _NAME.sub(lambda name: f"{name[1]}{PLACE}.{name[2]}{name[1]}" if name[2] in modules else name[0], text)
+
+    def moved(found: re.Match[str]) -> str:
+        mark, name = found[1] or found[3], found[2] or found[4]
+        return f"{mark}{PLACE}.{name}{mark}" if name in modules else found[0]
+
+    text = _NAME.sub(moved, _FROM.sub(rf"\1{PLACE}.\2", text))
     if left := {name for name in imported_names(text) if name.split(".")[0] in MOVED}:
         raise ValueError(f"{', '.join(sorted(left))}: use `from ... import` at the start of a line")
     return text
 
 
 def imported_names(text: str) -> Iterator[str]:
-    """Yield the names of all modules that a module imports by statements."""
+    """Yield the names of all modules that the Python module with this text imports by statements."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -160,7 +169,10 @@ def imported_names(text: str) -> Iterator[str]:
 
 
 def record_of(files: Mapping[str, bytes], own: str) -> bytes:
-    """Return the list of files with their hashes and sizes (PEP 376)."""
+    """Return the list of files of a wheel with their hashes and sizes (PEP 376).
+
+    `own` is the name of the list itself.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for name, content in files.items():

@@ -25,7 +25,7 @@ CHECKSUMS: Final = "SHA256SUMS"
 
 @dataclass
 class Release:
-    """A release of a commit: its inputs, and what the steps have built so far."""
+    """Release of a commit: its inputs, and the files that its steps have built so far."""
 
     commit: packages.Commit
     tools: Path
@@ -41,12 +41,12 @@ class Release:
         return packages.version_of(WORK / "source")
 
     def packages(self) -> None:
-        """Build wheel and sdist."""
+        """Build the wheel and the sdist (source archive)."""
         shutil.rmtree(OUTPUT, ignore_errors=True)
         self.files = packages.build(WORK / "source", self.commit, OUTPUT)
 
     def trial(self) -> None:
-        """Install the wheel by hashes into an environment of its own, and try it."""
+        """Install the wheel by hashes into a new environment, and try it."""
         self.interpreter = trial.install(self.files[0], WORK / "environment")
         self.expected = trial.try_wheel(self.interpreter, self.version)
         print(f"The installed wheel answers: epsilon(1e-5) <= {self.expected}.")
@@ -62,7 +62,10 @@ class Release:
         self.write("image.cdx.json", bill_of_materials.image_bill(self.bill, image.base_image(self.base), []))
 
     def drift(self) -> None:
-        """Write the report on answers that moved since the release before. Raise ValueError if enclosures part."""
+        """Write the report on answers that moved since the release before.
+
+        Raise ValueError if two enclosures of one number do not meet.
+        """
         path = OUTPUT / f"privacy_bounds-{self.version}.drift.md"
         OUTPUT.mkdir(exist_ok=True)
         earlier = packages.earlier_engine((WORK / "source/CHANGELOG.md").read_text("utf-8"))
@@ -89,19 +92,19 @@ class Release:
             self.write("image.cdx.json", bill_of_materials.image_bill(self.bill, base, system))
 
     def provenance(self) -> None:
-        """Write the provenance of all files so far."""
+        """Write the provenance (statement of origin) of all files built so far."""
         base = image.base_image(self.base)
         commit = self.commit
         text = provenance.statement(self.files, commit.digest, commit.tree, commit.moment, self.version, base)
         self.write("provenance.json", text)
 
     def checksums(self) -> None:
-        """Write the checksums of all files, in the form of `sha256sum --check`."""
+        """Write the checksums of all built files, in the form of `sha256sum --check`."""
         lines = [f"{provenance.sha256_of(path)}  {path.name}\n" for path in sorted(self.files)]
         (OUTPUT / CHECKSUMS).write_text("".join(lines), "utf-8")
 
     def write(self, ending: str, content: dict[str, Any]) -> None:
-        """Write a JSON file of the release."""
+        """Write a JSON file of the release, whose name ends in `ending`."""
         OUTPUT.mkdir(exist_ok=True)
         path = OUTPUT / f"privacy_bounds-{self.version}.{ending}"
         path.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
@@ -112,7 +115,7 @@ STEPS: Final = ("packages", "trial", "sbom", "drift", "image", "provenance", "ch
 
 
 def main() -> int:
-    """Run the steps, and return the exit code."""
+    """Run the steps of a release, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m deploy.release")
     parser.add_argument("steps", nargs="+", choices=STEPS)
     parser.add_argument("--base-image", help="base image with its digest, as name:tag@sha256:...")

@@ -30,7 +30,7 @@ ATTEMPT_SECONDS: Final = 300
 
 @dataclass
 class Audit:
-    """Outcome for the packages of the lock files."""
+    """Outcome of the search for known vulnerabilities in the packages of the lock files."""
 
     findings: list[str] = field(default_factory=list[str])
     skipped: list[str] = field(default_factory=list[str])
@@ -39,13 +39,13 @@ class Audit:
 
     @property
     def code(self) -> int:
-        """The exit code."""
+        """Exit code of the command for this outcome."""
         if self.findings:
             return FOUND
         return CLEAN if self.reached and not self.skipped and self.audited else NOT_AUDITED
 
     def sentences(self) -> list[str]:
-        """Return the outcome in sentences."""
+        """Return the outcome of the audit in sentences."""
         if not self.reached:
             unknown = (
                 "Nothing else is known about any package." if self.findings else "Nothing is known about any package."
@@ -80,7 +80,7 @@ def read_report(report: dict[str, Any] | None, asked: Iterable[str]) -> Audit:
 
 
 def ask(program: str, requirements: list[str]) -> dict[str, Any] | None:
-    """Return the report of pip-audit for the requirements, or None if it wrote none that can be read."""
+    """Run pip-audit for the requirements, and return its report, or None if it wrote none that can be read."""
     with tempfile.TemporaryDirectory() as folder:
         listed, report = Path(folder, "requirements.txt"), Path(folder, "report.json")
         listed.write_text("\n".join([*requirements, KNOWN]), "utf-8")
@@ -94,7 +94,7 @@ def ask(program: str, requirements: list[str]) -> dict[str, Any] | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the outcome for the lock files, and return the exit code."""
+    """Print the outcome of the audit of the lock files, and return the exit code."""
     program, *files = arguments
     packages = [each for file in files or [str(RUNTIME)] for each in read_lock(ROOT / file)]
     report = ask(program, sorted({each.requirement for each in packages}))

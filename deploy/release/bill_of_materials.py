@@ -37,9 +37,10 @@ def environment_bill(program: str, interpreter: str, moment: int) -> dict[str, A
 
 
 def runtime_bill(bill: dict[str, Any]) -> dict[str, Any]:
-    """Return the bill with only the locked packages of the service, their hashes, and the scripts of the pages.
+    """Return a bill of materials with only the locked packages of the service and the scripts of the pages.
 
-    Raise ValueError if the environment has another version than the lock file, or lacks a package.
+    Packages have their hashes. Raise ValueError if the environment has another version than the lock file, or lacks a
+    package.
     """
     locked = {each.name: each for each in read_lock() if each.name not in BUILD_TOOLS}
     components: list[dict[str, Any]] = []
@@ -74,12 +75,12 @@ def runtime_bill(bill: dict[str, Any]) -> dict[str, Any]:
 
 
 def unreached(kept: set[str], edges: dict[str, set[str]]) -> set[str]:
-    """Return the packages on which no other package depends."""
+    """Return the packages in `kept` on which no other package depends. `edges` has the dependencies of each package."""
     return kept - {reference for name in kept for reference in edges.get(name, ())}
 
 
 def script_components() -> list[dict[str, Any]]:
-    """Return the components of the scripts that the pages contain."""
+    """Return the scripts that the pages contain as components of a bill of materials."""
     components: list[dict[str, Any]] = []
     for title, licence in sorted(script_licences().items()):
         name, version = title.split(" ")
@@ -91,7 +92,7 @@ def script_components() -> list[dict[str, Any]]:
 
 
 def wheel_bill(bill: dict[str, Any], wheel: Path | None, digest: str) -> dict[str, Any]:
-    """Return the bill of the wheel: `digest` is its SHA-256 in hexadecimal digits."""
+    """Return the bill of materials of the wheel. `digest` is its SHA-256 in hexadecimal digits."""
     if wheel is None:
         return bill
     component = bill["metadata"]["component"]

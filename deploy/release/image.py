@@ -17,7 +17,7 @@ PACKAGES: Final = r"${Package}\t${Version}\t${Architecture}\n"
 
 
 def base_image(argument: str | None) -> str:
-    """Return the base image: the argument, or the tag in the Dockerfile."""
+    """Return the name of the base image: the argument, or the tag in the Dockerfile."""
     found = re.search(r"(?m)^FROM (\S+) AS base$", (ROOT / "Dockerfile").read_text("utf-8"))
     if found is None:
         raise ValueError("The Dockerfile names no base image.")
@@ -25,7 +25,7 @@ def base_image(argument: str | None) -> str:
 
 
 def has_engine() -> bool:
-    """Whether a container engine answers."""
+    """Return whether a container engine answers on this machine."""
     try:
         return subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=30).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -33,12 +33,12 @@ def has_engine() -> bool:
 
 
 def docker(*words: str) -> str:
-    """Return the output of a Docker command."""
+    """Run a Docker command and return its output."""
     return subprocess.run(["docker", *words], check=True, capture_output=True, text=True).stdout
 
 
 def build_image(source: Path, commit: Commit, version: str, base: str | None) -> str:
-    """Build the image from exported sources, and return its name."""
+    """Build the container image from exported sources, and return its name."""
     name = f"privacy-bounds:{version}"
     arguments = ["--build-arg", f"BASE_IMAGE={base}"] if base else []
     arguments += ["--build-arg", f"SOURCE_DATE_EPOCH={commit.moment}", "--build-arg", "PIP_INDEX_URL"]
@@ -49,12 +49,12 @@ def build_image(source: Path, commit: Commit, version: str, base: str | None) ->
 
 
 def size_of(name: str) -> int:
-    """Return the bytes of an image."""
+    """Return the size of a container image in bytes."""
     return int(docker("image", "inspect", "--format", "{{.Size}}", name))
 
 
 def system_packages(name: str) -> list[tuple[str, str, str]]:
-    """Return name, version and architecture of the packages of the distribution in an image."""
+    """Return name, version and architecture of the packages of the Linux distribution in a container image."""
     listed = docker("run", "--rm", "--entrypoint", "dpkg-query", name, "--show", f"--showformat={PACKAGES}")
     rows = [line.split("\t") for line in listed.splitlines()]
     return [(package, version, architecture) for package, version, architecture in rows]

@@ -61,7 +61,7 @@ def declared_licence(name: str) -> str:
 
 
 def is_permissive(licence: str) -> bool:
-    """Whether every part of an expression or list of licences is permissive."""
+    """Return whether every part of an expression or list of licences is permissive."""
     return set(re.split(r"; | AND | OR ", licence.replace("(", "").replace(")", ""))) <= PERMISSIVE
 
 
@@ -94,7 +94,7 @@ def defects(licences: dict[str, str]) -> list[str]:
 
 
 def document(licences: dict[str, str]) -> str:
-    """Return the text of the file."""
+    """Return the text of the file that lists the licences of all packages."""
     rows = [f"| {name} | {text} | {LISTED.get(name, BUNDLED.get(name, ''))} |" for name, text in licences.items()]
     scripts = [f"| {name} | {licence} |" for name, licence in sorted(script_licences().items())]
     return "\n".join(
@@ -118,7 +118,7 @@ def document(licences: dict[str, str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check the file, and return the exit code."""
+    """Write or check the file that lists the licences, and return the exit code."""
     licences = package_licences()
     text, sentences = document(licences), defects(licences)
     if arguments == ["--check"]:

@@ -26,7 +26,7 @@ PLATFORMS: Final = [
 
 @dataclass(frozen=True)
 class Locked:
-    """A package of a lock file, with the SHA-256 hashes of all its files."""
+    """Package of a lock file, with the SHA-256 hashes of all its files."""
 
     name: str
     version: str
@@ -35,12 +35,12 @@ class Locked:
 
     @property
     def is_supported(self) -> bool:
-        """Whether any supported environment installs the package."""
+        """Whether any supported environment installs the package (by its marker)."""
         return not self.marker or any(Marker(self.marker).evaluate(each) for each in PLATFORMS)
 
     @property
     def requirement(self) -> str:
-        """The requirement without hashes, and without its marker: it holds on every platform."""
+        """Requirement of the package without hashes and without its marker: it holds on every platform."""
         return f"{self.name}=={self.version}"
 
 

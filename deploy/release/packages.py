@@ -22,7 +22,7 @@ BUILD: Final = "import wheel_backend as b, sys; to = sys.argv[1]; b.build_sdist(
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit of the sources."""
+    """Commit of the sources: its digest, the digest of its tree, and its time in seconds since 1970."""
 
     digest: str
     tree: str
@@ -31,12 +31,12 @@ class Commit:
 
 
 def git(*arguments: str) -> bytes:
-    """Return the output of a Git command in the checkout."""
+    """Run a Git command in the checkout and return its output."""
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
 
 
 def read_commit() -> Commit:
-    """Return the last commit. Raise FileNotFoundError outside of a Git checkout."""
+    """Return the last commit of the checkout. Raise FileNotFoundError outside of a Git checkout."""
     try:
         digest, tree, moment = git("show", "--no-patch", "--format=%H %T %ct").decode().split()
     except (OSError, subprocess.CalledProcessError) as error:
@@ -45,7 +45,7 @@ def read_commit() -> Commit:
 
 
 def has_changes() -> bool:
-    """Whether files of the last commit are changed in the folder."""
+    """Return whether files of the last commit are changed in the folder of the checkout."""
     return bool(git("status", "--porcelain", "--untracked-files=no").strip())
 
 
@@ -58,7 +58,7 @@ def export(commit: Commit, folder: Path) -> None:
 
 
 def version_of(source: Path) -> str:
-    """Return the version in `pyproject.toml`."""
+    """Return the version in `pyproject.toml` of the exported sources."""
     return str(tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]["version"])
 
 

@@ -30,7 +30,7 @@ def sha256_of(path: Path) -> str:
 
 
 def statement(files: Sequence[Path], commit: str, tree: str, moment: int, version: str, base: str) -> dict[str, Any]:
-    """Return the statement about the built files.
+    """Return the provenance of the built files: an in-toto statement about their sources and their build.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ START_SECONDS: Final = 240
 
 
 class TrialFailed(Exception):
-    """The installed wheel does not do what a release has to do."""
+    """Raised if the installed wheel or the image does not do what a release has to do."""
 
 
 def install(wheel: Path, folder: Path) -> Path:
@@ -40,12 +40,12 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def surroundings() -> dict[str, str]:
-    """Return the variables of this process without those that make a checkout or its settings visible."""
+    """Return the environment variables of this process without those that make a checkout or its settings visible."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PRIVACY_"))}
 
 
 def output_of(command: list[str], folder: str) -> str:
-    """Return what a command prints. Raise TrialFailed if it fails."""
+    """Run a command in the folder and return what it prints. Raise TrialFailed if it fails."""
     ended = subprocess.run(command, cwd=folder, env=surroundings(), capture_output=True, text=True, check=False)
     if ended.returncode:
         raise TrialFailed(f"{' '.join(command[1:])}: {ended.stderr.strip() or ended.returncode}")
@@ -53,14 +53,14 @@ def output_of(command: list[str], folder: str) -> str:
 
 
 def fetch(address: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the JSON answer of a service on this machine."""
+    """Send a request to a service on this machine, and return its JSON answer. `body` None sends GET."""
     content = None if body is None else json.dumps(body).encode()
     with urlopen(Request(address, content, {"Content-Type": "application/json"}), timeout=START_SECONDS) as answer:
         return json.loads(answer.read())
 
 
 def served_answers(address: str, has_ended: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Wait for a service, and return its versions and its answer to BODY.
+    """Wait for a service to start, and return its versions and its answer to the request BODY.
 
     `has_ended` is called between two attempts, and returns true if the service is gone.
     """
@@ -82,7 +82,10 @@ def free_port() -> int:
 
 
 def try_wheel(interpreter: Path, version: str) -> float:
-    """Try an installed wheel, and return epsilon of RUN. Raise TrialFailed where an answer is not as it has to be."""
+    """Try the wheel that `interpreter` has installed, and return epsilon of the run RUN.
+
+    Raise TrialFailed where an answer is not as it has to be.
+    """
     command = str(interpreter.with_name("privacy-bounds"))
     with tempfile.TemporaryDirectory() as folder:
         printed = output_of([command, "--version"], folder)
@@ -101,7 +104,10 @@ def try_wheel(interpreter: Path, version: str) -> float:
 
 
 def check_answers(versions: dict[str, Any], answer: dict[str, Any], version: str, local: float) -> None:
-    """Raise TrialFailed if a service has another version, or another number than `Local()`."""
+    """Raise TrialFailed if a service has another version than `version`, or another number than `local`.
+
+    `local` is the answer of `Local()`, the client in the same process.
+    """
     served = answer["answers"][0]["value"]
     if versions["version"] != version or served != local:
         raise TrialFailed(f"The service is {versions['version']} and answers {served}; expected {version} and {local}.")

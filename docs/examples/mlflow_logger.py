@@ -16,7 +16,10 @@ MLFLOW = "application/vnd.mlflow.run+json"
 
 
 def log_privacy(asking: Asking, run: Any, context: dict[str, Any], policy: dict[str, Any] | None = None) -> None:
-    """Log what `POST /v1/assessments` says of a run; keys start with `dp.`, the digest of the result is a tag."""
+    """Log the metrics, parameters and tags of an assessment of a run to MLflow.
+
+    Keys start with `dp.`, and the digest of the result is a tag.
+    """
     said = json.loads(asking.report(run, context, policy, form=MLFLOW))
     mlflow.log_params(said["params"])
     mlflow.log_metrics(said["metrics"])

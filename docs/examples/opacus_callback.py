@@ -18,7 +18,10 @@ from privacy_bounds import Asking
 
 @dataclass
 class PrivacyWatch:
-    """A limit on the epsilon of a run. `epsilons`: what each question was answered, an upper bound of the epsilon."""
+    """Limit `most` on the epsilon of a training run at `delta`.
+
+    `epsilons` lists an upper bound of the epsilon for each question so far.
+    """
 
     asking: Asking
     delta: float
@@ -26,7 +29,7 @@ class PrivacyWatch:
     epsilons: list[float] = field(default_factory=list[float])
 
     def allows(self, accountant: Any, *, noise_multiplier: float, sample_rate: float, steps: int) -> bool:
-        """Return whether the run keeps the limit with these steps added to those that the accountant has counted."""
+        """Return whether the training run keeps the limit after `steps` more steps than the accountant has counted."""
         state = accountant.state_dict()
         ahead = {**state, "history": [*state["history"], (noise_multiplier, sample_rate, steps)]}
         self.epsilons.append(self.asking.epsilon(ahead, delta=self.delta, relative_tolerance=1e-3).value)

@@ -27,17 +27,18 @@ at most M(c) e^{-(c - 1) eps} e^{-(c - theta) m W}, with c > theta. Terms with m
 summed, plus at most M(c) e^{-(c - 1) eps} e^{-(theta - c) |m| W}, with c < 0. The sums over m are geometric.
 
 **3. Terms with |k| > K.** Let 0 < eta s_i / sigma < pi / 2. Then r(y + i eta) has a positive real part, and its
-argument is in [0, pi / 2). Moving the path of M to y + i eta gives |M(theta + it)| <= B(theta, t, eta), where
+argument is in [0, pi / 2). Moving the path of M to y + i eta gives |M(theta + it)| <= B(theta, t, eta). The bound is:
 
-    B(u, t, eta) = int |phi(y + i eta)| |r(y + i eta)|^u e^{-t arg r(y + i eta)} dy
+    B(u, t, eta) = int |phi(y + i eta)| |r(y + i eta)|^u e^{-t arg r(y + i eta)} dy.
 
-(mirrored: the factor |r(-y - i eta)|^{1 - u}, and arg r(y + i eta) - arg r(-y - i eta) >= 0). B falls in t. With
-|z (z - 1)| >= t^2 and Kh <= T <= (K + 1) h, the terms left out are at most
-B(T) e^{-(theta - 1) eps} (1 + h / T) / (pi T).
+A mirrored step has the further factor |r(-y - i eta)|^{1 - u}, and arg r(y + i eta) - arg r(-y - i eta) >= 0. B falls
+in t. Here |z (z - 1)| >= t^2. With Kh <= T <= (K + 1) h, the terms left out are at most B(T) e^{-(theta - 1) eps} (1 +
+h / T) / (pi T).
 
 **4. The inner integral.** For t >= 0, M(z) is a trapezoidal sum on y = jd + i eta / 2. Poisson's formula, with the path
-moved up to i eta or down to the real axis, bounds the error by (B(u, 0, 0) + B(u, 0, eta)) x / (1 - x) with u = theta
-and x = e^{-pi eta / d}, since B falls in t. M(1 - z) is the conjugate of M(1 - theta + it), with u = 1 - theta.
+moved up to i eta or down to the real axis, bounds the error. Let u = theta and x = e^{-pi eta / d}. The bound is (B(u,
+0, 0) + B(u, 0, eta)) x / (1 - x), since B falls in t. M(1 - z) is the conjugate of M(1 - theta + it), with u = 1 -
+theta.
 
 **5. Far y.** ln|r(y + i eta)| is at most 0 for y <= 0, and at most ln r(Y) + s_max (y - Y) / sigma for y >= Y >= 0,
 because l rises by at most s_max / sigma. It is at least ln w_0 if a shift s = 0 has the weight
@@ -83,7 +84,10 @@ Number = float | Fraction
 
 @dataclass(frozen=True)
 class CheckerVerdict:
-    """Answer of the checker. `lower` and `upper` enclose the number compared with the claim, as decimals."""
+    """Verdict of the checker on one claim, with the reason.
+
+    `lower` and `upper` enclose the number compared with the claim, as decimals, or are None.
+    """
 
     status: Literal["proved", "refuted", "not_decided"]
     reason: str
@@ -92,13 +96,19 @@ class CheckerVerdict:
 
 
 def check_delta(steps: Sequence[Step], epsilon: Number, delta: Number, direction: Direction) -> CheckerVerdict:
-    """Decide whether delta(epsilon) <= delta, which also says that epsilon at delta is at most `epsilon`."""
+    """Decide whether a run of these steps has a privacy profile of at most `delta` at `epsilon`.
+
+    If so, its epsilon at `delta` is at most `epsilon`. `direction` is "add" or "remove" for the record.
+    """
     point = Fraction(epsilon)
     return _decide(lambda nats: profile(steps, direction, float(point), nats)(ball(point)), Fraction(delta))
 
 
 def check_power(steps: Sequence[Step], alpha: Number, power: Number, direction: Direction) -> CheckerVerdict:
-    """Decide whether no test with the false positive rate `alpha` has a larger power than `power`."""
+    """Decide whether no test with the false positive rate `alpha` has a larger power than `power` against these steps.
+
+    `direction` is "add" or "remove" for the record.
+    """
     return _decide(lambda nats: largest_power(steps, direction, Fraction(alpha), nats), Fraction(power))
 
 
@@ -124,6 +134,6 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdic
 
 
 def _decimals(found: arb) -> tuple[str, str]:
-    """Return decimals below and above a ball, rounded outward: the printed radius covers the rounding."""
+    """Return decimals below and above the ball `found`, rounded outward: the printed radius covers the rounding."""
     margin = abs(found) * arb(10) ** -28
     return (found - margin).lower().str(30, radius=False), (found + margin).upper().str(30, radius=False)

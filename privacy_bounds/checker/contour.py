@@ -1,4 +1,4 @@
-"""Sections 1 to 5 of the proof: the transform of the loss on one contour, with a bound for each error."""
+"""Sections 1 to 6 of the proof: the transform of the loss on one contour, with a bound for each error."""
 
 import math
 from collections.abc import Iterable

@@ -12,7 +12,10 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, bal
 
 
 def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
-    """Return weights and centres of the run as one step, or None: a single step, or plain steps only."""
+    """Return weights and centres of the run as one step, and whether the step is mirrored, or None.
+
+    None means that the run is neither a single step nor a run of plain Gaussian steps.
+    """
     sampled, mu_squared = split(steps)
     if not sampled:
         return [(arb(1), ball(mu_squared).sqrt())], False
@@ -21,7 +24,10 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
-    """Return delta as a function of eps, accurate near one eps. S is above the loss of a run that never samples."""
+    """Return the privacy profile delta as a function of eps, which is accurate to e^-`nats` close to eps = `near`.
+
+    The profile is exact below the smallest possible loss, that of a run that never samples the record.
+    """
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
         least = sum((step.count * ball(step.moment(0)).log() for step in sampled), arb(0))
@@ -36,7 +42,10 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
 
 
 def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, nats: int) -> arb:
-    """Return an enclosure of the largest power at a false positive rate, from three values of delta."""
+    """Return a ball with the largest power at the false positive rate `alpha`, from three values of the profile.
+
+    The accuracy of the profile is e^-`nats`.
+    """
     if alpha in (0, 1):
         return ball(alpha)
     one = _as_one_step(steps)
@@ -56,7 +65,10 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
 
 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
-    """Return delta(eps), with r(y*) = e^eps (add) or e^-eps (remove)."""
+    """Return the privacy profile delta(eps) of one step, whose best test has the threshold y* with L(y*) = +-eps.
+
+    L is the loss at the outcome y. The sign is plus for the direction add, and minus for remove.
+    """
     sign = 1 if direction == "add" or mirrored else -1
 
     def loss(y: arb) -> arb:
@@ -68,7 +80,7 @@ def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) 
 
 
 def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb) -> arb:
-    """Return the largest power at a false positive rate."""
+    """Return the largest power of a test of one step at the false positive rate `alpha`."""
     sign, null = (1, 1) if direction == "add" or mirrored else (-1, 0)
 
     def rate(y: arb) -> arb:
@@ -79,14 +91,18 @@ def _power_of_one(terms: Terms, mirrored: bool, direction: Direction, alpha: arb
 
 
 def _masses(terms: Terms, mirrored: bool, sign: int, y: arb) -> tuple[arb, arb]:
-    """Return the probabilities under P and Q beyond y, on the right for sign 1 and on the left for sign -1."""
+    """Return the probabilities of outcomes beyond y with the record (P) and without it (Q).
+
+    Outcomes are on the right of y for `sign` 1, and on the left for -1. `terms` has the shifts and weights of the step;
+    with `mirrored`, outcomes without the record have the negated shifts.
+    """
     p = sum((w * upper_tail(sign * (y - m)) for w, m in terms), arb(0))
     q = sum((w * upper_tail(y + m) for w, m in terms), arb(0)) if mirrored else upper_tail(sign * y)
     return p, q
 
 
 def _root(rising: Callable[[arb], arb], value: arb) -> arb:
-    """Return a ball that contains the root of `rising(y) = value`, by bisection with proved signs."""
+    """Return a ball that contains the root y of `rising`(y) = `value`, by bisection with proved signs."""
     low, high = arb(-1), arb(1)
     while not (rising(low) < value < rising(high)):
         low, high = 2 * low, 2 * high

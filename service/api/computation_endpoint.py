@@ -29,7 +29,7 @@ from service.api.request_reading import (
 from service.api.responses import result_response
 from service.api.signed_responses import negotiate_with_statement, sign_report, statement_response
 from service.execution.errors import OutOfTime
-from service.execution.runner import ComputedResult
+from service.execution.stored_results import ComputedResult
 from service.parsing import InvalidRequest
 from service.problems import UnsupportedMediaType
 from service.rendering.registry import HTML, JSON, Rendering, media_types, renderings_of
@@ -118,7 +118,7 @@ async def _rendered_response(
     request: Request,
     headers: dict[str, str],
 ) -> Response:
-    """Return an answer in another media type than JSON.
+    """Return an answer in the media type of `rendering`, which is not JSON.
 
     The response has an entity tag of its own. Text is compressed if the client accepts gzip.
     """
@@ -149,7 +149,8 @@ async def _answer_archive(
 ) -> ComputedResult:
     """Answer a request whose body is an archive of NumPy arrays (`.npz`).
 
-    An archive may be much longer than JSON, and is not cached by its bytes.
+    `read` parses the archive, and `declared` is its Content-Length. An archive may be much longer than JSON, and is not
+    cached by its bytes.
 
     The memory of an archive is reserved for the requester (group or address) until the answer is sent. When memory is
     short, archives that are still arriving are dropped first, then archives whose computation runs. Such a computation

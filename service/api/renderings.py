@@ -18,7 +18,8 @@ from service.execution.client import WaitingClient
 from service.execution.errors import ComputeBudgetExceeded, OutOfTime
 from service.execution.fair_queue import QueuedComputation
 from service.execution.memory_cache import InMemoryResultCache
-from service.execution.runner import ComputationRunner, ComputedResult
+from service.execution.runner import ComputationRunner
+from service.execution.stored_results import ComputedResult
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
 from service.privacy.errors import PrivacyComputationError

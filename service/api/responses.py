@@ -19,7 +19,10 @@ SLICE_BYTES: Final = 2**16
 def result_response(
     request: Request, tag: str, body: bytes, headers: dict[str, str], media_type: str = JSON
 ) -> Response:
-    """Return a response with a stored result, or 304 to a GET by a client that already has the result."""
+    """Return a response with a stored result `body`, or 304 to a GET by a client that already has the result.
+
+    `tag` is the entity tag of the result.
+    """
     if is_not_modified(request, tag):
         return Response(status_code=304, headers=headers)
     if len(body) > SLICE_BYTES:

@@ -12,7 +12,7 @@ from api_schemas.signatures import ENVELOPE_MEDIA_TYPE, SignedKind
 from service.api.content_negotiation import joined_header, negotiate_media_type
 from service.api.dependencies import AppServices, services_of
 from service.api.responses import result_response
-from service.execution.runner import ComputedResult
+from service.execution.stored_results import ComputedResult
 from service.problems import NoStatement, NotAcceptable
 from service.rendering.registry import JSON
 from service.signing.errors import NotSignable
@@ -63,7 +63,7 @@ async def statement_response(
     signer = services.signer
     if signer is None:
         raise NoStatement((JSON,), NO_KEY)
-    found = named or await services.runner.find_request(digest)
+    found = named or await services.runner.results.find_request(digest)
     try:
         envelope = await asyncio.to_thread(signer.sign_answer, kind, found, body)
     except NotSignable as error:
@@ -80,7 +80,7 @@ async def sign_report(services: AppServices, answer: ComputedResult, report: byt
     """
     if services.signer is None or answer.cache == "unstored":
         return report
-    named = answer.request or await services.runner.find_request(answer.digest)
+    named = answer.request or await services.runner.results.find_request(answer.digest)
     with suppress(NotSignable):
         return await asyncio.to_thread(services.signer.sign_report, named, answer.body, report)
     return report

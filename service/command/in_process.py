@@ -34,7 +34,10 @@ def resource_by_path(path: str) -> Computation[Any, Any]:
 
 
 def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> bytes | Problem:
-    """Return the JSON response of a request, or the problem. The bytes are equal to those of the service over HTTP."""
+    """Return the JSON response of a request, or the problem. The bytes are equal to those of the service over HTTP.
+
+    `instance` is the URI of the request in a problem document.
+    """
     try:
         if computation.read_archive is not None and body.startswith(ARCHIVE_SIGNATURE):
             request = computation.read_archive(body)
@@ -48,7 +51,10 @@ def evaluate(computation: Computation[Any, Any], body: bytes, instance: str) -> 
 
 
 def represent(computation: Computation[Any, Any], body: bytes, media_type: str, instance: str) -> bytes | Problem:
-    """Convert a JSON response body to another media type, or return the problem of an unknown media type."""
+    """Convert a JSON response body to another media type, or return the problem of an unknown media type.
+
+    `instance` is the URI of the request in a problem document.
+    """
     from service.rendering.registry import media_types, renderings_of
 
     if media_type not in renderings_of(computation.name):

@@ -42,7 +42,10 @@ def check_numbers() -> Iterator[Finding]:
 
 
 def check_memory(settings: Settings, files: tuple[Path, ...] = MEMORY_LIMIT_FILES) -> Iterator[Finding]:
-    """Yield whether the processes of the service fit into the memory limit of the container."""
+    """Yield whether the processes of the service fit into the memory limit of the container.
+
+    `files` are those that may hold this limit.
+    """
     limit = next(filter(None, map(_memory_limit, files)), None)
     if limit is None:
         yield Finding("memory", "ok", "No memory limit of a container applies.")

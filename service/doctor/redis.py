@@ -180,7 +180,10 @@ def _check_server(client: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def check_memory(about: dict[str, Any], settings: Settings) -> Iterator[Finding]:
-    """Yield whether the memory of Redis has room for jobs, and whether Redis never evicts them."""
+    """Yield whether the memory of Redis has room for jobs, and whether Redis never evicts them.
+
+    `about` is the reply of Redis to INFO.
+    """
     most, policy = int(about.get("maxmemory", 0)), str(about.get("maxmemory_policy", ""))
     if settings.jobs_backend == "celery" and policy.startswith("allkeys"):
         sentence = f"Redis may evict accepted jobs: its policy is {policy}."
@@ -197,7 +200,10 @@ def check_memory(about: dict[str, Any], settings: Settings) -> Iterator[Finding]
 
 
 def check_persistence(about: dict[str, Any]) -> Finding:
-    """Return whether accepted jobs survive a restart of Redis."""
+    """Return whether accepted jobs survive a restart of Redis.
+
+    `about` is the reply of Redis to INFO.
+    """
     if not int(about.get("aof_enabled", 0)):
         sentence = "Redis has no append-only file: a restart loses all jobs."
         return Finding("redis persistence", "failed", sentence, "Set appendonly yes, as deploy/redis/redis.conf does.")

@@ -1,14 +1,14 @@
 """Errors between a valid request and its result.
 
 ExecutionError
-- ComputeBudgetExceeded    the estimated cost is above the limit of this service
-- WorkLimitExceeded        the requester has used up the work of its window of time
-- QueueFull                the queue has no room for the request; the client should retry later
-- OutOfTime                the computation exceeded its time limit and was killed
-- OutOfMemory              the computation exceeded the memory limit of its process
-- WorkerDied               the process of the computation ended unexpectedly
-- ResultQuarantined        two engines dispute the result, which is never served again
-- ClientGone               the client disconnected before the result was ready
+- ComputeBudgetExceeded    the estimated cost is above the limit of this service.
+- WorkLimitExceeded        the requester has used up the work of its window of time.
+- QueueFull                the queue has no room for the request; the client should retry later.
+- OutOfTime                the computation exceeded its time limit and was killed.
+- OutOfMemory              the computation exceeded the memory limit of its process.
+- WorkerDied               the process of the computation ended unexpectedly.
+- ResultQuarantined        two engines dispute the result, which is never served again.
+- ClientGone               the client disconnected before the result was ready.
 """
 
 from __future__ import annotations

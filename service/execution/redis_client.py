@@ -111,6 +111,7 @@ class RedisCircuitBreaker:
 
         Raise RedisUnavailable immediately when the circuit breaker is open, or after the timeout. `timeout_seconds`
         overrides the configured timeout if it is longer. Opening a connection may take the same time in addition.
+        `operation` names the command in metrics.
         """
         learnt = min(ROUND_TRIPS * self.round_trip_seconds, MAX_LEARNED_SECONDS)
         timeout = max(timeout_seconds or 0.0, self.timeout_seconds, learnt)

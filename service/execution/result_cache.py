@@ -136,7 +136,7 @@ class RedisResultCache:
     def put_ground_truth(self, computation: str, digest: str, body: bytes, question: str, entry: bytes) -> None:
         """Enqueue the write of a ground truth (a result with many proved digits), then of a pointer to that result.
 
-        The pointer serves later requests for fewer digits.
+        The pointer serves later requests for fewer digits. `entry` is the pointer.
         """
         self._put("result", computation, digest, body, self._ground_truth_ttl_seconds)
         self._put("digits", computation, question, entry, self._ground_truth_ttl_seconds)

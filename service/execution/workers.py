@@ -45,7 +45,8 @@ class Workers:
     ) -> None:
         """Combine pools and admission control. `on_change` is called after each change of the queue length.
 
-        `on_wait` is called with the seconds that each computation waited for a worker.
+        `on_wait` is called with the seconds that each computation waited for a worker. `reserve` is the pool for short
+        computations while all processes of `pool` are busy.
         """
         self.admission = admission
         self._pool = pool

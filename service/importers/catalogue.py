@@ -14,7 +14,7 @@ from api_schemas.imported import ImportFormat
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
 from api_schemas.threat_models import settled as with_relation
-from service.importers import dp_accounting, jax_privacy, opacus, privacy_bounds, riskcal, tf_privacy
+from service.importers import dp_accounting, jax_privacy, opacus, privacy_bounds, rdp, riskcal, tf_privacy, zcdp
 from service.importers.reading import ImportedRun, Location, SourceValue, import_error, validate_draft
 
 RequestModel = TypeVar("RequestModel", bound=BaseModel)
@@ -41,6 +41,8 @@ FORMATS: Final[Mapping[ImportFormat, Format]] = {
     "tf_privacy": Format(tf_privacy.DESCRIPTION, tf_privacy.matches, tf_privacy.read_state),
     "jax_privacy": Format(jax_privacy.DESCRIPTION, jax_privacy.matches, jax_privacy.read_state),
     "riskcal": Format(riskcal.DESCRIPTION, riskcal.matches, riskcal.read_state),
+    "rdp": Format(rdp.DESCRIPTION, rdp.matches, rdp.read_state),
+    "zcdp": Format(zcdp.DESCRIPTION, zcdp.matches, zcdp.read_state),
     "privacy_bounds": Format(privacy_bounds.DESCRIPTION, privacy_bounds.matches, privacy_bounds.read_state),
 }
 

@@ -56,8 +56,6 @@ FIXED_BATCHES: Final = (
 )
 
 NO_THEOREM: Final[Mapping[str, str]] = {
-    "ZCDpEvent": "no bound here follows from a zCDP parameter. Send the mechanism behind it. For Gaussian noise, send "
-    "GaussianDpEvent with noise_multiplier 1/sqrt(2 rho).",
     "DiscreteGaussianDpEvent": "no theorem here bounds discrete Gaussian noise by continuous noise. Send "
     "EpsilonDeltaDpEvent with the proved parameters of the release.",
     "TruncatedSubsampledGaussianDpEvent": "no theorem here covers truncated Poisson batches. Send "
@@ -284,6 +282,15 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
     return compose(node, [part for part in parts if part is not None])
 
 
+def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
+    """Return (xi, rho)-zCDP, whose divergences D_a are at most xi + rho a, for xi = 0."""
+    if fields["xi"].number(0.0, 1e6) > 0:
+        fields["xi"].reject(
+            'Must be 0. For a positive xi, send {"type": "rdp"} with the bounds xi + rho * order at some orders.'
+        )
+    return DraftSpec(node, type="zcdp", rho=fields["rho"])
+
+
 EVENTS: Final[Mapping[str, Event]] = {
     "GaussianDpEvent": Event(("noise_multiplier",), _same_fields("gaussian", noise_multiplier="noise_multiplier")),
     "LaplaceDpEvent": Event(("noise_multiplier",), _same_fields("laplace", noise_multiplier="noise_multiplier")),
@@ -304,6 +311,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     ),
     "EpsilonDeltaDpEvent": Event(("epsilon", "delta"), _epsilon_delta),
     "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
+    "ZCDpEvent": Event(("rho", "xi"), _zcdp),
     "PermuteAndFlipDpEvent": Event(("epsilon",), _permute_and_flip),
     "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), _randomized_response),
     "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), _discrete_laplace),

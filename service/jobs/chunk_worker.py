@@ -172,7 +172,7 @@ class ChunkWorker:
     async def _find_or_compute(self, claim: ClaimedChunk, plan: JobPlan) -> WorkerResult:
         """Return the results of a chunk as JSON lines, from a stored result or from a worker process.
 
-        Raise _ChunkNotNeeded and the errors of WorkerPool.compute.
+        Raise _ChunkNotNeeded and the errors of WorkerPool.compute. `plan` has the validated request of the job.
         """
         context, chunk, job = self._context, claim.chunk, claim.job
         if claim.tries >= MAX_TRIES:

@@ -79,7 +79,8 @@ def explain_store_failure(reason: str) -> str:
 def explain_state(job: StoredJob, dispatched: Sequence[DispatchedChunk], queue: QueueState) -> str:
     """Return one sentence on what a job waits for, or where it is computed.
 
-    `dispatched` are the chunks of the job that were given to workers and have no results yet.
+    `dispatched` are the chunks of the job that were given to workers and have no results yet. `queue` is the state of
+    the queue of jobs.
     """
     if job.state in ENDED:
         return _explain_end(job)

@@ -1,14 +1,14 @@
 """Errors of the storage and computation of jobs.
 
 JobsError
-- JobNotFound              no job has this id, or the job has expired
-- JobsUnavailable          the storage of jobs cannot be read or written
-- IdempotencyKeyReused     another job has this idempotency key
-- InvalidJob               the request in a job does not match its resource
-- PageBeyondEnd            a page of results starts beyond the last point
-- InvalidCursor            the cursor belongs to no page of the list
-- JobTooOld                the job exceeded the age limit
-- ResultsTooLarge          the results exceed the storage quota of all jobs
+- JobNotFound              no job has this id, or the job has expired.
+- JobsUnavailable          the storage of jobs cannot be read or written.
+- IdempotencyKeyReused     another job has this idempotency key.
+- InvalidJob               the request in a job does not match its resource.
+- PageBeyondEnd            a page of results starts beyond the last point.
+- InvalidCursor            the cursor belongs to no page of the list.
+- JobTooOld                the job exceeded the age limit.
+- ResultsTooLarge          the results exceed the storage quota of all jobs.
 """
 
 from __future__ import annotations

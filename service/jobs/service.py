@@ -106,8 +106,8 @@ class JobService:
     async def enqueue(self, plan: JobPlan, sent: bytes, quote: Quote, sender: Sender) -> StoredJob:
         """Store a request as a job, and return the job. Raise JobsError and ExecutionError.
 
-        `sent` is the JSON of the request, and `quote` its estimated cost. The estimate is charged to the account of the
-        sender, unless the job exists already.
+        `plan` is the validated request, `sent` its JSON, and `quote` its estimated cost. The estimate is charged to the
+        account of the sender, unless the job exists already.
         """
         parent = None if self._tracing is None else self._tracing.traceparent()
         if sender.account is None:

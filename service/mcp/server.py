@@ -113,7 +113,10 @@ async def _list_tools(_context: Context, _params: PaginatedRequestParams | None)
 
 
 async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
-    """Compute the answer of a tool. Other failures than an unknown tool are results with `isError`."""
+    """Compute the answer of a tool, whose name and arguments are in `params`.
+
+    Failures other than an unknown tool are results with `isError`.
+    """
     if params.name not in TOOLS:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}. Tools: {', '.join(TOOLS)}.")
     services, request_id = context.lifespan_context, secrets.token_hex(16)
@@ -214,7 +217,8 @@ async def serve_http(settings: Settings, host: str, port: int, listening: socket
     """Serve the protocol at `/mcp` on an open socket until a signal arrives.
 
     Requests with a foreign `Host` or `Origin` are rejected, so that no web page can call the tools. Beyond this machine
-    the service does not know the names of its host, and rejects every `Origin`.
+    the service does not know the names of its host, and rejects every `Origin`. The open socket is `listening`, bound
+    to `host` and `port`.
     """
     name = f"[{host}]" if ":" in host else host
     hosts = [f"{each}:{port}" for each in dict.fromkeys((name, "localhost", "127.0.0.1", "[::1]"))]

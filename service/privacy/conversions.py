@@ -66,7 +66,10 @@ class Training:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether a step uses only a part of the data set, so that the limit of Equation 10 composes the steps."""
+        """Whether a step uses only a part of the data set, so that the limit of many sampled steps composes the run.
+
+        The limit is Equation 10 of Leemann et al. 2023.
+        """
         return self.sample_rate < 1
 
 
@@ -307,7 +310,10 @@ def _step_of_limit(context: Real, mu: Real, rate: Real, steps: Real) -> Real:
 
 
 def _step_of(context: Real, mu: Real, training: Training) -> Real:
-    """Return the mu of one step of a training run whose total is `mu`."""
+    """Return the mu of one step of a training run of which all steps together have `mu`.
+
+    mu is that of Gaussian membership inference privacy (GMIP).
+    """
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return mu / context.sqrt(steps)
@@ -317,7 +323,10 @@ def _step_of(context: Real, mu: Real, training: Training) -> Real:
 
 
 def _run_of(context: Real, step: Real, training: Training) -> Real:
-    """Return the total mu of a training run whose single step has mu `step`."""
+    """Return the mu of a training run whose single step has mu `step`.
+
+    mu is that of Gaussian membership inference privacy (GMIP).
+    """
     steps = _real(context, training.steps)
     if not training.is_sampled:
         return step * context.sqrt(steps)
@@ -327,7 +336,8 @@ def _run_of(context: Real, step: Real, training: Training) -> Real:
 def _size_for(context: Real, step: Real, training: Training) -> Real | None:
     """Return the effective batch size N at which one step has mu = `step`; the batch size if no noise is needed.
 
-    None stands for a batch of one record that needs N < 1.5, where mu need not decrease with N.
+    `training` has the batch size, the dimension and the susceptibility of a record. None stands for a batch of one
+    record that needs N < 1.5, where mu need not decrease with N.
     """
     dimension, susceptibility = training.dimension, context.mpf(training.susceptibility)
     least = context.mpf(max(training.batch_size, LAST_FALL))

@@ -160,23 +160,23 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
     )
     found += [Dependency("curves", each, "attacker") for each in alone if CURVES.quote(each).cost <= LARGEST_CURVE_COST]
     epsilon = _epsilon(response)
-    if epsilon is None:
-        return found
-    delta = response.context.delta
-    stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=delta)
-    found.append(Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone"))
-    if epsilon > 0:
-        asked = tuple(
-            DeltaQuestion(type="delta", epsilon=2 * epsilon * place / PROFILE_POINTS)
-            for place in range(PROFILE_POINTS + 1)
-        )
-        found.append(
-            Dependency("bounds", BoundsRequest(mechanism=mechanism, threat_model=worst, questions=asked), "run")
-        )
-        if response.gdp is not None and response.gdp.mu["upper"] is not None:
-            fit = GdpMechanism(type="gdp", mu=response.gdp.mu["upper"])
-            found.append(Dependency("bounds", BoundsRequest(mechanism=fit, questions=asked), "fit"))
-    return found
+    return found if epsilon is None else [*found, *_at_epsilon(response, epsilon)]
+
+
+def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
+    """Yield the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles of the run and its Gaussian fit."""
+    stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
+    yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
+    if epsilon <= 0:
+        return
+    asked = tuple(
+        DeltaQuestion(type="delta", epsilon=2 * epsilon * place / PROFILE_POINTS) for place in range(PROFILE_POINTS + 1)
+    )
+    run = BoundsRequest(mechanism=response.judged_mechanism, threat_model=response.judged_threat_model, questions=asked)
+    yield Dependency("bounds", run, "run")
+    if response.gdp is not None and response.gdp.mu["upper"] is not None:
+        fit = GdpMechanism(type="gdp", mu=response.gdp.mu["upper"])
+        yield Dependency("bounds", BoundsRequest(mechanism=fit, questions=asked), "fit")
 
 
 def assessment_charts(response: AssessmentsResponse, results: DependencyResults) -> list[Spec]:

@@ -176,7 +176,7 @@ def _narrowed(family: _Family, question: QuestionSpec, answer: EngineAnswer, tol
 
 
 def _log_bounds(family: _Family, question: QuestionSpec) -> Logs | None:
-    """Return (lower, upper) bounds of ln of the delta or power that `question` is about, or None for others."""
+    """Return (lower, upper) bounds of ln of the delta or power that `question` asks for; None for other questions."""
     direction: Direction = question.direction
     if (eps := _eps_of(question)) is not None:
         return family.bounds(direction, lambda known: known.log_profile(eps), is_largest=True)

@@ -5,6 +5,7 @@ Errors of the core become errors with the JSON pointer of a part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, cast
@@ -16,6 +17,7 @@ from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, is_one_step, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.trials import TrialCountSpec
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -23,6 +25,7 @@ from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.mechanisms.trials import TRIAL_LAWS
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import threat_model_class
 from service.privacy.threat_models.worst_case import WorstCase
@@ -104,6 +107,10 @@ def echo_options(request: MethodOptions) -> dict[str, Any]:
     return {name: held[name] for name in OPTION_FIELDS if held[name] is not None}
 
 
+INFINITY: Final = "Infinity"
+"""An infinite number in a request, since JSON has none."""
+
+
 def attribute_error(
     error: PrivacyComputationError, pointer: str, *parts: Request, places: Mapping[str, str] = PLACES
 ) -> PrivacyComputationError:
@@ -138,6 +145,8 @@ def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
 
         return WeightedSusceptibility
     name = type_of(kind)
+    if kind in shape_of(TrialCountSpec).models:
+        return TRIAL_LAWS[name]
     return threat_model_class(name) if kind in shape_of(ThreatModelSpec).models else MECHANISMS[name]
 
 
@@ -147,4 +156,6 @@ def _value(part: Any) -> Any:
     kind = cast("type[Any]", type(part))
     if Request in kind.__mro__:  # isinstance is slow for models
         return _constructor_of(kind)(**{name: _value(value) for name, value in part.__dict__.items() if name != "type"})
-    return tuple(map(_value, cast("tuple[Any, ...]", part))) if isinstance(part, tuple) else part
+    if isinstance(part, tuple):
+        return tuple(map(_value, cast("tuple[Any, ...]", part)))
+    return math.inf if part == INFINITY else part

@@ -37,7 +37,7 @@ def collect_violations() -> AbstractContextManager[list[NumericalFailure]]:
 
 @final
 class _Collector:
-    """Context manager that collects violations.
+    """Context manager that collects the violated invariants of answers.
 
     The context manager is a class, because a generator would take longer than an answer in closed form.
     """

@@ -28,6 +28,7 @@ from service.execution.result_owners import ResultOwners
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses, supervised_folder
+from service.execution.stored_results import StoredResults
 from service.execution.work_limits import WorkLimits
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import RESERVE_MEMORY_BYTES, RESERVE_SECONDS, Workers
@@ -39,6 +40,7 @@ from service.server.cross_checks import LOWEST_PRIORITY, build_cross_checker, bu
 from service.server.jobs import job_niceness, open_audit, run_jobs
 from service.server.pools import build_admission, pool_factory
 from service.settings import Settings
+from service.telemetry.audit import AuditStream
 from service.telemetry.loop_lag import measure_loop_lag
 from service.telemetry.metrics import Metrics
 from service.telemetry.tracing import Tracing
@@ -78,25 +80,12 @@ async def run_services(
         siblings = build_sibling_processes(memory, owners)
         workers = build_workers(settings, metrics, pool, make_pool)
         signer = None if settings.signing_keys is None else read_signer(settings.signing_keys)
-        runner = build_runner(
-            settings,
-            logger,
-            memory,
-            shared,
-            siblings,
-            workers,
-            metrics,
-            owners,
-            tracing,
-            keeps_requests=signer is not None,
-        )
+        results = build_results(settings, logger, memory, shared, siblings, owners, keeps_requests=signer is not None)
+        runner = build_runner(settings, results, workers, metrics, tracing)
         checking = make_pool(worker_count=1, niceness=LOWEST_PRIORITY)
         checker = build_cross_checker(settings, runner, checking, metrics, logger)
         board = build_chart_renderer(settings, metrics)
-        readiness = Readiness(
-            REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=runner.quarantine
-        )
-        readiness.audit_trouble = None if audit is None else audit.trouble
+        readiness = build_readiness(settings, pool, link, results, audit)
         for_jobs = partial(make_pool, worker_count=settings.job_workers, niceness=job_niceness(settings))
         async with (
             run_processes(workers, board, readiness, metrics),
@@ -204,34 +193,55 @@ async def connect_redis(
         await link.stop()
 
 
-def build_runner(
+def build_results(
     settings: Settings,
     logger: FilteringBoundLogger,
     memory: InMemoryResultCache,
     shared: SharedCache | None,
     siblings: SiblingProcesses | None,
-    workers: Workers,
-    metrics: Metrics,
     owners: ResultOwners | None,
-    tracing: Tracing | None,
     *,
     keeps_requests: bool,
-) -> ComputationRunner:
-    """Return the runner that answers requests, with its caches and workers. It keeps requests for signed statements."""
-    return ComputationRunner(
-        engine_version=ENGINE_VERSION,
-        memory=memory,
-        shared=shared,
+) -> StoredResults:
+    """Return the stored results with their caches and owners. They keep requests for signed statements."""
+    return StoredResults(
+        ENGINE_VERSION,
+        memory,
+        shared,
         siblings=siblings,
+        owners=owners,
+        quarantine=build_quarantine(settings, logger),
+        keeps_requests=keeps_requests,
+    )
+
+
+def build_runner(
+    settings: Settings, results: StoredResults, workers: Workers, metrics: Metrics, tracing: Tracing | None
+) -> ComputationRunner:
+    """Return the runner that answers requests, with its stored results and workers."""
+    return ComputationRunner(
+        results=results,
         workers=workers,
         metrics=metrics,
         max_remembered_bodies=settings.memory_cache_entries,
         validate=validate_with_imports,
-        owners=owners,
-        quarantine=build_quarantine(settings, logger),
-        keeps_requests=keeps_requests,
         tracing=tracing,
     )
+
+
+def build_readiness(
+    settings: Settings,
+    pool: WorkerPool,
+    link: RedisCircuitBreaker | None,
+    results: StoredResults,
+    audit: AuditStream | None,
+) -> Readiness:
+    """Return the checks of readiness. Those of jobs and of credentials are added when these run."""
+    readiness = Readiness(
+        REFERENCE_CASES, pool, link, are_results_shared=bool(settings.seal_key), quarantine=results.quarantine
+    )
+    readiness.audit_trouble = None if audit is None else audit.trouble
+    return readiness
 
 
 def read_signer(path: Path) -> Signer:

@@ -1,10 +1,10 @@
 """Errors of signed statements.
 
 SigningError
-- UnusableKeys      a file of keys that cannot be read, or has keys of another type
-- Unreadable        bytes that are no envelope, statement or signed report
-- NotVerified       a well-formed envelope whose signature or digest is wrong
-- NotSignable       an answer without what a statement needs
+- UnusableKeys      a file of keys that cannot be read, or has keys of another type.
+- Unreadable        bytes that are no envelope, statement or signed report.
+- NotVerified       a well-formed envelope whose signature or digest is wrong.
+- NotSignable       an answer without what a statement needs.
 """
 
 from __future__ import annotations

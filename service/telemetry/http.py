@@ -121,7 +121,7 @@ class HttpTelemetry:
         self._audit_of = audit_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request by the application inside, and measure and log it."""
+        """Serve a request by the wrapped application, measure its duration, and write its line of the log."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

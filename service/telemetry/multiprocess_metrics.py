@@ -23,7 +23,7 @@ ENDED_PROCESSES: Final = "0"
 """Process number in the names of the files that hold the counts of ended processes."""
 LOCK_NAME: Final = "lock"
 LOCK_SECONDS: Final = 0.05
-"""Longest wait for the lock of another process in seconds. The wait blocks the event loop."""
+"""Longest wait for the lock of another process in seconds."""
 ATTEMPTS: Final = 3
 
 

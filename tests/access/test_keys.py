@@ -34,7 +34,7 @@ def ring_of(store: KeyStore) -> KeyRing:
 
 
 def accepts(ring: KeyRing, text: str | bytes) -> bool:
-    """Return whether a ring accepts a key, after a look at its store."""
+    """Return whether a key ring accepts a key, after it has read its store again."""
 
     async def tried() -> bool:
         await ring.refresh()
@@ -170,7 +170,7 @@ def test_stored_keys_work_expire_and_are_revoked(tmp_path: Path, redis_url: str,
 
 
 def test_key_in_redis_needs_its_seal(redis_url: str) -> None:
-    """Who can write to Redis can neither make a key, nor give a key more scopes, nor move a record to another id."""
+    """A writer of Redis without the seal key can neither make nor move a key, nor add scopes to it."""
     import redis
 
     store = RedisKeys(redis_url, [SEAL], lambda key: EntryAuthenticator([key]))
@@ -201,7 +201,7 @@ def test_damaged_file_is_one_phrase(tmp_path: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"created": 10**400}, {"expires": 10**400}, {"scopes": [[]]}, {"digest": "00"}])
 async def test_damaged_record_does_not_end_the_looks_at_the_store(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """An error that the key ring does not expect would end its looks, so that revoked keys stay valid."""
+    """An unexpected error would otherwise end the repeated reading of the store, so that revoked keys stay valid."""
     text = make_key(tmp_path, "compute")
     stored = json.loads((tmp_path / FILE_NAME).read_bytes())
     stored["keys"][0] |= changes

@@ -37,13 +37,13 @@ def closed_application(**values: Any) -> Generator[TestClient]:
 
 
 def credentials(group: str) -> dict[str, str]:
-    """Return the header with the key of a group."""
+    """Return the header with the API key of a group."""
     return bearer(key_of(group))
 
 
 @cache
 def key_of(group: str) -> str:
-    """Return the key of a group, which may call everything but the routes of operators."""
+    """Return the API key of a group, which may call everything but the routes of operators."""
     return make_key(KEYS, "compute", "jobs", "metrics", name="robot", group=group)
 
 

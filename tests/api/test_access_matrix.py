@@ -88,7 +88,7 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def keys(folder: Path) -> dict[str, str]:
-    """Return a key for each scope alone, by the scope."""
+    """Return an API key for each scope alone, by the scope. The keys are stored in the folder."""
     return {scope: make_key(folder, scope) for scope in sorted(SCOPES)}
 
 
@@ -108,7 +108,10 @@ def test_every_route_has_a_scope(app: FastAPI) -> None:
 def check(
     client: TestClient, paths: list[str], methods: tuple[str, ...], keys: dict[str, str], wrong: list[str]
 ) -> int:
-    """Send every request of the matrix. Return their number, and fail at the first unexpected answer."""
+    """Send every request of the matrix of paths, methods and keys.
+
+    Return their number, and fail at the first unexpected answer.
+    """
     scopes, count = route_scopes(), 0
     for path in paths:
         needed = scopes.get(path, "authenticated")
@@ -165,7 +168,7 @@ def test_no_ending_of_a_path_gives_a_route_without_its_scope(
 
 
 def test_matrix_of_operator_port(app: FastAPI, client: TestClient, keys: dict[str, str]) -> None:
-    """The operator port has its own application. Its layer is that of the public port."""
+    """The operator port has its own application. Its access layer is that of the public port."""
     services = client.app_state["services"]
     layers: dict[str, Any] = {repr(each.cls): each.cls for each in app.user_middleware}
     [protection] = [layer for name, layer in layers.items() if "AccessLayer" in name]

@@ -16,7 +16,7 @@ from tests.api.requests import ADVANTAGE, GAUSSIAN, ROUTE, bounds, dpsgd, encode
 
 
 def raw(text: str) -> bytes:
-    """Return a request whose noise multiplier is `text`, character by character."""
+    """Return a request body whose noise multiplier is `text`, character by character."""
     return encoded(bounds()).replace(b"1.0", text.encode())
 
 

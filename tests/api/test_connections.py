@@ -28,7 +28,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written and can pause reading."""
+    """Stub of a transport that keeps what is written and can pause reading."""
 
     def __init__(self, client: str) -> None:
         super().__init__({"peername": (client, 1)})
@@ -149,7 +149,7 @@ async def test_client_that_keeps_connection_waiting_is_disconnected() -> None:
 async def test_body_after_its_response_is_dropped_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch, is_chunked: bool
 ) -> None:
-    """The client of a refused body can send a usual body to its end, but no endless one."""
+    """The client of a refused body can send a body of common size to its end, but no endless body."""
     monkeypatch.setattr(module, "LARGEST_DROPPED_BYTES", 1_000)
     metrics = Metrics(CollectorRegistry(), "1")
     application = Application()

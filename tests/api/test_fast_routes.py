@@ -68,7 +68,7 @@ def requests() -> Iterator[dict[str, Any]]:
 
 
 def exchange(client: TestClient, prefix: str, sent: dict[str, Any]) -> tuple[int, dict[str, str], list[str], Any]:
-    """Return status, headers, the names of headers that differ by request, and the body."""
+    """Send a request, and return status, headers, the names of headers that differ by request, and the body."""
     answer = client.request(sent["method"], prefix + sent["path"], content=sent["content"], headers=sent["headers"])
     apart = sorted(name for name in answer.headers if name in PER_REQUEST)
     kept = {name: value for name, value in answer.headers.items() if name not in PER_REQUEST | {"content-length"}}

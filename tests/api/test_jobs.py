@@ -57,7 +57,7 @@ def test_job_is_accepted_with_location_and_progress(client: TestClient) -> None:
     assert (told["resource"], told["progress"]) == ("bounds", {"done": 0, "failed": 0, "total": 1})
     ids = {submit(client, "bounds", bounds()).json()["id"] for _ in range(5)}
     assert len(ids) == 5
-    assert all(len(each) == 32 for each in ids), "192 bits"
+    assert all(len(each) == 48 for each in ids), "192 bits in hexadecimal digits"
 
 
 def test_job_result_has_same_bytes_as_direct_request(client: TestClient) -> None:
@@ -167,7 +167,7 @@ def test_job_with_stored_result_ends_at_once(client: TestClient) -> None:
     request = {**LONG, "digits": 48}
     services = client.app_state["services"]
     digest = client.post("/v1/estimates", json={"resource": "bounds", "request": request}).json()["digest"]
-    services.runner.store(resource("bounds"), digest, b'{"stored":true}', 10**9)
+    services.runner.results.store(resource("bounds"), digest, b'{"stored":true}', 10**9)
     job = submit(client, "bounds", request).headers["location"]
     assert events_of(client, job)[-1][2]["state"] == "succeeded"
     assert client.get(f"{job}/results").json()["points"] == [{"point": 0, "response": {"stored": True}}]

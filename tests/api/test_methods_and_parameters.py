@@ -38,7 +38,7 @@ def test_wrong_method_lists_allowed_ones(client: TestClient, path: str, method: 
 
 
 def parameters() -> Iterator[tuple[str, str, str, str]]:
-    """Yield path, name, a value outside of the range, and what the sentence has to contain."""
+    """Yield the path and name of each parameter, a value out of its range, and what the error has to contain."""
     for path, item in PATHS.items():
         for given in item.get("get", {}).get("parameters", []):
             name = given.get("$ref", "").rpartition("/")[2]

@@ -41,7 +41,7 @@ ADDRESS = "203.0.113.7"
 
 
 class Site(NamedTuple):
-    """An application, and a function that computes the waiting jobs."""
+    """Application under test, with a function that computes its waiting jobs."""
 
     client: TestClient
     compute: Callable[[str], None]
@@ -90,12 +90,12 @@ def site(request: pytest.FixtureRequest, shared_redis_url: str) -> Generator[Sit
 
 @pytest.fixture
 def groups() -> Groups:
-    """Return the credentials of two groups that no other test has."""
+    """Return the credentials of two groups of callers that no other test has."""
     return credentials(f"alpha-{new_id()}"), credentials(f"beta-{new_id()}")
 
 
 def comparable(answer: Any) -> tuple[int, dict[str, str], str]:
-    """Return what a client can tell about an answer, without ids of the request and times."""
+    """Return what a client can tell about an answer, without request ids and times."""
     headers = {
         name: value
         for name, value in answer.headers.items()

@@ -24,7 +24,7 @@ ARCHIVE = "application/x-npz"
 
 
 class Sender:
-    """A request whose body is sent in pieces."""
+    """Request whose body the test sends in pieces."""
 
     def __init__(self, application: Any, state: dict[str, Any], requester: str, media_type: str) -> None:
         path = "/v1/audits/glir" if media_type == ARCHIVE else "/v1/bounds"

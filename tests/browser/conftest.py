@@ -110,6 +110,6 @@ def page(context: BrowserContext, watched: Watched, address: str) -> Page:
 
 
 def wait_for_answer(page: Page) -> str:
-    """Wait until all requests are answered, and return the five sentences."""
+    """Wait until all requests of the page are answered, and return the five sentences that it shows."""
     page.wait_for_selector("html[data-state=settled]", state="attached", timeout=LONGEST_MS)
     return page.locator("#sentences").inner_text().replace("\u00a0", " ")

@@ -102,7 +102,7 @@ def test_page_prints_to_pdf(page: Page, artifacts: Path) -> None:
 
 
 def test_timings_are_recorded(page: Page, browser: Browser, address: str, timings: dict[str, Any]) -> None:
-    """Record the first view of a new visitor and the drag of a slider. People read `timings`."""
+    """Record the seconds of the first view of a new visitor and of the drag of a slider. No limit is checked."""
     other = browser.new_context(viewport=DESKTOP).new_page()
     other.goto(address)
     wait_for_answer(other)

@@ -20,7 +20,7 @@ VOCABULARY: Final = re.compile(r"\b[A-Za-z]+(?:_[a-z]+)+\b|\bJSON\b|\bSend\b|/v1
 
 
 def vocabulary(text: str) -> set[str]:
-    """Return the words of the API in a text."""
+    """Return the words in a text that belong to the API and not to the page."""
     return set(VOCABULARY.findall(text)) - KNOWN
 
 
@@ -31,6 +31,7 @@ RUN: Final[dict[str, dict[str, str]]] = {
     "release": {"sampling": "gaussian"},
     "epsilon": {"source": "epsilon", "statedEpsilon": "1.2", "statedDelta": "1e-5"},
     "mu": {"source": "epsilon", "statedBy": "mu", "statedMu": "0.5"},
+    "rho": {"source": "epsilon", "statedBy": "rho", "statedRho": "0.5"},
     "claim": {"source": "claim", "claim": "1.2"},
 }
 FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -41,6 +42,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "release": ("noise",),
     "epsilon": ("stated-epsilon", "stated-delta"),
     "mu": ("stated-mu",),
+    "rho": ("stated-rho",),
     "claim": ("claim",),
 }  # fmt: skip
 WHOLE: Final = {
@@ -67,7 +69,7 @@ WRONG: Final[dict[str, tuple[str, str]]] = {
 
 
 def is_wrong(field: str, kind: str) -> bool:
-    """Return whether a kind of input is wrong in a field."""
+    """Return whether a kind of input is wrong in a field of the form."""
     match kind:
         case "empty":
             return field in REQUIRED
@@ -92,7 +94,7 @@ def open_page(page: Page, address: str, state: dict[str, Any]) -> None:
 
 
 def typed_message(page: Page, field: str, text: str, beside: str = "") -> str:
-    """Fill in a text, and return the message at the field or at another field."""
+    """Fill in a text in a field, and return the message at the field or at the field `beside`."""
     page.fill(f"#{field}", text)
     page.evaluate("document.getElementById('form').requestSubmit()")
     page.wait_for_selector("html[data-phase=failed][data-state=settled]", state="attached", timeout=LONGEST_MS)

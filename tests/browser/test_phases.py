@@ -120,14 +120,14 @@ def first(page: Page, watched: Watched, address: str) -> Page:
 
 
 def restore_first_form(page: Page) -> None:
-    """Restore the first form."""
+    """Restore the state that the form of the page had first."""
     page.evaluate("fragment => { location.hash = fragment }", FORMS["first"])
     page.wait_for_function("text => document.getElementById('paste').value === text", arg=PASTED)
     rest_of(page)
 
 
 def type_other_state(page: Page, /) -> str:
-    """Put another state into the text field."""
+    """Put another state into the text field of the page."""
     page.fill("#paste", OTHER)
     return "other"
 
@@ -139,7 +139,7 @@ def follow_link(page: Page, /) -> str:
 
 
 def switch_run(page: Page, /) -> str:
-    """Choose the other run."""
+    """Choose the other one of the two runs on the page."""
     page.get_by_role("button", name="run 2", exact=True).click()
     return "switched"
 

@@ -62,7 +62,10 @@ def _agree(one: arb, two: arb, digits: int) -> None:
     ("run", "eps"), [row if row[1] else thorough(*row) for row in product(RUNS, (0.4, 0.0))] + [("one step", 0.0)]
 )
 def test_the_two_directions_are_dual(run: str, eps: float) -> None:
-    """delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps): two contours on different sides of the poles."""
+    """Check delta_remove(eps) = 1 - e^eps + e^eps delta_add(-eps).
+
+    Two contours on different sides of the poles give both numbers.
+    """
     add, remove = _delta(RUNS[run], -eps), _delta(RUNS[run], eps, "remove")
     _agree(remove, 1 - arb(eps).exp() + arb(eps).exp() * add, 12)
 
@@ -144,7 +147,7 @@ def _perturbed(seed: int) -> Callable[[Guide], None]:
 
 @pytest.mark.parametrize("seed", [seed if seed < 2 else thorough(seed) for seed in range(30)])
 def test_bad_choices_of_a_contour_only_widen(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proof rests on the doubles of the guide: the enclosure still contains the truth."""
+    """No proof rests on the guide, which chooses contours in doubles: every enclosure still contains the truth."""
     names = [name for name in RUNS if name not in ("one step", "plain")]
     run, direction = RUNS[names[seed % len(names)]], DIRECTIONS[seed % 2]
     truth = _delta(run, 0.7, direction, 40)
@@ -189,7 +192,7 @@ def test_a_claim_inside_the_smallest_enclosure_is_not_decided() -> None:
 
 
 def test_zero_is_proved_where_no_loss_is_larger() -> None:
-    """A record that is taken out lowers no likelihood by more than (1 - q)^N."""
+    """Removing a record from N steps at rate q lowers no likelihood by more than the factor (1 - q)^N."""
     steps = [sampled_step(1.0, 0.25, 3)]
     assert check_delta(steps, 0.8631, 0.0, "remove").status == "proved"
     assert check_delta([sampled_step(1.0, 0.25)], 0.2876, 0.0, "remove").status == "refuted"
@@ -200,7 +203,7 @@ def test_zero_is_proved_where_no_loss_is_larger() -> None:
     [([sampled_step(2.0, 0.01, 500)], 12.0, 1e-300), ([sampled_step(50.0, 1e-3, 10**9)], 3.0, 1e-7)],
 )
 def test_small_tails_and_long_runs(steps: list[Step], epsilon: float, delta: float) -> None:
-    """Both sides of the truth are found: the two verdicts meet within a factor of 1 + 1e-9."""
+    """The checker proves a number just above the truth and refutes one just below, within a factor of 1 + 1e-9."""
     found = check_delta(steps, epsilon, delta, "add")
     assert found.lower is not None
     assert found.upper is not None

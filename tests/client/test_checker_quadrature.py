@@ -49,7 +49,10 @@ PAIRS: Final = [
 
 @dataclass(frozen=True)
 class Law:
-    """Densities, tails and loss of one step: P has the record, and Q has not, or has another one if mirrored."""
+    """Densities, tails and loss of one step, by which quadrature computes delta.
+
+    P is the law with the record. Q is the law without it, or with another record for mirrored steps.
+    """
 
     weights: tuple[float, ...]
     means: tuple[float, ...]
@@ -74,7 +77,7 @@ class Law:
         return mpmath.fsum(w * mpmath.ncdf(side * (sign * m - y)) for w, m in centres)
 
     def loss(self, y: Any) -> Any:
-        """Return ln(p(y) / q(y)) of doubles, also of an array."""
+        """Return the loss ln(p(y)/q(y)) at y for the densities p and q of P and Q, also of an array."""
 
         def log_ratio(x: Any) -> Any:
             exponents = [m * x - m * m / 2 for m in self.means]
@@ -84,12 +87,15 @@ class Law:
 
     @property
     def least(self) -> float:
-        """Infimum of the loss."""
+        """Infimum of the privacy loss of the step."""
         never = sum(w for w, m in zip(self.weights, self.means, strict=True) if not m)
         return math.log(never) if never and not self.mirrored else -math.inf
 
     def threshold(self, loss: float) -> float:
-        """Return the output with this loss, -inf if all outputs have a larger one. Delta is flat in the threshold."""
+        """Return the output with the given loss, or -inf if all outputs have a larger loss.
+
+        The test may use an approximate output, because delta has slope 0 in the threshold.
+        """
         return -math.inf if loss <= self.least else float(brentq(lambda y: self.loss(y) - loss, -60, 60, xtol=1e-13))
 
 
@@ -173,7 +179,10 @@ def rounded_delta(step: Step, eps: float, direction: Direction, width: float, up
 
 
 def _trimmed(masses: Any, offset: int) -> tuple[Any, int]:
-    """Return the masses without ends that weigh less than the rounding of the convolution."""
+    """Return the masses without those ends that weigh less than the rounding of the convolution.
+
+    `offset` is the index of the first mass.
+    """
     weighty = np.flatnonzero(masses > 1e-16)
     return masses[weighty[0] : weighty[-1] + 1], offset + int(weighty[0])
 

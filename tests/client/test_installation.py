@@ -29,7 +29,7 @@ sys.meta_path.insert(0, Blocker())
 
 
 def run(code: str) -> str:
-    """Return the output of a new interpreter that cannot import the packages of the server."""
+    """Run code in a new interpreter that cannot import the packages of the server, and return its output."""
     return subprocess.run(
         [sys.executable, "-c", BLOCKER + code],
         cwd=ROOT,

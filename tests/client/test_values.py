@@ -35,6 +35,7 @@ from privacy_bounds import (
 )
 from privacy_bounds.formatting import DOWN, UP, answer_line, formatted, html_table, rounded
 from privacy_bounds.pictures import Origin
+from tests.slow_marker import thorough
 
 RUN = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 CONTEXT = {"delta": 1e-5, "dataset_size": 48_000}
@@ -68,7 +69,7 @@ def examples(model: Any) -> list[Any]:
 
 
 def number(value: float, lower: float | None, upper: float | None) -> Number:
-    """Return an epsilon with other bounds."""
+    """Return an epsilon as the client's Number, with the given bounds."""
     known = LOCAL.epsilon({"type": "gaussian", "noise_multiplier": 2.0}, delta=1e-5)
     ends: dict[str, Any] = {"value": value, "lower": lower, "upper": upper}
     evidence = "asymptotic" if lower is None else "certified"
@@ -288,7 +289,7 @@ def test_curves_are_columns_with_both_bounds() -> None:
     assert len(set(two.names)) == 2
 
 
-@pytest.mark.parametrize("place", [1, 3, 4, 5, 6])
+@pytest.mark.parametrize("place", [1, *map(thorough, (3, 4, 5, 6))])
 def test_a_plot_is_the_chart_of_the_service(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     value = values()[place]
     chart = value.plot()

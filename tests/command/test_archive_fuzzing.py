@@ -58,7 +58,7 @@ def flipped(body: bytes, flips: list[tuple[float, int]]) -> bytes:
 
 
 def extracted(body: bytes) -> dict[str, bytes] | None:
-    """Return the extracted files of an archive, or None if the archive was refused in one sentence."""
+    """Return the extracted files of a backup archive, or None if the archive was refused in one sentence."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "folder"
         folder.mkdir()

@@ -53,7 +53,7 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(folder: Path) -> list[tuple[StoredJob, bytes | None, list[bytes]]]:
-    """Return all jobs of a folder with their requests and results."""
+    """Return all jobs of a data folder with their requests and results."""
     with closing(SqliteStore(folder)) as store:
         listed = store.list(None, 100, None).jobs
         active = {job.id for job in store.active()}
@@ -136,7 +136,7 @@ def test_restore_replaces_nothing_unasked(folder: Path, tmp_path: Path, capsys: 
 
 
 def test_second_restore_keeps_what_the_first_one_replaced(folder: Path, tmp_path: Path) -> None:
-    """Somebody who restores the wrong archive, and then another one, still has the files of before."""
+    """Somebody who restores the wrong archive, and then the right one, still has the original files."""
     archive = tmp_path / "other.zip"
     before = (folder / "keys.secret").read_bytes()
     for number in range(3):

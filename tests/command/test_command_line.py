@@ -126,7 +126,7 @@ def test_output_on_terminal_is_table_or_sentence(request_file: Path) -> None:
     assert "/questions: " in problem
 
 
-@pytest.mark.parametrize("columns", [80, thorough(160)])
+@pytest.mark.parametrize("columns", [thorough(80), thorough(160)])
 def test_assessment_fits_the_terminal(columns: int, tmp_path: Path) -> None:
     run = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
     asked = tmp_path / "run.json"

@@ -65,7 +65,7 @@ def test_sources_of_example_answers_name_the_resource(operation: str) -> None:
 
 
 def texts_of(member: str, value: Any) -> Iterator[str]:
-    """Yield the strings that stand under a member anywhere in a value."""
+    """Yield the strings that stand under the JSON member `member` anywhere in a value."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == member and isinstance(inner, str):

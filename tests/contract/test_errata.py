@@ -18,6 +18,7 @@ from service.privacy.threat_models.glrt import Glrt
 from service.privacy.threat_models.membership import Membership
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.cases import built, dpsgd, gaussian
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "errata.md").read_text("utf-8")
@@ -83,8 +84,27 @@ def population_power() -> float:
     return Membership(population="chi_square").curves(built(batch)).add.power_at(1e-5).upper
 
 
+def discrete_gaussian() -> AbstractTradeOff:
+    return WorstCase().curves(built({"type": "discrete_gaussian", "sigma": 1.0, "sensitivity": 1})).both
+
+
+def noisy_max_delta() -> float:
+    choice = {"type": "report_noisy_max", "noise": "exponential", "scale": 1.0, "sensitivity": 1.0}
+    return WorstCase().curves(built(choice)).both.profile_at(0.5).upper
+
+
 CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "rero-theorem-1": [(lambda: WorstCase().curves(pure_dp(1.0)).add.power_at(0.3).upper, "0.7425")],
+    "discrete-gaussian-continuous": [
+        (lambda: worst_epsilon(1.0, 1e-5), "4.3772"),
+        (lambda: discrete_gaussian().epsilon(1e-5).upper, "4.4302"),
+        (lambda: WorstCase().curves(built(gaussian(1.0))).both.power_at(0.1).upper, "0.3891"),
+        (lambda: discrete_gaussian().power_at(0.1).upper, "0.3689"),
+    ],
+    "noisy-max-pure": [
+        (lambda: WorstCase().curves(pure_dp(2.0)).both.profile_at(0.5).upper, "0.6843"),
+        (noisy_max_delta, "0.5276"),
+    ],
     "exponential-fixed-shifts": [(lambda: exponentials(10, 1.0), "0.36841")],
     "exponential-dominating": [(lambda: exponentials(2, 0.0), "0.30337")],
     "rero-corollary-2": [

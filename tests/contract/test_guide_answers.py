@@ -18,7 +18,7 @@ DP_SGD = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps"
 
 
 def upper_of_epsilon(client: TestClient, **request: Any) -> float:
-    """Return the upper bound of epsilon at delta = 1e-5, or of the question in `request`."""
+    """Return the upper bound of the answer to `request`, whose default question is epsilon at delta = 1e-5."""
     sent = {"questions": [{"type": "epsilon", "delta": 1e-5}], "relative_tolerance": 1e-4} | request
     answer = client.post("/v1/bounds", json=sent)
     assert answer.status_code == 200, answer.text

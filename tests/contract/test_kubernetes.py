@@ -77,9 +77,13 @@ def identity(manifest: Manifest) -> tuple[str, str]:
     return manifest["kind"], manifest["metadata"]["name"]
 
 
+COMMANDS = [[name, word] for name, word in (("kustomize", "build"), ("kubectl", "kustomize")) if shutil.which(name)]
+"""Commands of this machine that render a folder."""
+
+
 @functools.cache
 def rendered_by_kustomize(folder: Path) -> str:
-    return subprocess.run(["kustomize", "build", folder], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([*COMMANDS[0], folder], check=True, capture_output=True, text=True).stdout
 
 
 RENDERINGS = [(each, how) for each in (BASE, *OVERLAYS) for how in ("read", "kustomize")]
@@ -90,8 +94,8 @@ def manifests(request: pytest.FixtureRequest) -> list[Manifest]:
     folder, how = request.param
     if how == "read":
         return compose(folder)
-    if shutil.which("kustomize") is None:
-        pytest.skip("kustomize is not on PATH")
+    if not COMMANDS:
+        pytest.skip("neither kustomize nor kubectl is on PATH")
     return list(yaml.safe_load_all(rendered_by_kustomize(folder)))
 
 
@@ -325,6 +329,6 @@ def test_files_of_redis_are_copies() -> None:
 
 def test_tags_of_images_are_the_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    for folder in (BASE, FOLDER / "overlays/production"):
+    for folder in (BASE, *OVERLAYS):
         [image] = documents(folder / "kustomization.yaml")[0]["images"]
         assert (image["name"], image["newTag"]) == ("privacy-bounds", version)

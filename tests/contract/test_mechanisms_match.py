@@ -66,7 +66,10 @@ def test_schemas_and_core_have_same_threat_models() -> None:
 def test_catalogue_lists_all_classes_of_its_package(
     room: str, base: type[AbstractMechanism | AbstractThreatModel], listed: Mapping[str, object]
 ) -> None:
-    """Steps that only the core builds have the type of the mechanism whose steps they are."""
+    """The catalogue omits only steps that the core alone builds.
+
+    Such a step has the type of the mechanism that makes it.
+    """
     folder = Path(catalogue.__file__).parents[1] / room
     modules = [import_module(f"service.privacy.{room}.{path.stem}") for path in sorted(folder.glob("*.py"))]
     defined = {
@@ -110,14 +113,17 @@ def test_schemas_and_core_have_same_field_names(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_schemas_and_core_have_same_number_ranges(kind: str) -> None:
+    declared = domain.domains(MECHANISMS[kind])
+    shapes = {name: shape_of_field(field) for name, field in SPECS[kind].model_fields.items()}
+    # A list of numbers has the domain of its items.
+    items = {name: shape_of(shape.item) for name, shape in shapes.items() if shape.kind == "list" and name in declared}
     ranges = {
         name: (shape.minimum, shape.maximum, shape.minimum_excluded, shape.maximum_excluded, shape.kind == "integer")
-        for name, shape in ((name, shape_of_field(field)) for name, field in SPECS[kind].model_fields.items())
+        for name, shape in (shapes | items).items()
         if shape.kind in ("number", "integer")
     }
     domains = {
-        name: (domain.low, domain.high, domain.open_low, False, domain.integer)
-        for name, domain in domain.domains(MECHANISMS[kind]).items()
+        name: (domain.low, domain.high, domain.open_low, False, domain.integer) for name, domain in declared.items()
     }
     assert ranges == domains, both_files(kind)
 

@@ -70,7 +70,7 @@ ROUTES = {
 
 
 def requested(value: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Return the request that an object with these fields stands for, or None if it is no request or part of one."""
+    """Return the request that a JSON object of a page stands for, or None if it is no request or part of one."""
     kind = value.get("type")
     if "question" in value and ("at_most" in value or "at_least" in value):
         return "/v1/calibrations", {"mechanism": DP_SGD, "free": "/mechanism/noise_multiplier", "targets": [value]}
@@ -233,7 +233,7 @@ def archive(file: Path) -> None:
 
 
 def assert_printed(answer: object, printed: object, where: str) -> None:
-    """Check that the printed values are in the answer.
+    """Check that the values that a page prints are in the answer.
 
     Fields may be left out, list entries may not; a float may be rounded.
     """

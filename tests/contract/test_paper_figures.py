@@ -30,7 +30,7 @@ PUBLISHED = [
 
 @cache
 def points(name: str) -> tuple[FigurePoint, ...]:
-    """Compute the points of a figure once."""
+    """Compute the points of the figure with this name once."""
     found = compute_points(FIGURES[name])
     assert not isinstance(found, Problem), found
     return tuple(found)

@@ -17,7 +17,7 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 
 
 def test_omitted_place_fails_check_that_names_the_file(tmp_path: Path) -> None:
-    """Check that every check passes with all places, and that without its place it fails and names the file."""
+    """Check that following a recipe completely passes its checks, and an omitted edit fails the check of its file."""
     command = [sys.executable, "-m", "tests.contract.rehearsal", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -80,7 +80,7 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def run(project: Path, code: str, *, blocked: set[str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run code in the project, without the startup files of this environment."""
+    """Run Python code in the project with the installed wheel, without the startup files of this environment."""
     head = BLOCKER.format(blocked=blocked) if blocked else ""
     return subprocess.run(
         [sys.executable, "-S", "-c", head + code],

@@ -40,7 +40,7 @@ CASES: Final[dict[str, tuple[Any, dict[str, Any], int]]] = {
 
 
 def write_case(name: str, folder: Path) -> int:
-    """Write the files of a case into a folder, and return the exit code."""
+    """Write the files of the case with this name into a folder, and return its expected exit code."""
     run, rules, code = CASES[name]
     for file, content in (("run", run), ("policy", rules), ("context", CONTEXT)):
         (folder / f"{file}.json").write_text(json.dumps(content))
@@ -75,7 +75,7 @@ def test_script_publishes_the_report_and_exits_as_the_command(name: str, tmp_pat
     assert len(ended.stderr.splitlines()) == {0: 0, 1: 3, 2: 1, 3: 3}[code]
 
 
-@pytest.mark.parametrize("name", ["violated", thorough("not attested")])
+@pytest.mark.parametrize("name", [thorough("violated"), thorough("not attested")])
 def test_gitlab_script_publishes_the_report_and_exits_as_the_command(name: str, tmp_path: Path) -> None:
     folder, code = tmp_path, write_case(name, tmp_path)
     specification, jobs = yaml.safe_load_all(TEMPLATE.read_text())
@@ -96,7 +96,7 @@ def test_gitlab_script_publishes_the_report_and_exits_as_the_command(name: str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "missing"), [thorough("met", "fail"), thorough("not attested", "fail"), ("not attested", "warn")]
+    ("name", "missing"), [thorough("met", "fail"), thorough("not attested", "fail"), thorough("not attested", "warn")]
 )
 def test_github_action_publishes_the_report_and_exits_as_the_command(name: str, missing: str, tmp_path: Path) -> None:
     folder, code = tmp_path, write_case(name, tmp_path)
@@ -125,7 +125,7 @@ def drawn_name(drawn: random.Random) -> str:
     return "".join(drawn.choices(CHARACTERS, k=drawn.randint(1, 12))).strip(".") + ".json"
 
 
-@pytest.mark.parametrize("seed", [0, *map(thorough, range(1, 4))])
+@pytest.mark.parametrize("seed", [*map(thorough, range(4))])
 def test_any_file_name_is_taken(seed: int, tmp_path: Path) -> None:
     drawn = random.Random(seed)
     folder = tmp_path / f"work {drawn_name(drawn)}"
@@ -160,6 +160,7 @@ def test_image_is_one_argument_behind_all_options(image: str, tmp_path: Path) ->
     assert sent == [*options, image, "privacy-bounds", "assess", "run.json", "--policy", "policy.json", "--json"]
 
 
+@pytest.mark.thorough
 def test_refused_run_does_not_publish_an_older_report(tmp_path: Path) -> None:
     code = write_case("met", tmp_path)
     met = shell(f"sh {SCRIPT} run.json policy.json context.json", tmp_path)

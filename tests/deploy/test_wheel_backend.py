@@ -46,3 +46,12 @@ def test_import_that_would_stay_is_refused(seed: int) -> None:
     text = drawn_text(random.Random(seed), MOVABLE, REFUSED, MOVABLE)
     with pytest.raises(ValueError, match=r"from \.\.\. import"):
         adapted_source(text, MODULES)
+
+
+def test_strings_that_name_a_module_are_moved_and_words_stay() -> None:
+    kept = ('Finding("service", "ok")', "{'service': 'api_schemas'}", '"service.unknown"', '"my_service.cli"')
+    moved = ('files("service").joinpath("service.cli")', "('api_schemas.base',)")
+    for text in kept:
+        assert adapted_source(text, MODULES) == text
+    assert adapted_source(moved[0], MODULES) == f'files("{PLACE}.service").joinpath("{PLACE}.service.cli")'
+    assert adapted_source(moved[1], MODULES) == f"('{PLACE}.api_schemas.base',)"

@@ -62,7 +62,10 @@ async def _closed_at_end(writer: asyncio.StreamWriter) -> AsyncGenerator[None]:
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay: float) -> None:
-    """Forward all data, each piece `delay` seconds after it arrived. Latency is added, bandwidth is not limited."""
+    """Forward all data from `source` to `target`, each piece `delay` seconds after it arrived.
+
+    Latency is added, bandwidth is not limited.
+    """
     loop = asyncio.get_running_loop()
     while piece := await source.read(2**16):
         loop.call_later(delay, target.write, piece)

@@ -20,6 +20,7 @@ from service.execution.result_cache import RedisResultCache
 from service.execution.runner import ComputationRunner
 from service.execution.shared_cache import SharedCache
 from service.execution.sibling_processes import SiblingProcesses
+from service.execution.stored_results import StoredResults
 from service.execution.worker_admission import WorkerAdmission
 from service.execution.worker_pool import WorkerPool
 from service.execution.workers import Workers
@@ -182,10 +183,7 @@ def make_runner(
     }
     admission = WorkerAdmission(**(arguments | limits))
     return ComputationRunner(
-        engine_version=ENGINE_VERSION,
-        memory=InMemoryResultCache(100, 100_000),
-        shared=shared,
-        siblings=siblings,
+        results=StoredResults(ENGINE_VERSION, InMemoryResultCache(100, 100_000), shared, siblings=siblings),
         workers=Workers(pool, admission, reserve, lambda: metrics.queue_depth.set(admission.admitted)),
         metrics=metrics,
         max_remembered_bodies=100,

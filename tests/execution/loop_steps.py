@@ -14,6 +14,7 @@ import pytest
 from service.execution.errors import ExecutionError
 from service.execution.memory_cache import InMemoryResultCache
 from service.execution.runner import ComputationRunner
+from service.execution.stored_results import StoredResults
 from service.execution.worker_admission import WorkerAdmission
 from service.execution.workers import Workers
 from service.importers.catalogue import validate_with_imports
@@ -40,9 +41,7 @@ def runner_without_workers() -> ComputationRunner:
     """Build a runner that reads, estimates and answers like that of the service, but has no workers."""
     admission = WorkerAdmission(max_cost=10**9, worker_count=1, queue_limit=9, queue_wait_limit_seconds=1e9)
     return ComputationRunner(
-        engine_version=ENGINE_VERSION,
-        memory=InMemoryResultCache(100, 10**8),
-        shared=None,
+        results=StoredResults(ENGINE_VERSION, InMemoryResultCache(100, 10**8)),
         workers=Workers(cast("Any", _NoPool()), admission),
         metrics=make_metrics(),
         max_remembered_bodies=100,
@@ -51,7 +50,7 @@ def runner_without_workers() -> ComputationRunner:
 
 
 async def outcome_of(runner: ComputationRunner, name: str, body: Any) -> str:
-    """Return the outcome of a request: `answered`, or the name of the error."""
+    """Return the outcome of a request to the resource `name`: `answered`, or the name of the error."""
     sent = json.dumps(body).encode()
     return await asyncio.create_task(_outcome(runner, name, sent))  # A separate step, which is timed.
 

@@ -127,7 +127,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 100))
     def release_late(self, number: int) -> None:
-        """Release a lease a second time. The lease of the next holder stays."""
+        """Release a lease a second time, which must not end the lease of the next holder."""
         if self.released:
             self.runner.run(self.send_release(self.released[number % len(self.released)]))
 

@@ -40,7 +40,10 @@ class PendingComputation:
 
 
 class Model:
-    """Arrivals, joins, disconnects and ends in random order. An arrival may raise only QueueFull."""
+    """Model of the admission queue: arrivals, joins, disconnects and ends of computations in random order.
+
+    An arrival may raise only QueueFull.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -184,14 +187,14 @@ class Machine:
         self._entries = 0
 
     async def at(self, seconds: float) -> None:
-        """Return when the clock shows this time."""
+        """Return when the simulated clock shows this time."""
         event = asyncio.Event()
         self._entries += 1
         heapq.heappush(self._ends, (seconds, self._entries, event))
         await event.wait()
 
     async def compute(self, requester: str, seconds: float, priced: float | None = None) -> float:
-        """Return how long this computation waited."""
+        """Run a computation on the simulated machine, and return how long it waited."""
         asked = self._clock.seconds
         async with self.admission.slot(QueuedComputation(requester), int((priced or seconds) * COST_UNITS_PER_SECOND)):
             began = self._clock.seconds
@@ -228,8 +231,9 @@ async def polite(machine: Machine, seconds: float, count: int, pause: float) -> 
 
 
 async def waits_beside(machine: Machine, seconds: float, *floods: float, count: int = 200) -> list[float]:
-    """Return the waits of a polite requester beside floods of five others each, all of which request work of
-    `seconds`.
+    """Return the seconds for which each of `count` requests of one requester waits beside five other requesters.
+
+    Each of the five sends a flood of requests, and all requests need work of `seconds`.
     """
     flooding = [asyncio.create_task(flood(machine, f"{each}/{number}", each)) for each in floods for number in range(5)]
     await asyncio.sleep(0)
@@ -258,7 +262,7 @@ async def test_short_work_waits_only_for_one_turn_of_short_work(clock: SimpleNam
 
 
 async def test_medium_work_waits_for_running_work_and_one_turn(clock: SimpleNamespace) -> None:
-    """Five others request 90 seconds of work each, at any time."""
+    """Five other requesters request 90 seconds of work each, at any time."""
     waits = await waits_beside(Machine(clock), 0.5, 15.0, count=20)
     assert waits[-1] <= 2 * 15.0
 
@@ -282,7 +286,7 @@ async def test_underestimated_work_costs_its_requester_later_turns(clock: Simple
 
 
 async def test_joining_requester_brings_its_earlier_position(clock: SimpleNamespace) -> None:
-    """The first of the equal requests stands far back in the queue of its requester."""
+    """The first of two equal requests stands far back in the queue of its requester."""
     machine = Machine(clock, reserve_count=0)
     tasks = [asyncio.create_task(machine.compute("flood", 1.0)) for _ in range(9)]
     await asyncio.sleep(0)

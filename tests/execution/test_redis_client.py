@@ -56,7 +56,7 @@ async def hits(url: str, shared_by: SharedCache | None = None) -> int:
 
 @pytest.fixture
 async def near(redis_url: str) -> str:
-    """Return the address of a Redis that has all results."""
+    """Return the address of a Redis that has all results, without delay."""
     metrics = make_metrics()
     link = RedisCircuitBreaker(redis_url, TEST_TIMEOUT, metrics)
     await link.start()

@@ -95,7 +95,7 @@ async def test_any_order_of_arrivals_and_cancellations_keeps_queue_consistent(
 
 
 async def test_steps_of_the_loop_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The requests are those that blocked the loop longest: sweeps, comparisons and imports of many parts."""
+    """The loop serves the requests that once blocked it longest: sweeps, comparisons and imports of many parts."""
     runner = runner_without_workers()
     bodies: list[tuple[str, Any]] = [
         (

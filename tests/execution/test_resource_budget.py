@@ -19,7 +19,7 @@ CASES = 200
 
 
 class Holder:
-    """Holds a share until the test ends it or the budget takes it back."""
+    """Holder of a reservation, which keeps it until the test ends it or the budget revokes it."""
 
     def __init__(self, pot: ResourceBudget, requester: str, size: int = 0) -> None:
         self.requester = requester

@@ -249,8 +249,8 @@ async def test_duplicate_keys_have_pointers(runner: ComputationRunner) -> None:
 
 async def test_results_are_found_by_digest(runner: ComputationRunner) -> None:
     answer = await runner.answer(FAKE, sent(amount=4.0))
-    assert await runner.find_stored(("other", FAKE.name), answer.digest) == answer.body
-    assert await runner.find_stored((FAKE.name,), "sha256:" + "0" * 64) is None
+    assert await runner.results.find(("other", FAKE.name), answer.digest) == answer.body
+    assert await runner.results.find((FAKE.name,), "sha256:" + "0" * 64) is None
 
 
 async def test_result_of_another_process_is_used(metrics: Metrics, link: RedisCircuitBreaker, tmp_path: Path) -> None:

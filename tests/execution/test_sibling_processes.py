@@ -23,7 +23,7 @@ DIGEST = "sha256:" + "a" * 64
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Return a function that starts the process with a given number."""
+    """Return a function that starts the sibling process with a given number."""
 
     def make(process: int) -> tuple[SiblingProcesses, InMemoryResultCache]:
         monkeypatch.setattr(os, "getpid", lambda: process)
@@ -81,8 +81,8 @@ async def test_runner_finds_results_of_its_siblings(start: Start, metrics: Metri
     (mine, _), (other, memory) = start(1), start(2)
     pool = make_pool(metrics)
     computing, asking = (make_runner(metrics, pool, siblings=each) for each in (other, mine))
-    computing._memory = memory
+    computing.results._memory = memory
     async with mine.serve(), other.serve():
         answer = await computing.run(FAKE, FakeRequest(amount=4.0))
-        assert await asking.find_stored((FAKE.name,), answer.digest) == answer.body
+        assert await asking.results.find((FAKE.name,), answer.digest) == answer.body
     await pool.close()

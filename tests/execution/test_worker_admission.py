@@ -40,7 +40,7 @@ def test_cost_equal_to_limit_is_allowed() -> None:
 
 
 class Crowd:
-    """Computations of several clients, which run until the test ends them."""
+    """Computations of several clients, which hold workers until the test ends them."""
 
     def __init__(self, admission: WorkerAdmission) -> None:
         self.admission = admission
@@ -58,7 +58,7 @@ class Crowd:
             await self._end.wait()
 
     async def end(self) -> list[BaseException | None]:
-        """End all computations and return their outcomes."""
+        """End all computations of the crowd and return their outcomes."""
         self._end.set()
         return await asyncio.gather(*self.tasks, return_exceptions=True)
 

@@ -50,7 +50,7 @@ def _stop(_: int, __: FrameType | None) -> None:
 
 
 def choose() -> int:
-    """Write the numbers of the requests that take too long or fail unexpectedly, without any answers."""
+    """Write which requests take too long or fail unexpectedly, as their numbers, without any answers."""
     for name in RESOURCES:  # No measured request pays for the import of its resource.
         resource(name)
     signal.signal(signal.SIGVTALRM, _stop)
@@ -72,7 +72,7 @@ def choose() -> int:
 
 
 def write() -> int:
-    """Store the current answers to the chosen requests."""
+    """Compute and store the answers to the chosen requests."""
     skipped = read_frozen_answers().skipped
     numbers = [number for number in range(REQUESTS + len(skipped)) if number not in skipped]
     found = [answer(number) for number in numbers]
@@ -82,13 +82,16 @@ def write() -> int:
 
 
 def both(first: int) -> Iterator[tuple[Answer, Answer]]:
-    """Yield the stored and the current answer to each of the first requests."""
+    """Yield the stored and the current answer to each of the first `first` requests."""
     for before in read_frozen_answers().answers[:first]:
         yield before, answer(before.number)
 
 
 def count_equal(digest: Callable[[Answer], str], first: int) -> int:
-    """Print how many digests are equal, and which differ. Return 1 if any differs."""
+    """Print how many answers have an equal digest, and which differ. Return 1 if any differs.
+
+    `digest` selects the digest, and `first` is the number of requests.
+    """
     pairs = list(both(first))
     moved = [(before, now) for before, now in pairs if digest(before) != digest(now)]
     for before, now in moved:
@@ -98,7 +101,10 @@ def count_equal(digest: Callable[[Answer], str], first: int) -> int:
 
 
 def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
-    """Print which enclosures fail a check, and which are wider than before. Return 1 if any fails."""
+    """Print which enclosures of answers fail `check`, and which are wider than before. Return 1 if any fails.
+
+    `first` is the number of requests.
+    """
     failed = widened = 0
     pairs = list(both(min(first, WITH_BOUNDS)))
     for before, now in pairs:
@@ -114,7 +120,7 @@ def compare(check: Callable[[Answer, Answer], list[str]], first: int) -> int:
 
 
 def measure(what: str, first: int) -> int:
-    """Print CPU seconds or estimated costs."""
+    """Print CPU seconds or estimated costs (`what`) of the first `first` requests."""
     from tests.frozen import costs, prices  # Loads the benchmark.
 
     if what == "cpu":
@@ -126,13 +132,13 @@ def measure(what: str, first: int) -> int:
 
 
 def print_wide(first: int) -> int:
-    """Print the wide answers to the first requests."""
+    """Print which answers to the first `first` requests are wider than their tolerance."""
     print(*wide_answers(first), sep="\n")
     return 0
 
 
 def main() -> int:
-    """Run a command and print its CPU seconds."""
+    """Run a command of the frozen answers and print its CPU seconds."""
     commands: dict[str, Callable[[int], int]] = {
         "requests": lambda _: choose(),
         "write": lambda _: write(),

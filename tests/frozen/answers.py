@@ -70,7 +70,10 @@ def response(name: str, body: bytes) -> bytes:
 
 
 def answer(number: int) -> Answer:
-    """Compute the answer to a request as the service does. For an unexpected error, keep its name."""
+    """Compute the answer to the request with this number as the service does.
+
+    For an unexpected error, keep its name.
+    """
     name, body = request(number)
     asked = _digest(body.decode())
     try:
@@ -147,7 +150,10 @@ def present_platform() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FrozenAnswers:
-    """Content of the file. `skipped` lists the numbers of requests that take too long, and are not computed."""
+    """Content of the file of stored answers.
+
+    `skipped` lists the numbers of requests that take too long, and are not computed.
+    """
 
     platform: dict[str, str] = field(default_factory=dict[str, str])
     engine_version: str = ""
@@ -155,14 +161,14 @@ class FrozenAnswers:
     answers: tuple[Answer, ...] = ()
 
     def write(self) -> None:
-        """Write the file, one line for each answer."""
+        """Write the file of stored answers, one line for each answer."""
         head = {"platform": self.platform, "engine_version": self.engine_version, "skipped": self.skipped}
         lines = ",\n".join(json.dumps(astuple(one), separators=(",", ":")) for one in self.answers)
         FILE.write_text(f'{json.dumps(head)[:-1]},\n"answers": [\n{lines}\n]}}\n', "utf-8")
 
 
 def read_frozen_answers() -> FrozenAnswers:
-    """Read the content of the file."""
+    """Read the content of the file of stored answers."""
     read = json.loads(FILE.read_text("utf-8"))
     answers = tuple(
         Answer(*named, problem=problem, bounds=tuple((low, high) for low, high in bounds))

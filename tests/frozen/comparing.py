@@ -25,21 +25,24 @@ def unlike(before: Answer, now: Answer) -> str:
 
 
 def contradictions(before: Answer, now: Answer) -> list[str]:
-    """Return the contradictions: enclosures of one number that do not meet."""
+    """Return the contradictions between two answers to one request: enclosures of one number that do not meet."""
     problem = unlike(before, now)
     pairs = zip(before.bounds, now.bounds, strict=not problem)
     return [problem] if problem else [_describe_difference(*two) for two in pairs if not _meet(*two)]
 
 
 def disagreeing(before: Answer, now: Answer) -> list[str]:
-    """Return the bounds that differ by more than rounding."""
+    """Return the bounds in two answers to one request that differ by more than rounding."""
     problem = unlike(before, now)
     pairs = zip(before.bounds, now.bounds, strict=not problem)
     return [problem] if problem else [_describe_difference(*two) for two in pairs if not _agree(*two)]
 
 
 def wider(before: Answer, now: Answer) -> Iterator[tuple[Pair, Pair, float]]:
-    """Yield the enclosures that are wider than before by more than rounding, and the ratio of the widths."""
+    """Yield the enclosures that are wider in `now` than in `before`, and the ratio of the widths.
+
+    Enclosures that are wider by rounding alone are left out.
+    """
     for old, new in zip(before.bounds, now.bounds, strict=False):
         widths = [high - low if high > low else 0.0 for low, high in (old, new)]
         if widths[1] > widths[0] * (1 + 1e-6) + ROUNDING * max(map(abs, new)):

@@ -119,7 +119,7 @@ def print_cpu() -> int:
 
 
 def print_prices() -> int:
-    """Print estimated cost over measured CPU of the portfolio, and how many are within the factor."""
+    """Print estimated over measured CPU time of the portfolio of requests, and how many are within the factor."""
     good = 0
     for name, body in PORTFOLIO.items():
         request = BoundsRequest.model_validate_json(json.dumps(body))

@@ -25,7 +25,7 @@ LIMIT_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A request with the range of its cost, and its measured CPU seconds."""
+    """Request with the range of its estimated cost, and its measured CPU seconds."""
 
     number: int
     group: str
@@ -34,17 +34,17 @@ class Priced:
 
     @property
     def ratio(self) -> float:
-        """Likely cost over measured cost."""
+        """Likely estimated cost over measured cost of the request."""
         return self.range.likely * 1e-6 / self.seconds
 
     @property
     def is_near(self) -> bool:
-        """Whether the likely cost is within the factor."""
+        """Whether the likely estimated cost is within the allowed factor of the measured cost."""
         return 1 / FACTOR <= self.ratio <= FACTOR
 
 
 def priced(number: int) -> Priced | None:
-    """Measure a request. Return None if it is rejected."""
+    """Measure the request with this number. Return None if it is rejected."""
     name, body = request(number)
     computation = resource(name)
     try:
@@ -59,9 +59,10 @@ def priced(number: int) -> Priced | None:
 
 
 def print_space(first: int) -> None:
-    """Print the share of requests within the factor, for all and for either half, and the groups, worst first.
+    """Print the share of requests whose estimated cost is within the factor, for all, for halves, and by groups.
 
-    Constants were fitted to the requests whose round of the space is even. Those of odd rounds were held out.
+    The worst groups come first. Constants were fitted to the requests whose round of the space is even. Those of odd
+    rounds were held out.
     """
     skipped = set(read_frozen_answers().skipped)
     numbers = [number for number in range(first + len(skipped)) if number not in skipped][:first]

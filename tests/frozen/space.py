@@ -17,7 +17,7 @@ from tests.privacy.mixed_box import mixed_points
 from tests.privacy.random_cases import FAMILIES, NEIGHBOURS, RandomQuestion, log_uniform, random_question
 from tests.rendering import assessment_space
 from tests.resources.nested_space import any_nested, number_pointers
-from tests.resources.request_space import Spec, any_request, mechanism, question
+from tests.resources.request_space import Spec, any_request, earlier_mechanisms, mechanism, question
 
 SEED: Final = 20261125
 QUESTIONS: Final = {
@@ -30,6 +30,9 @@ QUESTIONS: Final = {
 
 LATER_RESOURCES: Final = frozenset({"certificates"})
 """Resources that are younger than the stored answers. A choice among more resources would change other requests."""
+
+LATER_STATES: Final = frozenset({"rdp", "zcdp"})
+"""Formats of imports that are younger than the stored answers."""
 
 
 def _bounds(spec: Spec, neighbours: Neighbours, *asked: RandomQuestion) -> tuple[str, Spec]:
@@ -80,8 +83,8 @@ def _assessment(random: Generator) -> tuple[str, Spec]:
 
 
 def _state(random: Generator) -> tuple[str, Spec]:
-    """Draw a state of another library, as an import or as the mechanism of a request."""
-    library = str(random.choice(list(STATES)))
+    """Draw the state of another library, for an import or for the mechanism of a request."""
+    library = str(random.choice([name for name in STATES if name not in LATER_STATES]))
     written = STATES[library][str(random.choice(list(STATES[library])))]
     state = {"format": library, "content": written["content"]}
     if random.uniform() < 0.5:
@@ -125,5 +128,6 @@ TURNS: Final = tuple(draw for count, draw in SPACES for _ in range(count))
 
 def request(number: int) -> tuple[str, bytes]:
     """Return the name of the resource and the body of the request with this number."""
-    name, body = TURNS[number % len(TURNS)](np.random.default_rng([SEED, number]))
+    with earlier_mechanisms():
+        name, body = TURNS[number % len(TURNS)](np.random.default_rng([SEED, number]))
     return name, json.dumps(body).encode()

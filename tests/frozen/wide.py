@@ -80,7 +80,7 @@ def _answers(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield the words that name the kind of a mechanism or a threat model."""
+    """Yield the words in a JSON value that name the kind of a mechanism or a threat model."""
     if isinstance(value, dict):
         for name in ("type", "sampling", "neighboring_relation", "format"):
             if isinstance(value.get(name), str):

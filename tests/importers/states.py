@@ -38,6 +38,20 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
         "arguments": RUN,
         "arguments_of_beta": RUN,
     },
+    "rdp": {
+        "accountant": {"type": "rdp", "orders": [1.5, 2.0, 8.0, 32.0], "epsilons": [0.02, 0.03, 0.12, 0.5]},
+        "unsorted": {"type": "rdp", "orders": [1.0, 2.0, 4.0, "Infinity"], "epsilons": [0.01, 0.04, 0.04, 1.0]},
+    },
+    "zcdp": {
+        "smartnoise": {"type": "zcdp", "rho": 0.15},
+        "opendp": {"type": "zcdp", "rho": 0.5},
+        "opendp_pure": {"type": "pure_dp", "epsilon": 1.0},
+        "opendp_approximate": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-6},
+        "opendp_approximate_zcdp": {
+            "type": "composed",
+            "mechanisms": [{"type": "zcdp", "rho": 0.1}, {"type": "approximate_dp", "epsilon": 0.0, "delta": 1e-6}],
+        },
+    },
     "jax_privacy": {
         "dpsgd": RUN,
         "fixed": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
@@ -78,6 +92,7 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
         "discrete_laplace": {"type": "pure_dp", "epsilon": 0.5},
         "fixed_without_replacement": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
         "fixed_with_replacement": FIXED | {"sampling": "fixed_with_replacement", "steps": 1},
+        "zcdp": {"type": "zcdp", "rho": 0.5},
         "nothing": {"type": "pure_dp", "epsilon": 0.0},
         "not_private": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
     },
@@ -90,7 +105,7 @@ BOUNDED: dict[str, float] = {
 }
 """Events that become pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
 REFUSED: dict[str, dict[str, str]] = {
-    "dp_accounting": dict.fromkeys(("unsupported", "zcdp", "truncated", "tree", "best_of_several"), "/class_name"),
+    "dp_accounting": dict.fromkeys(("unsupported", "truncated", "tree", "best_of_several"), "/class_name"),
     "jax_privacy": {"truncated": "/truncated_batch_size"},
 }
 """Pointers at which the other states are rejected."""
@@ -105,7 +120,7 @@ def parsed_request(mechanism: Any, *questions: dict[str, Any], **more: Any) -> B
 
 
 def imported(content: Any, library: str = "detect") -> dict[str, Any]:
-    """Return an imported mechanism."""
+    """Return an imported mechanism: the state `content` of another library in place of a mechanism."""
     return {"type": "imported", "format": library, "content": content}
 
 

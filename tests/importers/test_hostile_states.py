@@ -305,7 +305,7 @@ JUNK: list[Any] = [
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Return every container of a value with each of its keys."""
+    """Yield every container (list or object) inside a value with each of its keys."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [(value, key) for key in keys] + [pair for key in keys for pair in places(value[key])]
 

@@ -25,7 +25,7 @@ AMPLE = Quota(1_000, 2**30)
 
 @dataclass
 class Backend:
-    """A repository, and a way to advance its time.
+    """Repository of jobs under test, and a way to advance its time.
 
     `moment` is a number of seconds short enough that nothing else expires.
     """
@@ -58,7 +58,7 @@ class Backend:
         return self.repository.add(job, request, key, fingerprint, quota, size)
 
     def compute(self, version: str = "1", seconds: float = 100.0) -> tuple[StoredJob, Chunk] | None:
-        """Claim a chunk and save it. Return the job afterwards."""
+        """Claim a chunk of a job and save results for it. Return the job afterwards."""
         claim = self.repository.claim(version, "worker", seconds)
         if claim is None:
             return None
@@ -113,7 +113,7 @@ BACKENDS: dict[str, Callable[[Path], Any]] = {"sqlite": sqlite, "redis": cluster
 
 
 def lines(version: str, chunk: Chunk) -> bytes:
-    """Return results that name their worker."""
+    """Return results for the points of a chunk that name the worker version."""
     return compress(
         b"".join(b'{"point":%d,"by":"%b"}\n' % (point, version.encode()) for point in range(*bounds(chunk)))
     )
@@ -124,7 +124,7 @@ def bounds(chunk: Chunk) -> tuple[int, int]:
 
 
 def points_and_makers(kept: list[ChunkResult]) -> tuple[list[int], set[str]]:
-    """Return the points in the lines of these chunks, and the workers that computed them."""
+    """Return the points in the result lines of these chunks, and the workers that computed them."""
     rows = [row for each in kept for row in map(_read, decompress(each.lines).splitlines())]
     return [point for point, _ in rows], {maker for _, maker in rows}
 

@@ -51,7 +51,7 @@ async def work_through(worker_context: FakeWorkerContext) -> int:
 
 
 def problems_of(store: SqliteStore, name: str) -> dict[int, str | None]:
-    """Return the problem type of each point, in order."""
+    """Return the problem type of each point of the job `name`, in order."""
     rows = [json.loads(line) for kept in store.results(name, 0, 10_000) for line in decompress(kept.lines).splitlines()]
     return {row["point"]: row["problem"]["type"] if "problem" in row else None for row in rows}
 

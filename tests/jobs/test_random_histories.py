@@ -56,7 +56,7 @@ class ModelJob:
 
 @dataclass
 class History:
-    """A repository and its model, changed together."""
+    """Repository of jobs and its model, which are changed together."""
 
     backend: Backend
     chance: random.Random
@@ -141,7 +141,7 @@ class History:
         self.claims.append(found)
 
     def free(self, job: ModelJob) -> list[Chunk]:
-        """Return the chunks that were given back or whose claims expired."""
+        """Return the chunks of a job that were given back or whose claims expired."""
         return [chunk for chunk in job.open if (until := job.until[chunk]) is None or until <= self.backend.now()]
 
     def picked(self) -> tuple[ClaimedChunk, ModelJob] | None:
@@ -153,7 +153,7 @@ class History:
         return claim, self.jobs[claim.job.id]
 
     def is_fresh(self, claim: ClaimedChunk, job: ModelJob) -> bool:
-        """Return whether the claim is the last one on its chunk."""
+        """Return whether the claim is the last one on its chunk of the job."""
         same = job.generation == claim.job.generation and job.open.get(claim.chunk) == claim.tries
         return same and job.until[claim.chunk] is not None
 
@@ -198,7 +198,7 @@ class History:
             job.size = min(job.size, chunks[0].points)
 
     def lose(self) -> None:
-        """Remove a claim, as if its worker died."""
+        """Remove a claim of the model, as if its worker died."""
         if self.claims:
             self.claims.pop(self.chance.randrange(len(self.claims)))
 
@@ -251,7 +251,7 @@ class History:
             self.served = [each for each in self.served if each != job.requester]
 
     def check(self) -> None:
-        """Compare everything that clients see with the model."""
+        """Compare everything that clients see of the repository with the model."""
         repository = self.backend.repository
         for name, job in self.jobs.items():
             self.agree(repository.get(name), job)
@@ -275,7 +275,7 @@ class History:
                 repository.get(gone)
 
     def finish(self) -> None:
-        """Compute the remaining chunks, and check that nothing is lost."""
+        """Compute the remaining chunks of all jobs, and check that nothing is lost."""
         self.backend.wait(2 * LONG * self.backend.moment)
         for version in VERSIONS:
             while self.backend.compute(version):

@@ -83,7 +83,7 @@ def finish_all(store: RedisStore, version: str = "1") -> list[tuple[str, Chunk]]
 
 
 def poisons() -> list[tuple[str, tuple[str, ...]]]:
-    """Return commands that corrupt a part of a job."""
+    """Return commands that corrupt a part of a job's records in Redis."""
     found: list[tuple[str, tuple[str, ...]]] = [
         ("", ("HDEL", field) if value is None else ("HSET", field, value))
         for field in FIELDS

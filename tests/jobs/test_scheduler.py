@@ -54,7 +54,7 @@ async def until(happened: Any) -> None:
 
 
 def slowly(chunk: Chunk, version: str) -> Any:
-    """Return results after a moment, so that workers are stopped in the middle of a chunk."""
+    """Return results of a chunk after a moment, so that workers are stopped in the middle of a chunk."""
 
     async def made() -> bytes:
         await asyncio.sleep(0.004)
@@ -174,7 +174,7 @@ async def test_late_folder_is_used_once_it_exists(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["claim", "announce", "release_claims"])
 async def test_scheduler_survives_any_exception(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every exception is logged with its traceback, and the operation is retried."""
+    """Every exception of an operation of the storage is logged with its traceback, and the operation is retried."""
     store = SqliteStore(tmp_path)
     job = add(store, time.time(), 20)
     whole, failures = getattr(SqliteStore, broken), [RecursionError("a defect"), ValueError("another")] * 2

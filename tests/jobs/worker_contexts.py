@@ -74,7 +74,7 @@ class FakeWorkerContext:
 
 
 async def nothing_stored(*_: object) -> None:
-    """Return None: no answer is stored."""
+    """Return None, because no answer is stored."""
 
 
 def make_worker_context(

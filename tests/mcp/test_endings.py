@@ -82,7 +82,7 @@ def wait_for_work(process: psutil.Process) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("sent", "busy"),
     [
-        (signal.SIGINT, False),
+        thorough(signal.SIGINT, False),
         (signal.SIGTERM, True),
         *(thorough(*row) for row in ((signal.SIGINT, True), (signal.SIGTERM, False))),
         *(thorough(signal.SIGHUP, busy) for busy in (False, True)),
@@ -103,6 +103,7 @@ def test_closed_output_ends_the_server() -> None:
         assert_ends(process, lambda: send(process, a_call(BOUNDS)))
 
 
+@pytest.mark.thorough
 def test_end_of_input_ends_a_server_whose_client_reads_nothing() -> None:
     with started() as process:
         assert process.stdin is not None
@@ -131,6 +132,7 @@ def connected(address: str, body: bytes, length: int, **headers: str) -> socket.
     return connection
 
 
+@pytest.mark.thorough
 def test_worker_of_a_client_that_disconnects_is_freed() -> None:
     """Nobody computes for a client that has disconnected, also in a session of an older version of the protocol."""
     with http_server(max_cost=MORE_THAN_ITS_PRICE) as (address, process):
@@ -151,6 +153,7 @@ def test_number_of_sessions_is_bounded() -> None:
     assert statuses == [200] * MOST_SESSIONS + [503]
 
 
+@pytest.mark.thorough
 def test_half_sent_request_leaves_no_traceback() -> None:
     with http_server() as (address, process):
         with connected(address, b'{"jsonrpc":', 1000):

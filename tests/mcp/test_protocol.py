@@ -26,6 +26,7 @@ from service.command.in_process import evaluate
 from service.mcp.answers import answer_result
 from service.mcp.tools import TOOLS, computation_of
 from service.rendering.tables.shell import number_rows
+from tests.slow_marker import thorough
 from tests.timeouts import TEST_TIMEOUT
 
 COMMAND: Final = (sys.executable, "-m", "service.cli", "mcp")
@@ -69,7 +70,7 @@ def answer_text(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def good_arguments() -> Iterator[tuple[str, str]]:
-    """Yield tool and name of every published example."""
+    """Yield the tool and the name of every published example of a request."""
     for name in TOOLS:
         for example in computation_of(name).examples:
             yield name, example
@@ -258,6 +259,7 @@ def test_costly_call_is_refused_as_over_http() -> None:
     assert result.structured_content["type"] == "/problems/compute-budget-exceeded"
 
 
+@pytest.mark.thorough
 def test_standard_streams_carry_the_protocol() -> None:
     async def answers() -> Any:
         async with assistant() as client:
@@ -317,10 +319,10 @@ def test_standard_output_has_nothing_but_messages() -> None:
     ("arguments", "code", "sentence"),
     [
         (("--http", "0.0.0.0:8001"), 2, "other machines can reach"),
-        (("--http", "example.com:8001"), 2, "other machines can reach"),
-        (("--http", "[::]:8001"), 2, "other machines can reach"),
-        (("--http", "8001"), 2, "use HOST:PORT"),
-        (("--http", "127.0.0.1:99999"), 2, "use a port number"),
+        thorough(("--http", "example.com:8001"), 2, "other machines can reach"),
+        thorough(("--http", "[::]:8001"), 2, "other machines can reach"),
+        thorough(("--http", "8001"), 2, "use HOST:PORT"),
+        thorough(("--http", "127.0.0.1:99999"), 2, "use a port number"),
     ],
 )
 def test_address_that_others_could_reach_is_refused(arguments: tuple[str, ...], code: int, sentence: str) -> None:
@@ -329,6 +331,7 @@ def test_address_that_others_could_reach_is_refused(arguments: tuple[str, ...], 
     assert sentence in ended.stderr.decode()
 
 
+@pytest.mark.thorough
 def test_port_in_use_is_one_sentence(address: str) -> None:
     port = address.rpartition(":")[2].partition("/")[0]
     command = [*COMMAND, "--http", f"127.0.0.1:{port}"]

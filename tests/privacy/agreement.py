@@ -36,7 +36,10 @@ Ask = Callable[[], Enclosure]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Results of two engines for one number; `failure` if an engine found its own numbers contradictory."""
+    """Results of two engines for one number.
+
+    `failure` tells that an engine found its own numbers contradictory.
+    """
 
     family: str
     what: str
@@ -96,7 +99,7 @@ def comparisons(case: RandomCase) -> list[Comparison]:
 
 
 def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float) -> list[tuple[str, TradeOffPair]]:
-    """Return the engines in the order of their use: the first one, the chosen one, then the rest."""
+    """Return (name, curves) of the engines in the order of their use; `choice` in [0, 1) selects the second one."""
     # Lattices of mixtures use a width of at least 1e-6 whatever the options say, and take seconds.
     certain = tuple(name for name in CERTAIN if name != "discretised" or not isinstance(mechanism, Mixture))
     pairs = curves_of(WorstCase(neighbours.relation, neighbours.records).plans(mechanism, (*certain, SAMPLED), LOOSE))
@@ -106,12 +109,12 @@ def _engines(mechanism: AbstractMechanism, neighbours: Neighbours, choice: float
 
 
 def box_answer(point: BoxPoint, direction: str) -> Enclosure:
-    """Return the power at the baseline as the service computes it, to a relative width of 1e-6."""
+    """Return the power at the baseline of a random run as the service computes it, to a relative width of 1e-6."""
     return _power(point, direction, "auto", BOX)
 
 
 def box_comparison(point: BoxPoint, direction: str, answer: Ask) -> Comparison:
-    """Compare the answer with the power by the less expensive of the other engines."""
+    """Compare the power of a random run by the service with that by the less expensive of the other engines."""
     # Ball arithmetic is slow for a run that rarely samples the record, and fast for a single step.
     names = ["ground_truth", "discretised"]
     if point.steps > 1 and point.steps * point.sample_rate < 1:

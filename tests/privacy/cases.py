@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.mechanisms.trials import TRIAL_LAWS
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -20,17 +22,23 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
     """Build the mechanism of a specification as in a request."""
     fields: dict[str, Any] = {}
     for name, value in spec.items():
-        if isinstance(value, Mapping):
+        if name == "trials":
+            fields[name] = TRIAL_LAWS[value["type"]](**{key: each for key, each in value.items() if key != "type"})
+        elif isinstance(value, Mapping):
             fields[name] = built(value)
         elif name == "components":
             fields[name] = tuple(
                 WeightedMechanism(weight=part["weight"], mechanism=built(part["mechanism"])) for part in value
             )
         elif isinstance(value, list | tuple):
-            fields[name] = tuple(built(part) if isinstance(part, Mapping) else part for part in value)
+            fields[name] = tuple(built(part) if isinstance(part, Mapping) else _number(part) for part in value)
         elif name != "type":
             fields[name] = value
     return MECHANISMS[spec["type"]](**fields)
+
+
+def _number(part: Any) -> Any:
+    return math.inf if part == "Infinity" else part
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,11 @@ def noisy_sgd(dataset_size: int, noise_std: float, steps: int = 1) -> dict[str, 
     return {"type": "noisy_sgd", **sizes, "noise_std": noise_std, "max_grad_norm": 500.0}
 
 
+def selected(base: dict[str, Any], law: str, **numbers: float) -> dict[str, Any]:
+    """Return the best of several trials of `base`, whose number has the law with these numbers."""
+    return {"type": "selected", "mechanism": base, "trials": {"type": law, **numbers}, "released": "best"}
+
+
 def mixture(*components: tuple[float, dict[str, Any]]) -> dict[str, Any]:
     return {"type": "mixture", "components": [{"weight": weight, "mechanism": spec} for weight, spec in components]}
 
@@ -97,8 +110,10 @@ KAISSIS = "Kaissis et al. 2023 (ReRo), Corollary 1"
 FIGURE_3 = "Kaissis et al. 2023 (ReRo), Figure 3, recomputed at 40 digits"
 PEERS = "contour inversion in 80-bit arithmetic on two contours"
 
+CLASS = "largest power over all pairs of two-outcome laws with the stated divergences, by two routes in doubles"
 LEBEDA = "Lebeda et al. 2025, Proposition 13, in double precision"
 GANESH = "Ganesh 2024 (tight group-level guarantees of sampled steps), in double precision"
+SUMS = "the definition, by sums over all outcomes at 50 digits"
 OWN = "the definition, by halving at 50 digits"
 MIXED: dict[str, Any] = {
     "type": "gaussian_mixture",
@@ -106,6 +121,15 @@ MIXED: dict[str, Any] = {
     "shifts": [0.0, 1.0, 2.0],
     "weights": [0.9, 0.09, 0.01],
 }
+
+RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 2}
+NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
+UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.04742587317756678}
+
+
+def _delta(epsilon: float, value: float) -> tuple[Published, ...]:
+    return (Published("delta", epsilon, "both", value, 1e-10 * value, SUMS),)
+
 
 CASES: tuple[Case, ...] = (
     Case("gaussian_1", gaussian(1.0), (Published("delta", 1.0, "both", 0.12693673750664397, 1e-15, BALLE_WANG),)),
@@ -130,6 +154,29 @@ CASES: tuple[Case, ...] = (
     ),
     Case("approximate_dp_delta_only", {"type": "approximate_dp", "epsilon": 0.0, "delta": 0.2}),
     Case("approximate_dp_hopeless", {"type": "approximate_dp", "epsilon": 1.0, "delta": 1.0}),
+    Case(
+        "zcdp_half",
+        {"type": "zcdp", "rho": 0.5},
+        (
+            Published("epsilon", 1e-5, "both", 4.728385648638488, 1e-12, CLASS),
+            Published("delta", 1.0, "both", 0.2149111446, 1e-10, CLASS),
+            Published("power", 1e-3, "add", 0.024910285610268403, 1e-13, CLASS),
+        ),
+    ),
+    Case("zcdp_0", {"type": "zcdp", "rho": 0.0}),
+    Case("zcdp_weak", {"type": "zcdp", "rho": 1e-6}),
+    Case("zcdp_strong", {"type": "zcdp", "rho": 30.0}),
+    Case(
+        "rdp_two_orders",
+        {"type": "rdp", "orders": [2.0, 32.0], "epsilons": [0.1, 2.5]},
+        (Published("power", 0.2, "add", 0.32972026399951404, 1e-11, CLASS),),
+    ),
+    Case("rdp_pure", {"type": "rdp", "orders": [2.0, "Infinity"], "epsilons": [0.3, 1.0]}),
+    Case("rdp_kl", {"type": "rdp", "orders": [1.0], "epsilons": [0.5]}),
+    Case(
+        "rdp_forward",
+        {"type": "rdp", "orders": [2.0, 4.0], "epsilons": [0.5, 1.0], "directions": "forward_only"},
+    ),
     Case(
         "exponential_1",
         {"type": "exponential", "epsilon": 1.0},
@@ -268,6 +315,57 @@ CASES: tuple[Case, ...] = (
         relation="replace_one",
     ),
     Case("noisy_sgd_sampled", noisy_sgd(4000, 2.5), relation="replace_one"),
+    Case("randomized_response", RESPONSE, _delta(0.3, 0.36802563227170787), relation="replace_one"),
+    Case("randomized_response_4", RESPONSE | {"options": 4}, relation="replace_one"),
+    Case(
+        "randomized_response_run",
+        {"type": "repeated", "mechanism": RESPONSE | {"epsilon": 0.5, "options": 4}, "steps": 10},
+        _delta(1.0, 0.18891814293767145),
+        relation="replace_one",
+    ),
+    Case("randomized_response_person", RESPONSE | {"options": 3}, relation="replace_one", records=3),
+    Case("randomized_response_sampled", sampled(0.2, RESPONSE), relation="replace_one"),
+    Case(
+        "randomized_response_beside", {"type": "composed", "mechanisms": [RESPONSE, gaussian(2.0)]}, (), "replace_one"
+    ),
+    Case("unary_encoding", UNARY, _delta(0.4, 0.44091151895446823), relation="replace_one"),
+    Case("unary_encoding_bits", UNARY | {"bits_per_value": 4}, relation="replace_one"),
+    Case("staircase", {"type": "staircase", "epsilon": 2.0, "gamma": 0.5}, _delta(1.0, 0.5567699411459397)),
+    Case("staircase_flat", {"type": "staircase", "epsilon": 1.0, "gamma": 0.2}),
+    Case(
+        "discrete_laplace",
+        {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3},
+        _delta(0.5, 0.3934693402873666),
+    ),
+    Case(
+        "discrete_laplace_run",
+        {"type": "repeated", "mechanism": {"type": "discrete_laplace", "scale": 4.0, "sensitivity": 2}, "steps": 20},
+        _delta(2.0, 0.37301288132700094),
+    ),
+    Case(
+        "discrete_gaussian",
+        {"type": "discrete_gaussian", "sigma": 1.0, "sensitivity": 1},
+        _delta(0.5, 0.20398281376343896),
+    ),
+    Case("discrete_gaussian_sampled", sampled(0.1, {"type": "discrete_gaussian", "sigma": 3.0, "sensitivity": 2})),
+    Case("noisy_max_gumbel", NOISY_MAX | {"noise": "gumbel"}, _delta(0.1, 0.20773467127916498)),
+    Case("noisy_max_exponential", NOISY_MAX, _delta(0.1, 0.36237184837822667)),
+    Case("noisy_max_monotone", NOISY_MAX | {"monotone": True}),
+    Case("noisy_max_laplace", NOISY_MAX | {"noise": "laplace"}),
+    Case("noisy_max_run", {"type": "repeated", "mechanism": NOISY_MAX, "steps": 4}),
+    Case("permute_and_flip", {"type": "permute_and_flip", "epsilon": 1.0}, _delta(0.1, 0.36237184837822667)),
+    Case("sparse_vector", {"type": "sparse_vector", "threshold_epsilon": 0.5, "query_epsilon": 0.5, "positives": 1}),
+    Case(
+        "discrete_gaussian_vector",
+        {"type": "discrete_gaussian", "sigma": 4.0, "sensitivity": 2, "dimension": 10},
+    ),
+    Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
+    Case("selected_once", selected(sampled(0.1, gaussian(1.0)), "geometric", mean=1.0)),
+    Case(
+        "selected_all",
+        selected(gaussian(10.0), "fixed", count=100) | {"released": "all"},
+        (Published("delta", 4.0, "both", 4.712241201e-5, 1e-14, PEERS),),
+    ),
     Case("dpsgd_schedule", dpsgd(1.0, 0.02, 1) | {"noise_multiplier": [1.0, 2.0, 1.0], "steps": [200, 100, 50]}),
     Case("dpsgd_fixed", dpsgd(4.0, 0.05, 1000) | {"sampling": "fixed_without_replacement"}),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),

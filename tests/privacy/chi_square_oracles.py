@@ -22,8 +22,9 @@ def center(degrees: float, noncentrality: float, x: float) -> tuple[float, float
 
 
 def mixture(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
-    """Return sum_j Poisson(j; nc/2) P(chi^2_{d+2j} in the tail), over 20 deviations and 150 terms around its
-    largest.
+    """Return a tail of a noncentral chi-square law, as a sum over central laws with Poisson weights.
+
+    The sum has 20 deviations and 150 terms around its largest term.
     """
     s, y, mean = mpf(degrees) / 2, mpf(x) / 2, mpf(noncentrality) / 2
     most = center(degrees, noncentrality, x)[1]
@@ -59,9 +60,7 @@ def mixture(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
 
 
 def closed_form(degrees: int, noncentrality: float, x: float, lower: bool) -> mpf:
-    """Return the tail from two normal tails for one degree; for three degrees, subtract or add 2 f_3, with
-    I_{1/2}(z) = sqrt(2/(pi z)) sinh z.
-    """
+    """Return a tail of a noncentral chi-square law with 1 or 3 degrees of freedom, from normal tails and densities."""
     a, b = mp.sqrt(mpf(x)), mp.sqrt(mpf(noncentrality))
     root = mp.sqrt(2)
     near, far = mp.erfc((a - b) / root) / 2, mp.erfc((a + b) / root) / 2
@@ -77,7 +76,7 @@ def inversion(degrees: float, noncentrality: float, x: float, lower: bool) -> mp
     """Return (1/2 pi i) int w^{-d/2} e^{(nc/2)(1/w - 1) + (x/2)(w - 1)} dw/(w - 1) by the trapezoidal rule.
 
     The contour passes on the pole's side, two widths of the integrand away from the pole. The step is 1/12 of the
-    width, and the omitted terms are below e^-140.
+    width, and the omitted terms are below e^-140. d is the degrees of freedom, and nc the noncentrality.
     """
     d, nc, at = mpf(degrees), mpf(noncentrality), mpf(x)
     place, most = center(degrees, noncentrality, x)
@@ -97,7 +96,7 @@ def inversion(degrees: float, noncentrality: float, x: float, lower: bool) -> mp
 
 
 def log_tail(degrees: float, noncentrality: float, x: float, lower: bool) -> mpf:
-    """Return ln P(X <= x), or ln P(X > x), to 30 digits."""
+    """Return ln P(X <= x), or ln P(X > x), of a noncentral chi-square number X to 30 digits."""
     with mpmath.workdps(DIGITS):
         if degrees in (1, 3) and noncentrality > 300 and x > 0.01 * noncentrality:
             return mp.log(closed_form(int(degrees), noncentrality, x, lower))

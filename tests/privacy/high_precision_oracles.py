@@ -140,7 +140,10 @@ class _Step:
         return mpmath.log1p(mpmath.expm1(threshold) / self.rate) / self.mu + self.mu / 2
 
     def delta(self, epsilon: Any) -> Any:
-        """Return E0 (w - e^eps)_+ for every real eps."""
+        """Return E0 (w - e^eps)_+ for every real eps.
+
+        w is the likelihood ratio.
+        """
         if epsilon <= mpmath.log1p(-self.rate):
             return -mpmath.expm1(epsilon)
         y = self.place(epsilon)
@@ -219,7 +222,10 @@ def _two_steps(random: Generator, digits: int) -> tuple[Spec, Truth]:
 
 
 def _unless_tiny(value: Any) -> Any:
-    """Return None for small values, because the truncated part is only known to be below 10^-(digits + EXTRA + 10)."""
+    """Return the value, or None if it is small.
+
+    The truncated part of a small value is only known to be below 10^-(digits + EXTRA + 10).
+    """
     return value if value > mpf(10) ** -8 else None
 
 
@@ -235,7 +241,7 @@ def _panels(low: Any, middle: Any, high: Any) -> list[Any]:
 
 
 def _run(random: Generator, digits: int) -> tuple[Spec, Truth]:
-    """Draw runs, alone and mixed. The truth is the same quantity with more digits."""
+    """Draw a run of steps, of one kind or mixed, whose truth is the number of `ground_truth` with more digits."""
     runs = [
         dpsgd(float(random.uniform(0.8, 4.0)), float(10 ** random.uniform(-2.5, -0.5)), int(random.integers(60, 5000)))
         for _ in range(random.integers(1, 3))

@@ -91,7 +91,7 @@ def asked(mechanism: str, questions: Sequence[str], confidence: float) -> list[C
 
 
 def rows(seeds: int = SEEDS) -> list[tuple[CoverageRow, int]]:
-    """Return the questions and their numbers of seeds."""
+    """Return the questions whose coverage is measured, each with its number of seeds."""
     plain = [name for name in MECHANISMS if name not in MIXED]
     found: list[tuple[CoverageRow, int]] = []
     for confidence in CONFIDENCES:

@@ -25,7 +25,7 @@ def laplace_tail(y: Real) -> Real:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two hypotheses, H0: y ~ F and H1: y ~ (1 - p) F + p F(. - mu).
+    """Two hypotheses about an outcome y: H0 has the law F, and H1 is (1 - p) F + p F(. - mu).
 
     The likelihood ratio increases with y, so the best tests are y > t.
     """
@@ -41,7 +41,7 @@ class Pair:
         return (1 - self.rate) * self.tail(-t) + self.rate * self.tail(self.mu - t)
 
     def add(self, alpha: float) -> tuple[Real, Real]:
-        """Return (power, type II error) of the test y > t at rate alpha."""
+        """Return (power, type II error) of the test y > t at the false positive rate `alpha`."""
         t = _solve(self.tail, mpf(alpha), self._far())
         return self.power_tail(t), self.power_head(t)
 

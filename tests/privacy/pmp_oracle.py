@@ -14,7 +14,10 @@ DIGITS = 40
 
 
 def log_laws(logits: Logits) -> dict[tuple[int, ...], list[Any]]:
-    """Return ln p(w|D) for every n-subset D of the 2n points; `logits` has the shape objects x points."""
+    """Return ln of the probability p(w|D) of each object w, for every n-subset D of the 2n points.
+
+    `logits` has the shape (objects, points).
+    """
     points = len(logits[0])
     laws: dict[tuple[int, ...], list[Any]] = {}
     with mpmath.workdps(DIGITS):
@@ -27,7 +30,10 @@ def log_laws(logits: Logits) -> dict[tuple[int, ...], list[Any]]:
 
 
 def log_ratios(logits: Logits) -> list[list[Any]]:
-    """Return ln(P(w | x in D)/P(w | x not in D)), objects x points."""
+    """Return ln(P(w | x in D)/P(w | x not in D)) for objects w and points x, shape (objects, points).
+
+    D is a random half of the points.
+    """
     laws, points = log_laws(logits), len(logits[0])
     with mpmath.workdps(DIGITS):
         return [[_log_ratio(laws, chosen, point) for point in range(points)] for chosen in range(len(logits))]
@@ -47,7 +53,7 @@ def epsilon(logits: Logits) -> Any:
 
 
 def adjacent_epsilon(logits: Logits) -> Any:
-    """Return the largest |ln p(w|D)/p(w|D')| over subsets that differ in one point."""
+    """Return the largest |ln p(w|D)/p(w|D')| over objects w and subsets D, D' that differ in one point."""
     laws = log_laws(logits)
     return max(
         abs(one - other)

@@ -24,7 +24,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("add", "remove", "both")
 
 @dataclass(frozen=True)
 class BoxPoint:
-    """A sampled Gaussian run, and the baseline of its power."""
+    """Sampled Gaussian run drawn from a box of parameters, and the false positive rate (baseline) of its power."""
 
     noise_multiplier: float
     sample_rate: float
@@ -58,7 +58,7 @@ def box_points(count: int, seed: int) -> list[BoxPoint]:
 
 @dataclass(frozen=True)
 class RandomQuestion:
-    """One number of a pair of curves."""
+    """Question about one number of a pair of curves."""
 
     reading: Reading
     at: float

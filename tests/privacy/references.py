@@ -43,7 +43,7 @@ def number(text: str) -> float:
 
 
 def meets(value: Enclosure, row: dict[str, Any]) -> bool:
-    """Return whether the enclosure meets the row's value +- abs_tol."""
+    """Return whether the enclosure meets the reference value of the row, within its tolerance `abs_tol`."""
     truth, tolerance = Fraction(row["value"]), Fraction(row["abs_tol"])
     tolerance = max(tolerance, ROUNDING * abs(truth))
     return Fraction(value.lower) <= truth + tolerance and truth - tolerance <= Fraction(value.upper)
@@ -67,13 +67,16 @@ def rero_spec(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def rero_gamma_rows() -> list[dict[str, Any]]:
-    """Return the rows of rero.json that are values of gamma (Figure 3 is tested through its own parameters)."""
+    """Return the reference rows in rero.json that are values of gamma.
+
+    Figure 3 is tested through its own parameters.
+    """
     gammas = (row for row in rows("rero") if row["quantity"].startswith("gamma"))
     return [row for row in gammas if not row["id"].startswith("rero_fig3_gamma")]
 
 
 def as_printed(row: dict[str, Any]) -> bool:
-    """Return whether the row is a wrong value of a paper, which the enclosure must miss."""
+    """Return whether the reference row is a wrong value printed in a paper, which the enclosure must miss."""
     return "as printed" in row["source"]
 
 

@@ -129,7 +129,7 @@ def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
 
 
 def _no_harder(question: RandomQuestion, worst: Enclosure) -> Enclosure:
-    """Return the enclosure of everything that is no stronger than the worst case."""
+    """Return the enclosure of all values that an attacker no stronger than the worst case may have."""
     if question.reading == "type_two_error":
         return Enclosure(worst.lower, 1.0, worst.evidence, worst.log_lower, 0.0)
     log_upper = worst.log_upper
@@ -242,7 +242,7 @@ def _practical(random: Generator, questions: int) -> RelaxedCase:
 
 
 class HarderOfTwo:
-    """Larger of the curves of (epsilon, delta)-DP and of a Gaussian of this mu, from their formulas."""
+    """Reference curve: the larger type II error of (epsilon, delta)-DP and of mu-GDP, from their formulas."""
 
     def __init__(self, epsilon: float, delta: float, mu: float) -> None:
         self.log_rates = np.linspace(-700.0, 0.0, 70_001)
@@ -259,7 +259,10 @@ class HarderOfTwo:
         return max(0.0, float((self._powers - np.exp(np.minimum(epsilon + self.log_rates, 700.0))).max()) - ROUNDING)
 
     def opinion(self, question: RandomQuestion) -> Enclosure | None:
-        """Return the exact value for points of the curve, and a lower bound from a grid of rates for other numbers."""
+        """Return an independent value of the answer to `question`: exact for points of the curve, else a lower bound.
+
+        The lower bound comes from a grid of rates.
+        """
         match question.reading:
             case "power" | "type_two_error":
                 power = float(self._power(np.array([question.at]))[0])
@@ -300,7 +303,7 @@ LEVELS: Final = np.linspace(-12.0, 12.0, 481)
 
 
 def _parts(pairs: Iterable[tuple[float, TradeOffPair]]) -> Opinion:
-    """Return the reference from the parts: delta(eps) = sum w delta_i(eps).
+    """Return the reference of a mixture from its parts with weights w: delta(eps) = sum w delta_i(eps).
 
     The power is bounded from below by one rate for all parts, and from above by any tangent.
     """

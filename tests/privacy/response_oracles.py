@@ -16,7 +16,10 @@ Real = Any
 
 @dataclass(frozen=True)
 class Atoms:
-    """Rows (loss, H0-mass, H1-mass) with decreasing losses, and the mass of each hypothesis outside the other."""
+    """Rows (loss, H0-mass, H1-mass) of a discrete law with decreasing losses.
+
+    It has also the mass of each hypothesis that is impossible under the second one.
+    """
 
     rows: tuple[tuple[Real, Real, Real], ...]
     outside: Real
@@ -72,7 +75,7 @@ class Atoms:
         return low
 
     def delta(self, epsilon: float) -> Real:
-        """Return the sum of (q - e^eps p)_+."""
+        """Return delta at eps: the sum of (q - e^eps p)_+ over the atoms of mass p under H0 and q under H1."""
         e = mpf(epsilon)
         gained = mpmath.fsum(other * -mpmath.expm1(e - loss) for loss, _, other in self.rows if loss > e)
         return min(self.outside + gained, mpf(1))

@@ -175,7 +175,10 @@ def test_step_mu_matches_table_3(name: str) -> None:
 
 
 def test_noise_does_not_depend_on_clip_norm() -> None:
-    """With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500."""
+    """With the printed 4 C^2/mu^2, a 1-GDP step would have 0.850-GMIP for C = 10, and 0.0255-GMIP for C = 500.
+
+    C is the clipping norm.
+    """
     assert [membership_mu(1.0, one_step(650, 500, clip=clip)).upper for clip in (1.0, 10.0, 500.0)] == [1.0] * 3
 
 

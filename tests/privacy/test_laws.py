@@ -144,7 +144,10 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
     assert (ends.power.lower[1], ends.power.upper[1]) == (1.0, 1.0)
     assert (ends.type_two_error.lower[1], ends.type_two_error.upper[1]) == (0.0, 0.0)
     singular = mass_outside(case.spec)
-    rounding = 1e-14 * singular if case.spec["type"] in ("repeated", "composed") else 0.0
+    if case.spec.get("directions") == "forward_only" and direction != "add":
+        # The law without the record may have outcomes of this probability that the record excludes.
+        singular = -math.expm1(-case.spec["epsilons"][0])
+    rounding = 1e-14 * singular if case.spec["type"] in ("repeated", "composed", "rdp") else 0.0
     assert singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
     profile = curve.profile(np.array([np.inf, -np.inf]))
     assert (profile.lower[0], profile.upper[0]) == (ends.power.lower[0], ends.power.upper[0])
@@ -252,7 +255,11 @@ def test_both_is_its_own_inverse(case: Case) -> None:
 
 @every_case
 def test_enclosures_are_narrow(case: Case) -> None:
-    """The relative width is at most 1e-6 over these rates, the reach of the certified engine."""
+    """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
+    enclose the worst case.
+    """
+    if pair_of(case.name).bracket is not None:
+        return
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)
         for bounds in (points.power, points.type_two_error):
@@ -286,7 +293,8 @@ def test_published_values_are_enclosed(case: Case, published: Published) -> None
 def test_extreme_log_ratios_bound_every_slope(case: Case, direction: Direction) -> None:
     curve, slopes = curve_of(case.name, direction), points_of(case.name, direction).log_slope
     for ratio in (curve.largest_log_ratio, curve.smallest_log_ratio):
-        assert ratio.lower == ratio.upper or ratio.relative_width() <= 1e-12
+        is_bracket = pair_of(case.name).bracket is not None
+        assert is_bracket or ratio.lower == ratio.upper or ratio.relative_width() <= 1e-12
     assert (slopes.lower <= curve.largest_log_ratio.upper).all()
     assert (slopes.upper >= curve.smallest_log_ratio.lower).all()
     reverse = curve.reversed()

@@ -93,7 +93,7 @@ def context(random: Generator, kind: str) -> Spec:
 
 
 def policy(random: Generator) -> Spec:
-    """Draw a policy of one to three limits for the worst case."""
+    """Draw a policy of one to three limits on the worst case."""
     rules = [
         {
             "question": question(random),
@@ -108,19 +108,22 @@ def policy(random: Generator) -> Spec:
 
 
 def body(random: Generator) -> Spec:
-    """Draw the body of a request. Some bodies are invalid."""
+    """Draw the body of a request for an assessment. Some bodies are invalid."""
     described = mechanism(random)
     found = {"mechanism": described, "context": context(random, described["type"])}
     return found if random.uniform() < 0.5 else {**found, "policy": policy(random)}
 
 
 def respond(sent: Spec) -> AssessmentsResponse:
-    """Return the response to a body, without a cache. Raise ValidationError or PrivacyComputationError."""
+    """Return the response to the body of an assessment, without a cache.
+
+    Raise ValidationError or PrivacyComputationError.
+    """
     return ASSESSMENTS.response(AssessmentsRequest.model_validate_json(json.dumps(sent)), DIGEST, ENGINE)
 
 
 def drawn(seed: int) -> tuple[Spec, AssessmentsResponse]:
-    """Return the first valid body of a seed, and its response."""
+    """Return the first valid body of an assessment that a seed gives, and its response."""
     random = np.random.default_rng([28, seed])
     while True:
         sent = json.loads(json.dumps(body(random)))
@@ -132,5 +135,5 @@ def drawn(seed: int) -> tuple[Spec, AssessmentsResponse]:
 
 @cache
 def assessment(seed: int) -> AssessmentsResponse:
-    """Return the response for a seed."""
+    """Return the response to the random assessment of a seed."""
     return drawn(seed)[1]

@@ -97,7 +97,7 @@ def check_pair(text: Printed, assessment: AssessmentsResponse) -> None:
 
 
 def check_counts(text: Printed, assessment: AssessmentsResponse) -> None:
-    """Check the counted assumptions and records."""
+    """Check the numbers of assumptions and records that a text states."""
     text.take(rf"rest on {NUMBER} assumptions?", given(len(assessment.assumptions)))
     text.take(
         rf"; {NUMBER} (?:is|are) not attested", given(sum(each.holds == "unknown" for each in assessment.assumptions))
@@ -106,7 +106,7 @@ def check_counts(text: Printed, assessment: AssessmentsResponse) -> None:
 
 
 def check_hazards(text: Printed, assessment: AssessmentsResponse) -> None:
-    """Check the numbers in the texts of hazards and in their consequences."""
+    """Check the numbers in the texts of hazards and in their consequences, against the assessment."""
     context, point = assessment.context, assessment.one_point
     if point is not None:
         text.take(
@@ -151,7 +151,7 @@ def check_row(title: str, sent: list[float], scale: int) -> None:
 
 
 class Expected(NamedTuple):
-    """A row of a table: numbers of its title, whether they are shares, and its bounds."""
+    """Expected row of a table: numbers of its title, whether they are shares, and its bounds."""
 
     sent: list[float]
     scale: int
@@ -163,7 +163,7 @@ class Expected(NamedTuple):
         check_row(title, self.sent, self.scale)
 
     def check_upper(self, text: str) -> None:
-        """Check a cell with an upper bound, in words if the bound is infinite."""
+        """Check the table cell with an upper bound, in words if the bound is infinite."""
         if text == "no finite number":
             assert math.isinf(self.upper)
         elif text == "says nothing":
@@ -174,7 +174,7 @@ class Expected(NamedTuple):
             assert text.endswith("%") == self.is_share
 
     def check_lower(self, text: str) -> None:
-        """Check a cell with a lower bound."""
+        """Check the table cell with a lower bound."""
         if text == "no finite number":
             assert math.isinf(self.lower)
         elif text:

@@ -107,7 +107,7 @@ CASES = [(name, case) for name, cases in REQUESTS.items() for case in cases if c
 
 @cache
 def answer(name: str, case: str) -> bytes:
-    """Return the response as JSON bytes."""
+    """Return the response to the case of a resource as JSON bytes."""
     found = evaluate(resource(name), json.dumps(REQUESTS[name][case]).encode(), "")
     assert isinstance(found, bytes), found
     return found
@@ -129,13 +129,13 @@ def spec(name: str, case: str) -> dict[str, Any]:
 
 
 def charts(name: str, case: str) -> dict[str, dict[str, Any]]:
-    """Return the charts by name."""
+    """Return the charts of the case of a resource, by name."""
     whole = spec(name, case)
     return {each["name"]: each for each in whole.get("vconcat", [whole])}
 
 
 def nodes(part: Any) -> Iterator[Any]:
-    """Yield every object, list, number and string in a spec."""
+    """Yield every object, list, number and string in a Vega-Lite specification."""
     yield part
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for each in inner:

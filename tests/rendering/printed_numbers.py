@@ -19,12 +19,12 @@ Check = Callable[[str], None]
 
 
 def read(text: str) -> Decimal:
-    """Parse a printed number."""
+    """Parse a number as texts print it."""
     return Decimal(text.replace("\u00a0", ""))
 
 
 def up(truth: float, scale: int = 1) -> Check:
-    """Return a check of a printed upper bound: not below the exact value, and not far above."""
+    """Return a check that a printed upper bound is not below the exact value `truth`, and not far above."""
 
     def check(text: str) -> None:
         exact, printed = Decimal(truth) * scale, read(text)
@@ -34,7 +34,7 @@ def up(truth: float, scale: int = 1) -> Check:
 
 
 def down(truth: float, scale: int = 1) -> Check:
-    """Return a check of a printed lower bound: not above the exact value, and not far below."""
+    """Return a check that a printed lower bound is not above the exact value `truth`, and not far below."""
 
     def check(text: str) -> None:
         exact, printed = Decimal(truth) * scale, read(text)
@@ -44,7 +44,7 @@ def down(truth: float, scale: int = 1) -> Check:
 
 
 def given(sent: float, scale: int = 1) -> Check:
-    """Return a check of a printed number that the client sent: it has all its digits."""
+    """Return a check that a printed number has all digits of the number `sent` by the client."""
 
     def check(text: str) -> None:
         assert read(text) == Decimal(repr(sent)) * scale, f"{text} for {sent!r}"
@@ -79,7 +79,7 @@ class Printed:
             self.left = self.left.replace(re.sub(r"[ \n]+", " ", each), " ")
 
     def take(self, pattern: str, *checks: Check) -> int:
-        """Check the groups of every match, remove the matches, and return their number."""
+        """Check the groups of every match of `pattern` in the text, remove the matches, and return their number."""
         found = list(re.finditer(pattern, self.left))
         for each in found:
             assert len(each.groups()) == len(checks), pattern

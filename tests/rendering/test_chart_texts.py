@@ -28,7 +28,7 @@ MORE = re.compile(r" and \d+ more$")
 
 
 def specs() -> list[Any]:
-    """Return every mechanism of the cases, and random ones of the whole contract."""
+    """Return every mechanism of the cases as JSON, and random ones of the whole contract."""
     random = np.random.default_rng(SEED)
     found = [MECHANISM.validate_json(json.dumps(case.spec)) for case in CASES]
     while len(found) < len(CASES) + DRAWN:
@@ -110,7 +110,7 @@ def test_first_item_is_always_kept() -> None:
 
 
 def picture(subtitle: list[str], names: list[str], title: str = "T") -> dict[str, Any]:
-    """Return a chart with these texts."""
+    """Return a chart with this title, subtitle and names of series."""
     rows = [{"series": name, "x": 1, "y": 1} for name in names]
     layer: dict[str, Any] = {
         "mark": "line",

@@ -78,7 +78,7 @@ def known_texts(response: AssessmentsResponse) -> list[str]:
 
 
 def check_text(text: Printed, response: AssessmentsResponse) -> None:
-    """Check a text in sentences until no number is left."""
+    """Check the numbers in a text in sentences until no number is left."""
     check_hazards(text, response)
     text.without(
         [] if response.judged_as is None else [re.sub(rf"(?<=batches, ){NUMBER}", "", response.judged_as.text)]

@@ -28,7 +28,7 @@ CASES = tuple(REQUESTS["assessments"])
 
 
 class Page(HTMLParser):
-    """Names of elements, their attributes, and the text."""
+    """Parser of a page that collects the names of elements, their attributes, and the text."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__()

@@ -17,13 +17,59 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(MechanismSpec)
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.1}
 LAPLACE = {"type": "laplace", "noise_multiplier": 2.0}
 SIZES = {"type": "dpsgd", "noise_multiplier": 1.1, "batch_size": 256, "dataset_size": 60_000}
+
+
+def selected(trials: dict[str, Any]) -> dict[str, Any]:
+    """Return a selection among trials of a mu-GDP mechanism, whose number has the law `trials`."""
+    return {"type": "selected", "mechanism": {"type": "gdp", "mu": 0.5}, "trials": trials}
+
+
 TITLES: dict[str, dict[str, Any]] = {
     "Gaussian mechanism, noise 1.1": GAUSSIAN,
     "Laplace mechanism, noise 2": LAPLACE,
     "stated mu 0.5": {"type": "gdp", "mu": 0.5},
     "stated epsilon 1": {"type": "pure_dp", "epsilon": 1.0},
     "stated epsilon 1 and delta 1e-05": {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-5},
+    "stated rho 0.5": {"type": "zcdp", "rho": 0.5},
+    "stated Renyi divergences, 2 orders 2 to infinity": {
+        "type": "rdp",
+        "orders": [2.0, "Infinity"],
+        "epsilons": [0.3, 1.0],
+    },
     "exponential mechanism, epsilon 1": {"type": "exponential", "epsilon": 1.0},
+    "randomised response, epsilon 1, 4 options": {"type": "randomized_response", "epsilon": 1.0, "options": 4},
+    "unary encoding, bits 0.5 and 0.25, 2 bits per value": {
+        "type": "unary_encoding",
+        "true_bit": 0.5,
+        "false_bit": 0.25,
+        "bits_per_value": 2,
+    },
+    "staircase mechanism, epsilon 1, gamma 0.5": {"type": "staircase", "epsilon": 1.0, "gamma": 0.5},
+    "discrete Laplace mechanism, scale 2, sensitivity 3": {
+        "type": "discrete_laplace",
+        "scale": 2.0,
+        "sensitivity": 3,
+    },
+    "discrete Gaussian mechanism, sigma 2, sensitivity 3": {
+        "type": "discrete_gaussian",
+        "sigma": 2.0,
+        "sensitivity": 3,
+    },
+    "Skellam mechanism, variance 4, sensitivity 3": {"type": "skellam", "variance": 4.0, "sensitivity": 3},
+    "report noisy max, Laplace noise, scale 2, sensitivity 1, monotone scores": {
+        "type": "report_noisy_max",
+        "noise": "laplace",
+        "scale": 2.0,
+        "sensitivity": 1.0,
+        "monotone": True,
+    },
+    "permute and flip, epsilon 1": {"type": "permute_and_flip", "epsilon": 1.0},
+    "sparse vector technique, epsilon 0.5 and 0.25, 3 positive": {
+        "type": "sparse_vector",
+        "threshold_epsilon": 0.5,
+        "query_epsilon": 0.25,
+        "positives": 3,
+    },
     "Gaussian mechanism, noise 1.1, 3 random shifts up to 2": {
         **GAUSSIAN,
         "type": "gaussian_mixture",
@@ -49,6 +95,16 @@ TITLES: dict[str, dict[str, Any]] = {
         "type": "mixture",
         "components": [{"weight": 0.75, "mechanism": GAUSSIAN}, {"weight": 0.25, "mechanism": LAPLACE}],
     },
+    "stated mu 0.5, best of 3 trials": selected({"type": "fixed", "count": 3}),
+    "stated mu 0.5, all of 1 trial": selected({"type": "fixed", "count": 1}) | {"released": "all"},
+    "stated mu 0.5, best of a geometric number of trials, mean 10": selected({"type": "geometric", "mean": 10}),
+    "stated mu 0.5, best of a negative binomial number of trials, mean 10, shape 0": selected(
+        {"type": "truncated_negative_binomial", "mean": 10, "shape": 0}
+    ),
+    "stated mu 0.5, best of a Poisson number of trials, mean 2.5": selected({"type": "poisson", "mean": 2.5}),
+    "stated mu 0.5, best of up to 20 trials, each run with probability 0.5": selected(
+        {"type": "binomial", "count": 20, "probability": 0.5}
+    ),
     "DP-SGD, noise 1.1, batches of 256 of 60 000, 15 epochs": {**SIZES, "epochs": 15},
     "DP-SGD, noise 1.1, batches of 256 of 60 000, 1 step": {**SIZES, "steps": 1},
     "DP-SGD, noise 1.1, fixed batches of 256 of 60 000, 1.5 epochs": {

@@ -13,7 +13,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def gradients(dimension: int = 3, queries: int = 8, steps: int = 2, background: int = 12) -> Arrays:
-    """Return a small audit as arrays by name."""
+    """Return the arrays of a small GLiR audit by name."""
     generator = np.random.Generator(np.random.PCG64(4))
     arrays: Arrays = {"batch_size": np.array(20), "members": np.arange(queries) < queries // 2}
     for step in range(steps):
@@ -24,7 +24,7 @@ def gradients(dimension: int = 3, queries: int = 8, steps: int = 2, background: 
 
 
 def as_json(arrays: Arrays) -> dict[str, Any]:
-    """Return the audit as a JSON body."""
+    """Return the audit with these arrays as a JSON body."""
     body: dict[str, Any] = {}
     steps: dict[int, dict[str, Any]] = {}
     for name, array in arrays.items():
@@ -42,7 +42,7 @@ def encoded(arrays: Arrays) -> bytes:
 
 
 def archived(arrays: Arrays, *, compressed: bool = False) -> bytes:
-    """Return the audit as an archive."""
+    """Return the audit with these arrays as an .npz archive."""
     file = io.BytesIO()
     if compressed:
         np.savez_compressed(file, allow_pickle=True, **arrays)

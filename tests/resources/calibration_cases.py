@@ -31,7 +31,7 @@ def log_uniform(random: Generator, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Free:
-    """A description with a free number: its pointer, its range, and whether it is an integer."""
+    """Mechanism with a free number for a calibration: its pointer, its range, and whether it is an integer."""
 
     mechanism: Callable[[Generator], Spec]
     pointer: str
@@ -170,7 +170,7 @@ EXTREME: Final = ("advantage_over_prior", "deletion_capacity", "unlearning_guara
 
 @dataclass(frozen=True)
 class Case:
-    """A calibration, and a number that meets its target."""
+    """Calibration, and a value of its free number that meets the target."""
 
     name: str
     body: Spec
@@ -260,7 +260,10 @@ def fails(target: Spec, answer: dict[str, float]) -> bool:
 
 
 def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, float]:
-    """Return a bound and the limit, or the logarithms of both."""
+    """Return the lower or upper bound of an answer and the limit of its target, or the logarithms of both.
+
+    `end` is `lower` or `upper`.
+    """
     limit: float = target["at_most" if "at_most" in target else "at_least"]
     if f"{end}_log10" not in answer or limit == 0:
         return answer[end], limit
@@ -268,7 +271,7 @@ def compared(target: Spec, answer: dict[str, float], end: str) -> tuple[float, f
 
 
 def wrong(found: Case, answer: dict[str, Any]) -> str:
-    """Return what is wrong with a response, or ""."""
+    """Return what is wrong with the response to the calibration `found`, or ""."""
     [target], value, body = found.body["targets"], answer["value"], found.body
     if answer["status"] == "trivially_met":
         return "" if meets(target, bounds_of_target(with_number(body, value))) else "does not meet the target"

@@ -73,7 +73,7 @@ class StubCurve(AbstractTradeOff):
 
 
 class Failing(StubCurve):
-    """A curve whose every evaluation fails."""
+    """Stub of a curve whose every evaluation fails."""
 
     def _points_formula(self, alpha: FloatArray) -> NoReturn:
         raise NumericalFailure(REASON)
@@ -123,7 +123,7 @@ def _nothing(steps: Steps, options: EngineOptions) -> NoReturn:
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> FakeEngines:
-    """Replace the engines that requests can name."""
+    """Replace the engines that requests can name by fakes, and return the fakes."""
     fakes = FakeEngines()
     monkeypatch.setattr(composition_engines, "ENGINES", fakes.table())
     return fakes

@@ -13,8 +13,9 @@ Spec = dict[str, Any]
 
 
 class Golden(NamedTuple):
-    """A claim. `source` names who states it. `ratio` is the factor by which it is wrong, at least, and at most a
-    thousandth more.
+    """Published claim about a mechanism.
+
+    `source` names who states it. `ratio` is the factor by which it is wrong, at least, and at most a thousandth more.
     """
 
     source: str

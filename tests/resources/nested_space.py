@@ -33,7 +33,7 @@ def number_pointers(spec: Any, place: str) -> Iterator[str]:
 
 
 def _limit(random: Generator, asked: Spec) -> float:
-    """Draw a limit near an answer to the question."""
+    """Draw a limit near an answer to the question `asked`."""
     match asked["type"]:
         case "epsilon":
             return spread(0.1, 10.0)(random)
@@ -105,6 +105,6 @@ NESTED: Final[dict[str, Callable[[Generator], Spec]]] = {
 
 
 def any_nested(random: Generator) -> tuple[str, Spec]:
-    """Draw the name of a resource, and a body for it."""
+    """Draw the name of a resource that contains requests for bounds, and a body for it."""
     name = str(random.choice(list(NESTED)))
     return name, NESTED[name](random)

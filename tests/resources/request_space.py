@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import abc
 from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +28,7 @@ NOT_POISSON: Final = shape_of_field(DpsgdMechanism.model_fields["sampling"]).cho
 def spread(low: float, high: float, *corners: float) -> Draw:
     """Return a log-uniform draw between positive endpoints.
 
-    Every fourth number is an endpoint or one of the corners.
+    Every fourth number is an endpoint or one of the numbers `corners`.
     """
 
     def draw(random: Generator) -> float:
@@ -37,7 +40,7 @@ def spread(low: float, high: float, *corners: float) -> Draw:
 
 
 def mostly_common(low: float, high: float, rare: Draw) -> Draw:
-    """Return a draw with two of three numbers from the common range, and the rest from the whole domain."""
+    """Return a draw that takes two of three numbers from [`low`, `high`], and the rest by `rare`."""
     return lambda random: spread(low, high)(random) if random.uniform() < 2 / 3 else rare(random)
 
 
@@ -45,6 +48,7 @@ noise = mostly_common(0.3, 30.0, spread(1e-4, 1e15))
 rate = mostly_common(1e-3, 0.5, spread(1e-300, 1.0, LAST, 0.5, 1e-12))
 epsilon = mostly_common(0.01, 8.0, spread(1e-12, 1e6, 0.0, 700.0, 800.0))
 delta = mostly_common(1e-9, 1e-2, spread(1e-300, 1.0, 0.0, 0.5, LAST))
+rho = mostly_common(1e-3, 10.0, spread(1e-12, 1e4, 0.0))
 mu = mostly_common(0.01, 5.0, spread(1e-12, 1e6, 0.0))
 probability = mostly_common(1e-6, 0.9, spread(1e-300, 1.0, 0.0, 0.5, LAST))
 
@@ -131,14 +135,125 @@ ELEMENTS: Final[dict[str, Callable[[Generator], Spec]]] = {
     "approximate_dp": lambda random: {"type": "approximate_dp", "epsilon": epsilon(random), "delta": delta(random)},
     "exponential": lambda random: {"type": "exponential", "epsilon": epsilon(random)},
 }
-COMPOUNDS: Final = ("repeated", "composed", "mixture")
+
+
+def _rdp(random: Generator) -> Spec:
+    """Draw orders with rising bounds: those of Gaussian noise, times rising factors."""
+    orders: list[Any] = sorted({round(1 + spread(1e-3, 1e3, 1.0)(random), 6) for _ in range(random.integers(1, 6))})
+    factor, found = rho(random), []
+    for order in orders:
+        factor *= 1 + random.uniform() * (random.uniform() < 0.5)
+        found.append(min(factor * order, 1e6))
+    if random.uniform() < 0.3:
+        orders.append("Infinity")
+        found.append(min(2 * found[-1] + epsilon(random), 1e6))
+    more = {"directions": "forward_only"} if random.uniform() < 0.3 else {}
+    return {"type": "rdp", "orders": orders, "epsilons": found, **more}
+
+
+LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "zcdp": lambda random: {"type": "zcdp", "rho": rho(random)},
+    "rdp": _rdp,
+    "randomized_response": lambda random: {
+        "type": "randomized_response",
+        "epsilon": epsilon(random),
+        "options": max(2, _whole(2, 100, 1e12)(random)),
+    },
+    "unary_encoding": lambda random: _unary_encoding(random),  # noqa: PLW0108 - defined below
+    "staircase": lambda random: {"type": "staircase", "epsilon": epsilon(random), "gamma": random.uniform()},
+    "discrete_laplace": lambda random: {
+        "type": "discrete_laplace",
+        "scale": mostly_common(0.3, 30.0, spread(1e-3, 1e9))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "discrete_gaussian": lambda random: {
+        "type": "discrete_gaussian",
+        "sigma": mostly_common(0.3, 30.0, spread(1e-2, 1e4))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+        "dimension": _whole(1, 2, 1e9)(random),
+    },
+    "skellam": lambda random: {
+        "type": "skellam",
+        "variance": mostly_common(0.3, 300.0, spread(1e-3, 1e7))(random),
+        "sensitivity": _whole(1, 10, 10_000)(random),
+    },
+    "report_noisy_max": lambda random: {
+        "type": "report_noisy_max",
+        "noise": str(random.choice(["gumbel", "exponential", "laplace"])),
+        "scale": mostly_common(0.3, 30.0, spread(1e-6, 1e15))(random),
+        "sensitivity": mostly_common(0.5, 5.0, spread(1e-6, 1e15))(random),
+        "monotone": bool(random.integers(2)),
+    },
+    "permute_and_flip": lambda random: {"type": "permute_and_flip", "epsilon": epsilon(random)},
+    "sparse_vector": lambda random: {
+        "type": "sparse_vector",
+        "threshold_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "query_epsilon": mostly_common(0.05, 2.0, spread(1e-6, 1e4))(random),
+        "positives": _whole(1, 5, 10**6)(random),
+    },
+}
+"""Elements that are younger than the stored answers of tests/frozen, whose requests have none of them."""
+LATER_SHARE: Final = 0.25
+_only_earlier = ContextVar("only_earlier", default=False)
+
+
+@contextmanager
+def earlier_mechanisms() -> abc.Generator[None]:
+    """Draw requests without the mechanisms of `LATER`."""
+    token = _only_earlier.set(True)
+    try:
+        yield
+    finally:
+        _only_earlier.reset(token)
+
+
+def _unary_encoding(random: Generator) -> Spec:
+    low, high = sorted((probability(random), probability(random)))
+    if low == high:
+        low, high = 0.25, 0.75
+    found: Spec = {"type": "unary_encoding", "true_bit": high, "false_bit": low}
+    return found if random.uniform() < 0.5 else {**found, "bits_per_value": _whole(1, 5, 1000)(random)}
+
+
+COMPOUNDS: Final = ("repeated", "composed", "mixture", "selected")
+TRIALS: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "fixed": lambda random: {"count": _whole(1, 30, 1e6)(random)},
+    "geometric": lambda random: {"mean": mostly_common(1.0, 40.0, spread(1.0, 1e6))(random)},
+    "truncated_negative_binomial": lambda random: {
+        "mean": mostly_common(1.0, 40.0, spread(1.0, 1e6))(random),
+        "shape": float(random.choice([-0.9, -0.5, 0.0, 0.5, 1.0, 2.0, 100.0])),
+    },
+    "poisson": lambda random: {"mean": mostly_common(0.1, 40.0, spread(1e-300, 1e6))(random)},
+    "binomial": lambda random: {"count": _whole(1, 30, 1e6)(random), "probability": rate(random)},
+}
+SELECTED_SHARE: Final = 0.08
+"""Share of mechanisms that are selections of several trials."""
+
+
+def _selected(random: Generator) -> Spec:
+    """Draw a selection of trials of an element or of a short composition."""
+    law = str(random.choice(list(TRIALS)))
+    base = ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
+    if random.uniform() < 0.3:
+        base = {"type": "repeated", "mechanism": base, "steps": int(random.integers(1, 50))}
+    released = "all" if random.uniform() < 0.2 else "best"
+    return {"type": "selected", "mechanism": base, "trials": {"type": law, **TRIALS[law](random)}, "released": released}
+
+
 DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """Draw an element, or nested mechanisms up to a depth. Mixtures are outermost."""
+    """Draw a mechanism, nested up to a depth. Mixtures and selections are outermost."""
+    if depth == 3 and not _only_earlier.get():
+        (beside,) = random.spawn(1)
+        if beside.uniform() < SELECTED_SHARE:
+            return _selected(beside)
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
+        (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same
+        if not _only_earlier.get() and aside.uniform() < LATER_SHARE:
+            return LATER[list(LATER)[aside.integers(len(LATER))]](aside)
         return ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
     inside = min(depth, 2) - 1
     if kind < 0.6:
@@ -198,7 +313,7 @@ METHODS: Final = (*choose.METHODS[1:], "all")
 
 
 def body(random: Generator) -> Spec:
-    """Draw one request: mostly defaults, one in four against another attacker, one in three by another method."""
+    """Draw one request for bounds: mostly defaults, some against another attacker or by another method."""
     found: Spec = {"mechanism": mechanism(random), "questions": [question(random)]}
     if random.uniform() < 0.25:
         found["threat_model"] = THREATS[random.integers(len(THREATS))](random)

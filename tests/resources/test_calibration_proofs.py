@@ -282,7 +282,7 @@ def test_constant_failing_target_is_infeasible_at_first_evaluation(name: str) ->
 
 
 def test_constant_target_at_its_limit_is_undecided() -> None:
-    """The limit lies between the two theorems on shuffled batches, and no delta of the other target changes that."""
+    """The limit lies between the two theorems on shuffled batches, whatever the free delta of a second target is."""
     name = "the question of another target"
     ends = bounds_of_target(with_fixed(name, 0.5), 1)
     answer = calibrated(with_fixed(name, 0.5 * (ends["lower"] + ends["upper"])))

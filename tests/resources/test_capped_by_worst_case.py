@@ -22,6 +22,7 @@ from service.resources.claims.checking import CLAIMS
 from service.resources.comparisons.comparing import COMPARISONS
 from service.resources.curves import CURVES
 from service.resources.sweeps.sweeping import SWEEPS
+from tests.slow_marker import thorough
 
 Spec = dict[str, Any]
 Pair = tuple[Spec, Spec]
@@ -231,7 +232,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("resource", "attacker"), CASES)
+@pytest.mark.parametrize(
+    ("resource", "attacker"), [thorough(*case) if case == ("calibrations", "practical") else case for case in CASES]
+)
 def test_weaker_attacker_is_capped_by_worst_case(resource: str, attacker: str) -> None:
     compared = 0
     for seed in range(SEEDS.get(attacker, 2)):

@@ -153,7 +153,10 @@ def quoted(mechanism: Spec, question: Spec = EPSILON, **more: Any) -> int:
 
 
 def test_quotes_grow_with_directions_kinds_and_shifts() -> None:
-    """A direction, a kind of sampled step and a shift cost the same each time. Plain steps are one step."""
+    """Each further kind of sampled step adds the same cost, and so does each further shift.
+
+    Two directions cost double.
+    """
     mixtures = [
         MIXTURE | {"shifts": [k / 4 for k in range(count)], "weights": [1 / count] * count} for count in (2, 4, 8)
     ]
@@ -240,7 +243,7 @@ CHECKED_AGAIN: Final[list[tuple[Spec, Spec]]] = [
 
 @pytest.mark.parametrize(("mechanism", "question"), [*CHECKED_AGAIN[1:], thorough(*CHECKED_AGAIN[0])])
 def test_right_answers_are_not_disputed_and_wrong_ones_are(mechanism: Spec, question: Spec) -> None:
-    """Both a number that is too small and one that is needlessly large with its lower bound are wrong."""
+    """Two wrong answers are disputed: a number that is too small, and a number whose lower bound is above the truth."""
     assert outcome(mechanism, question) != "disagreed"
     if outcome(mechanism, question) == "agreed":
         assert outcome(mechanism, question, -1e-3) == outcome(mechanism, question, 1e-3) == "disagreed"

@@ -68,7 +68,7 @@ KNOWN: Final[dict[str, dict[str, Any]]] = {
 
 
 def company(seed: int) -> dict[str, Any]:
-    """Draw one mechanism, asked 3 to 40 things."""
+    """Draw one mechanism with 3 to 40 questions in one request."""
     random = np.random.default_rng([SEED, seed])
     body: dict[str, Any] = {"mechanism": request_space.mechanism(random)}
     if random.uniform() < 0.25:
@@ -85,7 +85,7 @@ def answers(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def ends(answer: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Yield the ends of all numbers of an answer."""
+    """Yield the bounds of all numbers of an answer."""
     for point in answer.get("points", ()):
         for name in ("power", "type_two_error"):
             yield float(point[name]["lower"]), float(point[name]["upper"])
@@ -102,7 +102,10 @@ def is_much_wider(together: tuple[float, float], alone: tuple[float, float]) -> 
 
 
 def hurt_by_company(body: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
-    """Return the questions whose answers are much wider than alone, with both enclosures; none of a refused request."""
+    """Return the questions whose answers are much wider than in a request alone, with both enclosures.
+
+    The result is empty for a refused request.
+    """
     try:
         found = answers(body)
     except (RequestBodyError, PrivacyComputationError, ValidationError):
@@ -149,7 +152,7 @@ def test_requests_that_are_still_hurt(seed: int) -> None:
 
 @pytest.mark.parametrize("rate", [1e-3, 1e-250])
 def test_a_repeated_list_is_nowhere_wider(rate: float) -> None:
-    """The second evaluation has other curves, with more work for one list, and none for the other."""
+    """The list is evaluated twice, on new curves each time: with unlimited work first and none then, or vice versa."""
     mechanism = {"type": "composed", "mechanisms": [dpsgd(1.1, 0.01, 50), EXPONENTIAL]}
     asked = {"type": "trade_off", "false_positive_rates": [0.0, rate, 0.5]}
     request = BOUNDS.request_type.model_validate_json(json.dumps({"mechanism": mechanism, "questions": [asked]}))

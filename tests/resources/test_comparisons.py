@@ -25,6 +25,7 @@ from service.resources.comparisons.comparing import COMPARISONS, comparisons_quo
 from service.resources.comparisons.differences import Sign, best_of, difference_of, sign_of
 from service.resources.read_numbers import ReadNumber, rounded_down, rounded_up
 from tests.resources.test_claims import drawn, random_question
+from tests.slow_marker import thorough
 
 Spec = dict[str, Any]
 NAMED: Final = "sha256:" + "0" * 64
@@ -125,7 +126,7 @@ def test_run_equals_itself_under_another_name() -> None:
 
 
 def harder_and_easier(random: Generator) -> list[tuple[Spec, Spec]]:
-    """Return pairs whose parameters decide: the first is at least as private."""
+    """Return pairs of runs whose parameters decide which is better: the first is at least as private."""
     noise, rate, steps = random.uniform(0.7, 3), 10 ** random.uniform(-2.5, -1), int(random.integers(20, 800))
     more, less = 1 + random.uniform(0, 0.5), 1 - random.uniform(0, 0.3)
 
@@ -190,7 +191,7 @@ def test_curves_do_not_contradict_order_of_parameters(place: int, model: str, mo
         ({"noise_multiplier": 2.0, "steps": 10}, {"noise_multiplier": 1.0, "epochs": 5.0}, True),
         ({"batch_size": 5}, {"batch_size": 10}, False),
         ({"steps": 10}, {"noise_multiplier": 2.0, "steps": 20}, False),
-        ({"sampling": "fixed_with_replacement"}, {}, False),
+        thorough({"sampling": "fixed_with_replacement"}, {}, False),
     ],
 )
 def test_batches_of_a_fixed_size_are_ordered_by_noise_and_steps(one: Spec, other: Spec, *, is_decided: bool) -> None:

@@ -55,7 +55,10 @@ def number(value: float | str) -> float:
 
 
 def check(found: list[dict[str, Any]]) -> None:
-    """Check upper bounds: delta decreases in epsilon, epsilon in delta; powers increase and lie below chords."""
+    """Check that the upper bounds of answers about one run are consistent.
+
+    Delta decreases in epsilon, epsilon in delta; powers increase and lie below chords.
+    """
     proved = [each for each in found if each["evidence"] not in ("statistical", "asymptotic")]
     for direction in ("add", "remove", "both"):
         here = [each for each in proved if each["question"].get("direction") == direction]

@@ -17,6 +17,7 @@ from service.resources.limits import ADVICE
 from tests.frozen.answers import response
 from tests.frozen.space import request
 from tests.resources.test_work import answered
+from tests.slow_marker import thorough
 
 DPSGD: Final = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 
@@ -45,7 +46,7 @@ def check(number: int) -> None:
         assert (met is False) == (limit is not None), number
 
 
-@pytest.mark.parametrize("number", range(200, 212))
+@pytest.mark.parametrize("number", [201, 202, *range(204, 212), *map(thorough, (200, 203))])
 def test_wide_answers_have_limits(number: int) -> None:
     check(number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle  # noqa: TID251 - as a worker process receives it
 import tracemalloc
@@ -38,7 +39,10 @@ REQUESTS = 400
 CHEAP = 20_000
 """Microseconds of estimated cost. More expensive requests are tested in longer runs."""
 COMPUTATIONS = {"bounds": BOUNDS, "curves": CURVES}
-ONE_STEP = {"gaussian", "laplace", "gdp", "pure_dp", "approximate_dp", "exponential", "poisson_sampled", "dpsgd"}
+STATED = {"pure_dp", "approximate_dp", "exponential"}
+RESOLVED = {"randomized_response", "unary_encoding", "staircase", "report_noisy_max", "permute_and_flip"}
+"""Mechanisms that are steps of `STATED` for some parameters."""
+ONE_STEP = {"gaussian", "laplace", "gdp", "poisson_sampled", "dpsgd", *STATED, *RESOLVED}
 """Steps whose closed form has constant cost for all parameters."""
 MOST_BYTES = 2**20
 NAMED = "sha256:" + "0" * 64
@@ -69,7 +73,7 @@ def steps_of(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def is_gaussian(step: dict[str, Any]) -> bool:
-    """Return whether the step composes as a shift."""
+    """Return whether the step composes as a shift of a normal law."""
     match step["type"]:
         case "gaussian" | "gdp":
             return True
@@ -84,7 +88,7 @@ def is_gaussian(step: dict[str, Any]) -> bool:
 
 
 def on_the_list(spec: dict[str, Any]) -> bool:
-    """Return whether the run is one step of constant cost, or consists of Gaussian steps."""
+    """Return whether the event loop may compute the run: one step of constant cost, or Gaussian steps only."""
     known = list(steps_of(spec))
     alone = len(known) == 1 and known[0][1] == 1 and known[0][0]["type"] in ONE_STEP
     return alone or all(is_gaussian(step) for step, _ in known)
@@ -109,7 +113,7 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
 def test_plans_of_quote_give_same_answer_in_another_process() -> None:
     """The event loop and the workers compute with the plans of the quote."""
     answered = {True: 0, False: 0}
-    for name, request, quote in quoted(0):
+    for name, request, quote in itertools.islice(quoted(0), 80):
         if quote.prepared is None:
             assert quote.engine == UNPRICED
             continue
@@ -161,7 +165,7 @@ def test_worker_does_not_plan_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(computation: BodyProducer, request: BaseModel) -> bytes | tuple[str, str]:
-    """Return the answer, or the error with its pointer."""
+    """Return the answer of a computation, or the error with its pointer."""
     try:
         return computation.body(request, NAMED, "1")
     except PrivacyComputationError as error:

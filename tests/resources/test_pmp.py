@@ -264,7 +264,7 @@ def test_bad_losses_are_rejected_with_pointer(change: dict[str, Any], pointer: s
 
 
 def test_table_of_one_record_equals_differential_privacy() -> None:
-    """Erratum of Corollary 4: delta is 0.3 for both, not twice that."""
+    """Erratum of Corollary 4: delta of PMP and of differential privacy is 0.3, not twice that."""
     response: PmpFiniteResponse = answer(PMP_FINITE, TABLE)
     assert response.delta_pmp is not None
     assert response.worst_case["delta"] is not None

@@ -57,7 +57,7 @@ def losses(generator: np.random.Generator) -> dict[str, Any]:
 
 
 def logits_of(body: dict[str, Any], sensitivity: float) -> list[list[Any]]:
-    """Return theta in many digits from the doubles of the request."""
+    """Return the logits theta in many digits from the doubles of the request."""
     count = len(body["losses"][0] if "losses" in body else body["points"])
     records = 1 if body.get("aggregate") == "sum" else count // 2
     with mpmath.workdps(60):
@@ -155,7 +155,10 @@ def test_simulations_are_ordered_at_any_scale(experiment: str, budget: str, read
 
 
 def finite_truth(rows: list[list[Any]], points: int, epsilon: float) -> tuple[Any, Any, Any]:
-    """Return epsilon, delta at `epsilon` and Bayes success of rows divided by their sums, in 60 digits."""
+    """Return the epsilon of a finite mechanism, its delta at `epsilon` and its Bayes success, in 60 digits.
+
+    `rows` are divided by their sums.
+    """
     with mpmath.workdps(60):
         laws = [[mpmath.mpf(value) / mpmath.fsum(row) for value in row] for row in rows]
         subsets = list(combinations(range(points), points // 2))

@@ -25,6 +25,7 @@ from service.resources.bounds import BOUNDS
 from service.resources.sweeps.problems import KINDS
 from service.resources.sweeps.sweeping import SWEEPS
 from tests.resources.sweep_cases import NAMED, Spec, parsed, questions, swept, training_runs
+from tests.slow_marker import thorough
 
 RUN: Spec = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 1000}
 EPSILON: Spec = {"type": "epsilon", "delta": 1e-5}
@@ -56,7 +57,7 @@ def assert_meets(lower: float, upper: float, other: Any) -> None:
     assert other.lower <= upper * (1 + 1e-15) + 1e-300
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, thorough(1)])
 def test_batched_runs_meet_single_runs(seed: int) -> None:
     random = np.random.default_rng(seed)
     body = sweep_body(training_runs(random, 6), combine="zip", questions=questions(random))

@@ -78,7 +78,7 @@ def test_allowances_nest_and_are_spent() -> None:
 
 
 def spend(work: float) -> float:
-    """Count work until the allowance is spent, and return how much was counted."""
+    """Count work of a request until the allowance is spent, and return how much was counted."""
     done = 0.0
     while done < work and not is_spent():
         count_work(1.0)

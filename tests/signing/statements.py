@@ -43,7 +43,7 @@ def pem(number: int) -> bytes:
 
 
 def keys(*numbers: int) -> SigningKeys:
-    """Return the keys with these numbers, of which the first signs."""
+    """Return the signing keys with these numbers, of which the first signs."""
     public = tuple(VerificationKey.of(private_key(number).public_key()) for number in numbers)
     return SigningKeys(private_key(numbers[0]), public)
 
@@ -54,7 +54,7 @@ def key_set(*numbers: int) -> dict[str, VerificationKey]:
 
 
 def signer(*numbers: int) -> Signer:
-    """Return a signer with these keys."""
+    """Return a signer with the signing keys of these numbers."""
     return Signer(keys(*(numbers or (1,))))
 
 

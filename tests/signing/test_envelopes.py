@@ -40,7 +40,7 @@ def payload() -> dict[str, Any]:
 
 
 def changed(edit: Callable[[dict[str, Any]], object]) -> bytes:
-    """Return the statement of `bounds_envelope` with an edit, in canonical form."""
+    """Return the signed statement of `bounds_envelope` with an edit of its payload, in canonical form."""
     members = payload()
     edit(members)
     return rfc8785.dumps(members)

@@ -67,7 +67,7 @@ def doubled(y: int) -> int:
 
 
 def test_points_of_small_order_are_those_that_three_doublings_end() -> None:
-    """One is the y coordinate of the neutral element. Each y coordinate but those of order 1 and 2 has two points."""
+    """1 is the y coordinate of the neutral element. Each y coordinate but those of order 1 and 2 has two points."""
     assert {doubled(doubled(doubled(y))) for y in SMALL_ORDER} == {1}
     assert 2 * len(SMALL_ORDER) - 2 == 8
 

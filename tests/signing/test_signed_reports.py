@@ -30,7 +30,7 @@ def test_block_says_how_to_verify() -> None:
 
 @pytest.mark.parametrize("step", [997, thorough(7)])
 def test_no_report_with_a_changed_byte_is_verified(step: int) -> None:
-    """Change one byte at a time, outside and inside the block."""
+    """Change one byte at a time, outside and inside the block of the page that holds the signature."""
     report = signed_report()
     for place in range(0, len(report), step):
         changed = report[:place] + bytes([report[place] ^ 1]) + report[place + 1 :]

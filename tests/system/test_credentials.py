@@ -52,7 +52,7 @@ def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     ids=" ".join,
 )
 def test_service_that_others_reach_needs_a_decision(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """The sentence names both ways. Nothing listens before."""
+    """The error is one sentence that names both remedies, and no socket listens before the service ends."""
     ended = run(*arguments, data_folder=str(tmp_path))
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     for way in ("privacy-bounds keys create", "PRIVACY_BOUNDS_REQUIRE_AUTHENTICATION=false"):
@@ -142,7 +142,7 @@ def test_key_works_at_once_and_until_it_is_revoked(server: httpx2.Client, folder
 
 
 def test_operator_port_asks_as_the_public_port_does(server: httpx2.Client, folder: Path, operator_address: str) -> None:
-    """With a public port that others reach, the operator port requires credentials too, with scopes of its own."""
+    """If others reach the public port, the operator port requires credentials too, with scopes of its own."""
     admin, metrics = make_key(folder / "data", "admin"), make_key(folder / "data", "metrics")
     with httpx2.Client(base_url=f"http://{operator_address}", timeout=TEST_TIMEOUT) as client:
         wait_for(lambda: client.get("/livez").status_code == 200)

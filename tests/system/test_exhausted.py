@@ -84,7 +84,7 @@ def test_full_disk_changes_no_key(tmp_path: Path, small_disk: Path) -> None:
 
 @pytest.mark.parametrize("command", ["backup", "restore"])
 def test_full_disk_leaves_no_half_of_a_backup(tmp_path: Path, small_disk: Path, command: str) -> None:
-    """The message is one sentence, the disk has what it had, and the same command succeeds on another disk."""
+    """The message is one sentence, no file is added to the disk, and the same command succeeds on another disk."""
     data, archive = tmp_path / "data", tmp_path / "backup.zip"
     with closing(SqliteStore(data)) as store:
         for _ in range(20):

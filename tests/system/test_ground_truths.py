@@ -65,7 +65,7 @@ def ask(client: httpx2.Client, request: dict[str, Any]) -> httpx2.Response:
 
 
 def counted(client: httpx2.Client, metric: str) -> float:
-    """Return the sum of all samples of a metric."""
+    """Return the sum of all samples of a metric of a service."""
     lines = client.get("/metrics").text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric))
 
@@ -81,6 +81,7 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_two_services_compute_ground_truth_once(redis_url: str, services: Services) -> None:
     """The computation takes a fortieth of the time for which the other service waits."""
     before = sum(counted(client, COMPUTATIONS) for client in services)

@@ -42,7 +42,7 @@ def closed_form(number: float) -> bytes:
 
 
 def mixed(number: int) -> bytes:
-    """Return a typical request, or an invalid one."""
+    """Return the request with this number of a typical load; some are invalid."""
     several = [{"type": "epsilon", "delta": 1e-6 * (1 + number)}, {"type": "reconstruction", "baseline_success": 0.01}]
     laplace = {"type": "laplace", "scale": 1 + number / 100}
     grid = {"count": 1_000, "smallest": 1e-9, "largest": 0.5, "spacing": "log"}
@@ -58,7 +58,7 @@ def mixed(number: int) -> bytes:
 
 
 def waits(connection: socket.socket, first: int, samples: int = SAMPLES) -> list[float]:
-    """Return the sorted seconds of many sequential closed forms."""
+    """Return the sorted seconds of many closed-form requests, sent one by one on a connection."""
     found: list[float] = []
     for number in range(first, first + samples):
         sent = closed_form(number)

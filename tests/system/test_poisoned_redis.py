@@ -29,7 +29,7 @@ Forger = Callable[[random.Random, Entries, bytes], bytes]
 
 
 def renumbered(entry: bytes) -> bytes:
-    """Replace the last replaceable digit of the body."""
+    """Replace the last replaceable digit of the body in a Redis entry."""
     place = max(entry.rfind(digit) for digit in (b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8"))
     return entry[:place] + b"9" + entry[place + 1 :]
 

@@ -23,6 +23,7 @@ import psutil
 import pytest
 
 from tests.conftest import stopped
+from tests.slow_marker import thorough
 from tests.slow_requests import DPSGD, MORE_THAN_ITS_PRICE
 from tests.system.jobs import first_that_computes, submit, sweep
 from tests.system.running_server import connect, running_server
@@ -72,7 +73,7 @@ def job(number: int) -> bytes:
 
 @dataclass
 class Case:
-    """The requests of the hostile client on each of its connections, and the request of the polite client."""
+    """Requests of the hostile client on each of its connections, and the request of the polite client."""
 
     connections: int
     hostile: Callable[[int], bytes]
@@ -145,7 +146,7 @@ def unending(client: httpx2.Client) -> Generator[str]:
 
 
 def attack(host: str, port: int, name: str, job: str, ready: Event) -> None:
-    """Keep the connections busy. Answered or closed ones are opened and used again."""
+    """Keep the connections of the hostile client busy. Answered or closed ones are opened and used again."""
     case, held = CASES[name], list[socket.socket]()
     while True:
         while len(held) < case.connections:
@@ -182,6 +183,9 @@ def hostile(client: httpx2.Client, name: str, job: str) -> Generator[None]:
         process.join()
 
 
+LONG = ("jobs", "reports", "followers")
+
+
 def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     """Return the seconds of each answer to the polite client, none of which is a rejection."""
     found: list[float] = []
@@ -201,7 +205,9 @@ def waits(client: httpx2.Client, case: Case, job: str) -> list[float]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [thorough(name) if name in ("jobs", "reports", "followers") else name for name in CASES]
+)
 def test_polite_client_is_never_rejected(server: httpx2.Client, name: str) -> None:
     case = CASES[name]
     rank = int(0.99 * case.rounds)

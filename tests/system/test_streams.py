@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from service.jobs.service import MAX_STREAMS
+from tests.slow_marker import thorough
 from tests.system.jobs import submit, sweep, wait_for
 from tests.system.running_server import connect, running_server
 from tests.system.test_attacks import refusals
@@ -67,6 +68,7 @@ def rest(connection: socket.socket) -> bytes:
     return received
 
 
+@pytest.mark.thorough
 def test_steadily_read_response_is_complete(server: httpx2.Client) -> None:
     """Reading takes several times the send timeout; the kernel buffers less than half of the response."""
     size = len(server.get("/openapi.json").content)
@@ -95,7 +97,7 @@ def test_reader_that_takes_almost_nothing_is_disconnected(server: httpx2.Client)
         wait_for(is_left, TEST_TIMEOUT)
 
 
-@pytest.mark.parametrize("form", [EVENTS, LINES])
+@pytest.mark.parametrize("form", [thorough(EVENTS), LINES])
 def test_unread_stream_is_ended(server: httpx2.Client, job: str, form: str) -> None:
     """Includes small events, which the kernel would buffer for hours."""
     left = refusals(server, "response-not-taken")
@@ -116,6 +118,7 @@ def test_followers_of_one_client_leave_room_for_others(server: httpx2.Client, jo
             assert each.recv(65_536)
 
 
+@pytest.mark.thorough
 def test_streams_end_on_shutdown(tmp_path: Path) -> None:
     """Streams end at once, not at the deadline.
 

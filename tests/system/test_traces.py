@@ -21,6 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from service.settings import ConfigurationError, read_settings
 from service.telemetry.tracing import CLOSING_SECONDS, Tracing, carrier_of
 from tests.conftest import reserved_port
+from tests.slow_marker import thorough
 from tests.system.jobs import cluster, submit, sweep, wait_for, wait_until_ended
 from tests.system.running_server import running_server
 
@@ -34,7 +35,7 @@ BOUNDS = {
 
 
 class Receiver(ThreadingHTTPServer):
-    """An OTLP receiver on a socket, which keeps what it gets."""
+    """Stub of a receiver of traces (OTLP) on a socket, which keeps what it gets."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -45,7 +46,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def spans(self) -> list[tuple[str, Any]]:
-        """Return the name of the service, and the span, of all spans."""
+        """Return the name of the service and the span for each received span."""
         found: list[tuple[str, Any]] = []
         for request in list(self.received):
             for each in request.resource_spans:
@@ -125,7 +126,7 @@ def test_wait_for_a_worker_is_a_span_below_the_request(tmp_path: Path) -> None:
     assert attributes_of(spans["compute bounds"])["privacy_bounds.engine"] == "discretised"
 
 
-@pytest.mark.parametrize("backend", ["celery", pytest.param("embedded", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("backend", [thorough("celery"), thorough("embedded")])
 def test_pieces_of_a_job_are_in_the_trace_of_its_request(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ def test_hanging_receiver_does_not_delay_the_end() -> None:
         assert time.monotonic() - began < CLOSING_SECONDS + 1
 
 
+@pytest.mark.thorough
 def test_without_traces_nothing_of_them_is_imported() -> None:
     """The Redis client imports metrics of the SDK by itself, where the SDK is installed."""
     code = (

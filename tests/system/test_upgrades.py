@@ -41,7 +41,7 @@ def _patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
-    """Return the points of a job in order, and the versions of its lines."""
+    """Return the points of a job in order, and the versions that computed its lines."""
     points: list[int] = []
     versions: set[str] = set()
     with client.stream("GET", f"{job}/results", headers={"accept": "application/x-ndjson"}) as answer:
@@ -53,7 +53,7 @@ def makers(client: httpx2.Client, job: str) -> tuple[list[int], set[str]]:
     return points, versions
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rounds", [1, *(pytest.param(each, marks=pytest.mark.thorough) for each in (2, 10))])
 def test_rolling_upgrades_and_rollbacks_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:

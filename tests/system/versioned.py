@@ -21,7 +21,7 @@ save = RedisStore.save
 
 
 def save_marked(self: RedisStore, claim: ClaimedChunk, lines: bytes, size: int) -> StoredJob:
-    """Save lines that name this version."""
+    """Save result lines of a claimed chunk that name this version of the service."""
     rows = [{**json.loads(line), "by": VERSION} for line in decompress(lines).splitlines()]
     marked = compress(b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows))
     return save(self, claim, marked, size)

@@ -15,7 +15,8 @@ from service.api.caller_context import work_account_of
 from service.api.dependencies import AppServices
 from service.api.jobs.representation import accepted_response
 from service.engine_version import ENGINE_VERSION
-from service.execution.runner import ComputationRunner, ComputedResult
+from service.execution.runner import ComputationRunner
+from service.execution.stored_results import ComputedResult
 from service.jobs.job_plan import JobPlan, parse_plan
 from service.jobs.results_codec import stored_response
 from service.jobs.service import Sender
@@ -58,10 +59,13 @@ def _parse_and_quote(
 async def store_job_request(
     runner: ComputationRunner, plan: JobPlan, digest: str, quote: Quote, sender: Sender
 ) -> None:
-    """Store the request of a job that has one result, if signed statements will need it."""
-    if runner.keeps_requests and plan.computation.chunking is None:
+    """Store the request of a job that has one result, if signed statements of that result will need it.
+
+    `plan` has the parsed request, `digest` its SHA-256, `quote` its estimated cost and `sender` the client.
+    """
+    if runner.results.keeps_requests and plan.computation.chunking is None:
         named = await asyncio.to_thread(canonical_bytes, plan.computation.name, ENGINE_VERSION, plan.request)
-        runner.store_request(digest, named, quote.cost, sender.requester)
+        runner.results.store_request(digest, named, quote.cost, sender.requester)
 
 
 async def respond_async(
@@ -92,5 +96,5 @@ async def respond_async(
     if kept is None:  # cancelled
         return accepted_response(job)
     answer = ComputedResult(job.digest, stored_response(kept.lines), "computed")
-    runner.store(computation, answer.digest, answer.body, job.cost, job.requester)
+    runner.results.store(computation, answer.digest, answer.body, job.cost, job.requester)
     return answer

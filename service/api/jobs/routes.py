@@ -233,7 +233,9 @@ async def job_results(
         computation = resource_at(read.resource)
         if read.state == "succeeded" and computation.chunking is None and lines:
             # Clients ask for other forms of the answer next.
-            services.runner.store(computation, read.digest, extract_response(lines[0]), read.cost, read.requester)
+            services.runner.results.store(
+                computation, read.digest, extract_response(lines[0]), read.cost, read.requester
+            )
         head = JobResultsPage(id=job_id, state=read.state, progress=job_progress(read), points=(), next=following)
         before, _, after = head.json_bytes().partition(b'"points":[')
         return ChunkedBodyResponse(before + b'"points":[' + b",".join(lines) + after, headers=NO_STORE, media_type=JSON)

@@ -139,7 +139,10 @@ def any_result(offered: tuple[Computation[Any, Any], ...]) -> dict[int | str, di
 
 
 def install(app: FastAPI, request_models: tuple[type[RequestModel], ...]) -> None:
-    """Make the application publish an OpenAPI document with the schemas that `request_body` and `problems` refer to."""
+    """Make the application publish an OpenAPI document with the schemas that `request_body` and `problems` refer to.
+
+    `request_models` are the models of all request bodies.
+    """
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

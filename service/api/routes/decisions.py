@@ -55,7 +55,7 @@ async def decision(request: Request, name: DecisionId, services: InjectedService
     context.digest = name
     # The id of a decision is the digest of the assessment: nothing beside the result is stored for it.
     media_type = negotiate_with_statement(request, services, (JSON,))
-    body = await services.runner.read_stored(DECIDING, name, context.requester)
+    body = await services.runner.results.read(DECIDING, name, context.requester)
     stored = None if body is None else await asyncio.to_thread(decision_in, body, name)
     if stored is None:
         raise DecisionNotFound

@@ -27,7 +27,10 @@ async def explorer(request: Request) -> Response:
 
 @router.get("/explorer/{build}/{path:path}")
 def explorer_file(request: Request, build: str, path: str) -> Response:
-    """Return a file of the explorer. The URL changes whenever a file of the explorer changes."""
+    """Return the file `path` of the explorer.
+
+    `build` is a hash of all files of the explorer, so that URLs change with them.
+    """
     folder = _explorer_folder()
     if build != folder.build or path not in folder.files:
         raise HTTPException(404)

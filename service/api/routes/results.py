@@ -51,7 +51,7 @@ def router(offered: tuple[Computation[Any, Any], ...]) -> APIRouter:
         context = request_context(request.scope)
         context.digest = digest
         media_type = negotiate_with_statement(request, services, (JSON,))
-        body = await services.runner.read_stored(names, digest, context.requester)
+        body = await services.runner.results.read(names, digest, context.requester)
         if body is None:
             raise ResultNotFound
         headers = {"ETag": f'"{digest}"', "Cache-Control": PRIVATE, "Cache-Status": "privacy-bounds; hit"}

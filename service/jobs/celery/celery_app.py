@@ -22,21 +22,39 @@ MAX_WAKE_MESSAGES: Final = 8
 VISIBILITY_SECONDS: Final = 10
 """Seconds after which an unacknowledged message is delivered again, to an idle worker."""
 
+SETTINGS: Final[dict[str, Any]] = {
+    "accept_content": ["json"],
+    "task_serializer": "json",
+    "result_serializer": "json",
+    "event_serializer": "json",
+    "result_backend": None,
+    "task_ignore_result": True,
+    "task_acks_late": True,
+    "task_reject_on_worker_lost": True,
+    "task_create_missing_queues": False,
+    "worker_prefetch_multiplier": 1,
+    "worker_enable_remote_control": False,
+    "worker_send_task_events": False,
+    "worker_cancel_long_running_tasks_on_connection_loss": False,
+    "worker_hijack_root_logger": False,
+    "worker_redirect_stdouts": False,
+    "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
+    "broker_channel_error_retry": True,  # a full Redis rejects commands: the worker waits until there is room
+    "broker_connection_timeout": 5,
+    "broker_pool_limit": 2,
+}
+"""Settings of Celery that are the same for every engine version."""
+
 
 def queue_name(engine_version: str) -> str:
     """Return the name of the Celery queue with the jobs of an engine version."""
     return f"work-{engine_version}"
 
 
-def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
-    """Build the Celery application of one process.
-
-    `on_dropped` is called with the reason for each message that is dropped as invalid.
-    """
-    url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
-    app = Celery("privacy_bounds", broker=url, set_as_current=False)
-    queue = queue_name(engine_version)
-    options: dict[str, Any] = {
+def transport_options(queue: str) -> dict[str, Any]:
+    """Return the options of the transport to Redis. All keys of unacknowledged messages belong to one queue."""
+    return {
         "visibility_timeout": VISIBILITY_SECONDS,
         "unacked_restore_throttle": 1,  # search for unacknowledged messages about every second
         "priority_steps": [0],
@@ -49,31 +67,22 @@ def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callabl
         "socket_keepalive": True,
         "health_check_interval": 5,
     }
+
+
+def make_celery_app(settings: Settings, engine_version: str, on_dropped: Callable[[str], None]) -> Celery:
+    """Build the Celery application of one process.
+
+    `on_dropped` is called with the reason for each message that is dropped as invalid.
+    """
+    url = "" if settings.redis_url is None else settings.redis_url.get_secret_value()
+    app = Celery("privacy_bounds", broker=url, set_as_current=False)
+    queue = queue_name(engine_version)
     app.conf.update(
-        accept_content=["json"],
-        task_serializer="json",
-        result_serializer="json",
-        event_serializer="json",
-        result_backend=None,
-        task_ignore_result=True,
-        task_acks_late=True,
-        task_reject_on_worker_lost=True,
+        **SETTINGS,
         task_default_queue=queue,
         task_queues=[Queue(queue)],
-        task_create_missing_queues=False,
-        worker_prefetch_multiplier=1,
-        worker_enable_remote_control=False,
-        worker_send_task_events=False,
-        worker_cancel_long_running_tasks_on_connection_loss=False,
-        worker_hijack_root_logger=False,
-        worker_redirect_stdouts=False,
         broker_transport=make_transport(app, on_dropped),
-        broker_transport_options=options,
-        broker_connection_retry_on_startup=True,
-        broker_connection_max_retries=None,
-        broker_channel_error_retry=True,  # a full Redis rejects commands: the worker waits until there is room
-        broker_connection_timeout=5,
-        broker_pool_limit=2,
+        broker_transport_options=transport_options(queue),
     )
     return app
 

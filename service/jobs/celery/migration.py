@@ -68,7 +68,7 @@ def _migrate_job(store: RedisStore, name: str) -> None:
 def _job(seals: EntryAuthenticator, name: str, held: dict[bytes, bytes]) -> StoredJob:
     """Return the job in the fields `held` of a Redis record that an early release of the service wrote.
 
-    Raise JobNotFound if the record was not signed with the shared key.
+    Raise JobNotFound if the record was not signed with the shared key. `seals` verifies signatures with this key.
     """
     record = seals.verify("job", name, held.get(b"record", b""))
     if record is None:

@@ -84,7 +84,7 @@ class RedisStore(RedisOverview):
         return job if added == job.id else self.get(added)
 
     def import_job(self, job: StoredJob, request: bytes, kept: Sequence[ChunkResult]) -> None:
-        """Store a job that an early release of the service accepted, with its saved results."""
+        """Store a job that an early release of the service accepted, with its saved results `kept`."""
         sealed = {_format_chunk(each.chunk): self._signed_lines(job, each.chunk, each.lines) for each in kept}
         if sealed:
             with self.client.connection() as client:

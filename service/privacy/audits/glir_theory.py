@@ -127,7 +127,8 @@ def _levels(dimension: int, n: float, groups: FloatArray, logs: float) -> FloatA
 
     The false positive rates reach from deep in the lower tail of the statistic under H0 to far above the mean of the
     statistic. Most levels are equally spaced. The other levels resolve the smallest thresholds, which matter in few
-    dimensions.
+    dimensions. `groups` has the largest susceptibility and the weight of each group of records. `n` is the effective
+    batch size, and `logs` a constant of the log-likelihood ratio.
     """
     mean = dimension + n * groups
     deviation = np.sqrt(2 * dimension + 4 * n * groups)

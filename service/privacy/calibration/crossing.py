@@ -115,7 +115,7 @@ class Crossing:
             self._below = number
 
     def _update_bracket(self) -> None:
-        """Update `outside` and `inside`: the last number without the condition, and the first beyond it with it."""
+        """Update `outside`, the last number where the condition fails, and `inside`, the next number where it holds."""
         place = self.scale.coordinate
         outside = [each for each in self.evaluations if not each.holds]
         self.outside = max(outside, key=lambda each: place(each.at), default=None)

@@ -12,6 +12,16 @@ noise is 0 with probability b^2/b'^2, and otherwise Laplace noise of scale b'. P
 1/(1 + b^2 t^2) for scale b, and
 (1 + b^2 t^2)^-1 [b^2/b'^2 (1 + b'^2 t^2) + (1 - b^2/b'^2)]/(1 + b'^2 t^2) = 1/(1 + b'^2 t^2) for the sum.
 
+Discrete noise. Let l = e^{-1/scale}. Discrete Laplace noise has the characteristic function (1 - l)^2/(1 - 2 l cos t +
+l^2). For l < l' the quotient of both functions is a positive multiple of l/l' + (1 - l/l')(1 - l l')/(1 - 2 l' cos t +
+l'^2). This is the function of 0 or noise with l'. Skellam noise is closed under sums. Staircase noise with e =
+e^-epsilon and share g: the best deterministic test has the false positive rate e N/(2 D) and the power N/(2 D). Here D
+= g + (1 - g) e, and N = 2 g + (1 - 2 g) e for g <= 1/2, else 1. N/D falls with e, and e N/D rises with e.
+
+Reports. k-ary randomised responses are matrices c I + (1 - c) J/k, with c rising in epsilon, and products of such
+matrices multiply c. Bits of the probabilities (p', q) become bits of (p, q) as follows. Every bit is kept with
+probability c = (p - q)/(p' - q), and otherwise drawn with probability q. The same holds for (p, q').
+
 Rates. Keep the output of a step of rate q with probability c, and otherwise draw it from the law N(0) without the
 record. This maps the pair (1 - q) N(0) + q N(+-mu) to the pair of rate c q, and keeps N(0). Several records are hit
 less often: binomial and hypergeometric laws increase stochastically with the rate and the batch, and decrease with the
@@ -70,6 +80,9 @@ MORE_BATCHES: Final = Law(
 )
 FEWER_STEPS: Final = Law(-1, "the results of fewer steps are a function of the results of all steps (post-processing)")
 STATED: Final = Law(-1, "by definition: a mechanism with a guarantee has every weaker guarantee")
+STATED_AT_LARGER_ORDERS: Final = Law(
+    1, "Renyi divergences rise with their order, so a bound at a larger order holds at every smaller order"
+)
 SHORTER_SHIFTS: Final = Law(
     -1, "a mixture of smaller shifts is at least as hard to attack (Choquette-Choo et al. 2024, Corollary 4.7)"
 )
@@ -78,6 +91,43 @@ MORE_RECORDS: Final = Law(
     -1, "one of the records may change nothing, so the pairs of data sets for fewer records are included"
 )
 NOT_READ: Final = Law(0, "the worst case does not depend on the number")
+
+_SMALLER_CHANGE: Final = Law(-1, "a query that changes by no more than a number changes by no more than a larger one")
+_OTHER_BITS: Final = Law(
+    -1, "a second randomisation of every bit brings its two probabilities closer (post-processing)"
+)
+DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
+    ("randomized_response", "epsilon"): Law(
+        -1, "a second randomised response to the report is one of a smaller epsilon (post-processing)"
+    ),
+    ("randomized_response", "options"): Law(
+        1, "the loss is 0 with a larger probability and otherwise +-epsilon with the same odds (random omission)"
+    ),
+    ("unary_encoding", "true_bit"): _OTHER_BITS,
+    ("unary_encoding", "false_bit"): Law(1, _OTHER_BITS.theorem),
+    ("unary_encoding", "bits_per_value"): Law(-1, "fewer bits are a function of all bits (post-processing)"),
+    ("staircase", "epsilon"): Law(
+        -1,
+        "the most powerful deterministic test has a lower false positive rate and a higher power for a larger epsilon",
+    ),
+    ("discrete_laplace", "scale"): Law(
+        1,
+        "discrete Laplace noise of a larger scale equals noise of a smaller scale plus independent noise, which is 0 "
+        "or discrete Laplace (by characteristic functions)",
+    ),
+    ("discrete_laplace", "sensitivity"): _SMALLER_CHANGE,
+    ("discrete_gaussian", "sensitivity"): _SMALLER_CHANGE,
+    ("skellam", "variance"): MORE_NOISE,
+    ("skellam", "sensitivity"): _SMALLER_CHANGE,
+    ("report_noisy_max", "scale"): Law(
+        1, "scores and noise divided by one number give the same choices, so a larger scale is a smaller sensitivity"
+    ),
+    ("report_noisy_max", "sensitivity"): _SMALLER_CHANGE,
+    ("permute_and_flip", "epsilon"): Law(
+        -1, "the mechanism of a smaller epsilon is that of a larger epsilon with a smaller change of all scores"
+    ),
+}
+"""Laws of discrete and local mechanisms."""
 
 MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("gaussian", "noise_multiplier"): MORE_NOISE,
@@ -88,9 +138,13 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("pure_dp", "epsilon"): STATED,
     ("approximate_dp", "epsilon"): STATED,
     ("approximate_dp", "delta"): STATED,
+    ("zcdp", "rho"): STATED,
+    ("rdp", "orders"): STATED_AT_LARGER_ORDERS,
+    ("rdp", "epsilons"): STATED,
     ("exponential", "epsilon"): Law(
         -1, "scores divided by a larger epsilon have a smaller sensitivity, and such scores are allowed"
     ),
+    **DISCRETE,
     ("poisson_sampled", "sample_rate"): LESS_OFTEN,
     ("repeated", "steps"): FEWER_STEPS,
     ("dpsgd", "noise_multiplier"): MORE_NOISE,
@@ -107,6 +161,15 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("noisy_sgd", "susceptibility"): NOT_READ,
 }
 """Laws by the type of a mechanism and the name of its field."""
+TRIALS: Final[Mapping[tuple[str, str], Law]] = {
+    ("fixed", "count"): Law(-1),
+    ("geometric", "mean"): Law(-1),
+    ("truncated_negative_binomial", "mean"): Law(-1),
+    ("poisson", "mean"): Law(-1),
+    ("binomial", "count"): Law(-1),
+    ("binomial", "probability"): Law(-1),
+}
+"""Laws by the law of a number of trials and its field. The signs are those of all computed examples, without proofs."""
 SIZES: Final = ("sample_rate", "batch_size", "dataset_size")
 """Fields of `dpsgd` that determine the steps if `epochs` is stated."""
 NOT_IN_SAMPLING: Final = ("noise_multiplier", "noise_std", "max_grad_norm", "steps", "epochs")
@@ -178,7 +241,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
     Law
         Sign and theorem.
     """
-    law = MECHANISMS.get((kind, field), UNKNOWN)
+    law = MECHANISMS.get((kind, field)) or TRIALS.get((kind, field), UNKNOWN)
     if not worst_case:
         return RELAXED.get((kind, field), Law(law.sign))
     if kind == "dpsgd" and field in SIZES:
@@ -208,8 +271,8 @@ def law_of_threat_model(kind: str, field: str) -> Law:
 def law_of_question(read: str, field: str, side: str | None) -> Law:
     """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` is the side of a
-    predictive value, None for other questions.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side`, for a
+    predictive value, says whether the false positive rate is `at_most` or `at_least` as stated; None otherwise.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

@@ -104,7 +104,10 @@ class LossLaw(ABC):
 
     @abstractmethod
     def generating(self, tilts: FloatArray) -> Generating:
-        """Return K(s) = ln E0 e^{sL} with its derivatives and divergences, at real tilts of shape (S,)."""
+        """Return the log-moment function K(s) = ln E0 e^{sL} and its derivatives at real tilts, shape (S,).
+
+        L is the privacy loss. The result also has the divergences.
+        """
 
     @property
     @abstractmethod

@@ -72,6 +72,24 @@ def two_point_loss(epsilon: float, delta: float) -> LossLaw:
     )
 
 
+def listed_loss(losses: FloatArray, log_absent: FloatArray, log_present: FloatArray) -> LossLaw:
+    """Return the law of a privacy loss with listed values.
+
+    Parameters
+    ----------
+    losses : array, shape (n,)
+        Losses in nats, ascending.
+    log_absent, log_present : array, shape (n,)
+        ln of their masses under H0 and under H1.
+    """
+    below = [np.concatenate([[0.0], np.cumsum(np.exp(logs))]) for logs in (log_absent, log_present)]
+
+    def distribution(at: FloatArray, hypothesis: Hypothesis) -> FloatArray:
+        return np.minimum(below[hypothesis][np.searchsorted(losses, at, side="right")], 1.0)
+
+    return NodeLossLaw(losses, log_absent, float(losses[0]), float(losses[-1]), distribution)
+
+
 def laplace_loss(mu: float, sample_rate: float = 1.0) -> LossLaw:
     """Return the law of the privacy loss for Laplace(0, 1) against Laplace(mu, 1), sampled at rate p.
 

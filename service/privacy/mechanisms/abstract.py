@@ -27,6 +27,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+    from service.privacy.trade_off.atomic_law import AtomicLaw
 
 
 class AbstractMechanism(ABC):
@@ -90,7 +91,7 @@ class AbstractMechanism(ABC):
 def _caveats(
     premises: tuple[Premise, ...], hazards: tuple[MechanismHazard, ...], ends: tuple[tuple[MechanismHazard, ...], ...]
 ) -> Caveats:
-    """Return each premise and hazard once, in order.
+    """Return the premises and hazards of a mechanism, each once, in order.
 
     `ends` has the hazards of every innermost mechanism. A hazard that counts only `alone` is kept if all innermost
     mechanisms cause it.
@@ -351,7 +352,26 @@ class GaussianMixturePart(StepPart):
         return (rate / self.mean_shift, rate) if rate > 0 else (1 / self.shifts[-1], self.mean_shift / self.shifts[-1])
 
 
-Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart
+@dataclass(frozen=True, slots=True)
+class AtomsPart(StepPart):
+    """Numbers of a step whose loss has a list of values.
+
+    Attributes
+    ----------
+    law : AtomicLaw
+        Values and masses.
+    """
+
+    decays: ClassVar[bool] = False
+    law: AtomicLaw
+
+    @property
+    def spread(self) -> float:
+        """Approximate standard deviation of the privacy loss, nats."""
+        return min(self.law.spread, 1.0)
+
+
+Part: TypeAlias = GaussianPart | SampledGaussianPart | LaplacePart | TwoPointPart | GaussianMixturePart | AtomsPart
 
 
 ATOM_DIGITS = 50
@@ -373,11 +393,16 @@ class Attained:
         above.
     alone : AbstractStep or None
         The attained step for a single step, if even the pair of a single step is not attained.
+    includes_choices : bool
+        Whether `alone` is at least as strong as every run of `choices` for a single step.
     either_way : bool
         Whether the choice attains both directions, because the hypotheses may be swapped.
     choices : callable or None
         The function that returns the attained runs of a count of such steps, one run for each known attack. None if
         `step` is the only attack.
+    may_come_last : bool
+        Whether a single such step beside steps that attain their own pairs attains its pair, too. Its data may then be
+        chosen after all other results, for every threshold of its own.
     """
 
     step: AbstractStep
@@ -385,6 +410,8 @@ class Attained:
     alone: AbstractStep | None = None
     either_way: bool = True
     choices: Callable[[int], tuple[Steps, ...]] | None = None
+    includes_choices: bool = False
+    may_come_last: bool = False
 
 
 class AbstractStep(AbstractMechanism):
@@ -450,6 +477,17 @@ class AbstractStep(AbstractMechanism):
         """
         return ()
 
+    def atomic_law(self) -> AtomicLaw | None:
+        """Return the law of the loss if its values can be listed, without the mass that reveals everything, or None."""
+        return None
+
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:  # noqa: ARG002
+        """Return the step on a Poisson sample of the records, between such data sets; None if no pair is known.
+
+        `rate` is the probability in (0, 1) with which each record is sampled.
+        """
+        return None
+
     def attained(self) -> Attained | None:
         """Return a lower bound of a composition, from one choice of data sets, if the pair of `curves` is not attained.
 
@@ -457,6 +495,10 @@ class AbstractStep(AbstractMechanism):
         `curves` in every step of any composition and in both directions. Otherwise the composition of `curves` is an
         upper bound, and the composition of the result a lower bound.
         """
+        return None
+
+    def added(self, count: int) -> AbstractStep | None:  # noqa: ARG002 - most steps have no such bounds
+        """Return one step whose stated bounds hold for `count` such steps together, or None without such bounds."""
         return None
 
     def rounded(self, side: int) -> AbstractStep:  # noqa: ARG002 - most parameters are doubles

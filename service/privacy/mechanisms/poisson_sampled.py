@@ -14,23 +14,40 @@ from service.privacy.mechanisms.abstract import (
     AbstractMechanism,
     AbstractStep,
     LaplacePart,
+    Part,
     SampledGaussianPart,
     Steps,
 )
 from service.privacy.mechanisms.batches.shift_laws import BinomialHits
 from service.privacy.mechanisms.batches.shifted_mixture import ShiftedMixtureStep, hits_step
 from service.privacy.mechanisms.caveats import MechanismHazard, Premise
+from service.privacy.mechanisms.discrete.discrete_gaussian import DiscreteGaussian
+from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplace
+from service.privacy.mechanisms.discrete.local import LocalStep
+from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
+from service.privacy.mechanisms.discrete.skellam import Skellam
+from service.privacy.mechanisms.discrete.staircase import Staircase
+from service.privacy.mechanisms.discrete.unary_encoding import UnaryEncoding
 from service.privacy.mechanisms.domain import SAMPLE_RATE, check_fields
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.mixture import refuse_mixtures
-from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, REPLACE, ZERO_OUT, Neighbours
+from service.privacy.mechanisms.neighbours import ADD_OR_REMOVE, ONE_ADDED, ONE_REPLACED, REPLACE, ZERO_OUT, Neighbours
 from service.privacy.trade_off.enclosed.ulps import quotient
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.shifted.gaussian import GaussianTradeOff
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
+SAMPLED_DISCRETE: Final = (
+    RandomizedResponse,
+    UnaryEncoding,
+    Staircase,
+    DiscreteLaplace,
+    DiscreteGaussian,
+    Skellam,
+)
+"""Mechanisms with listed losses that know their pair on a Poisson sample."""
 LARGE_SAMPLE_RATE: Final = 0.1
 LARGEST_GROUP: Final = 64
 """Largest count of records of one person, each of which is drawn or not."""
@@ -93,12 +110,12 @@ class PoissonSampled(AbstractStep):
     def __post_init__(self) -> None:
         check_fields(self)
         refuse_mixtures(self.type, (self.mechanism,))
-        if not isinstance(self.mechanism, Gaussian | Laplace):
+        if not isinstance(self.mechanism, (Gaussian, Laplace, *SAMPLED_DISCRETE)):
             raise UnsupportedCombination(
                 "mechanism",
                 f"poisson_sampled of {self.mechanism.type}",
                 "worst-case curves of sampled steps are known only for these mechanisms.",
-                (Gaussian.type, Laplace.type),
+                (Gaussian.type, Laplace.type, *(kind.type for kind in SAMPLED_DISCRETE)),
             )
 
     @property
@@ -119,7 +136,8 @@ class PoissonSampled(AbstractStep):
         found = [POISSON_SAMPLING_ASSUMED]
         if self.sample_rate >= LARGE_SAMPLE_RATE:
             found.append(LARGE_SAMPLE_RATE_STATED)
-        if self.sample_rate >= RATE_LIKE_NOISE and self._base.noise_multiplier < LITTLE_NOISE:
+        known = isinstance(self.mechanism, Gaussian | Laplace)
+        if known and self.sample_rate >= RATE_LIKE_NOISE and self._base.noise_multiplier < LITTLE_NOISE:
             found.append(COLUMNS_MAY_BE_EXCHANGED)
         return tuple(found)
 
@@ -129,6 +147,8 @@ class PoissonSampled(AbstractStep):
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:
+        if not isinstance(self.mechanism, Gaussian | Laplace):
+            return self._discrete_under(self.mechanism, neighbours)
         if neighbours == ONE_ADDED or neighbours == Neighbours(ZERO_OUT):
             return self
         several = neighbours.records > 1
@@ -162,8 +182,28 @@ class PoissonSampled(AbstractStep):
             )
         return hits_step(noise, BinomialHits(neighbours.records, rate))
 
+    def _discrete_under(self, base: AbstractMechanism, neighbours: Neighbours) -> AbstractStep:
+        known = base.sampled_under(self.sample_rate, neighbours) if isinstance(base, AbstractStep) else None
+        if known is None:
+            reason = "no dominating pair is known for such samples when a record is replaced, or for several records."
+            what = f"poisson_sampled {base.type} with sample_rate < 1"
+            if isinstance(base, LocalStep):
+                reason = "no list of losses is known for reports that reveal everything, or for so many reports."
+                raise neighbours.refused(what, reason, ("false_bit > 0 and true_bit < 1", "fewer records"))
+            raise neighbours.refused(what, reason, ("one record", ADD_OR_REMOVE, ZERO_OUT))
+        return known
+
+    def _listed(self) -> AbstractStep | None:
+        """Return the step for one record if the mechanism has listed losses; None for Gaussian and Laplace noise."""
+        if isinstance(self.mechanism, Gaussian | Laplace):
+            return None
+        return self.under(ONE_REPLACED if isinstance(self.mechanism, LocalStep) else ONE_ADDED)
+
     @override
     def curves(self) -> TradeOffPair:
+        listed = self._listed()
+        if listed is not None:
+            return listed.curves()
         base = self._base
         shift = quotient(1.0, base.noise_multiplier)
         curve = GaussianTradeOff(shift) if isinstance(base, Gaussian) else LaplaceTradeOff(shift)
@@ -176,6 +216,8 @@ class PoissonSampled(AbstractStep):
     @override
     def loss_atoms(self) -> tuple[tuple[float, float], ...]:
         # H0 is the law of the base without the record, whatever the rate. ln(1 - p + p e^b) may cancel for both losses.
+        if not isinstance(self.mechanism, Gaussian | Laplace):
+            return ()
         masses = tuple(mass for _, mass in self._base.loss_atoms())
         if not masses:
             return ()
@@ -189,7 +231,10 @@ class PoissonSampled(AbstractStep):
         return tuple(zip(losses, masses, strict=True))
 
     @override
-    def part(self) -> SampledGaussianPart | LaplacePart:
+    def part(self) -> Part | None:
+        listed = self._listed()
+        if listed is not None:
+            return listed.part()
         base = self._base
         if isinstance(base, Gaussian):
             return SampledGaussianPart(base.noise_multiplier, self.sample_rate)

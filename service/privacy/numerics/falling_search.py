@@ -172,8 +172,8 @@ def _update(
 ) -> NDArray[np.bool_]:
     """Move `places` to points[index] where these are nearer to the root, and return a mask of the moved.
 
-    The numbers in `kept` move as well. A place moves only where `known` is true, with `side` 1 to the right and with
-    side -1 to the left.
+    The index array `which` chooses the places. The numbers in `kept` are replaced as well, by those of `rows`. A place
+    moves only where `known` is true, with `side` 1 to the right and with side -1 to the left.
     """
     columns = np.arange(len(which))
     found = points[index, columns]

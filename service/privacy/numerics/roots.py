@@ -137,6 +137,48 @@ def many_bisected(
     return low, high
 
 
+def sectioned(
+    holds: Callable[[FloatArray], BoolArray],
+    low: FloatArray,
+    high: FloatArray,
+    rounds: int,
+    *,
+    relative: float = 0.0,
+    sections: int = SECTIONS,
+) -> tuple[FloatArray, FloatArray]:
+    """Bracket the points from which n conditions hold, for conditions that cost little at many points.
+
+    Parameters
+    ----------
+    holds : callable
+        The conditions at an array of points, shape (n, sections), one row each.
+    low, high : array, shape (n,)
+        Endpoints of the brackets, in this order.
+    rounds : int
+        Largest number of rounds.
+    relative : float
+        The search stops once the endpoints differ by at most `relative` times the second endpoint.
+    sections : int
+        Number of points of a round in each bracket, including the endpoints.
+
+    Returns
+    -------
+    (array, array)
+        Endpoints of the brackets, shape (n,). A condition is false at the first and true at the second. Both are `low`
+        where the condition holds there. The second is infinite where it holds at no point of the first round.
+    """
+    known = np.zeros(len(low), dtype=bool)
+    for _ in range(rounds):
+        points = np.linspace(low, high, sections, axis=-1)
+        held = holds(points)
+        known |= held.any(axis=1)
+        first = held.argmax(axis=1)[:, None]
+        low, high = (np.take_along_axis(points, at, axis=1)[:, 0] for at in (np.maximum(first - 1, 0), first))
+        if (~known | (high - low <= relative * np.abs(high))).all():
+            break
+    return low, np.where(known, high, np.inf)
+
+
 def sectioned_root(function: Callable[[FloatArray], FloatArray], low: float, high: float) -> float:
     """Find a root of a function whose cost for a hundred points is about that for a single point.
 

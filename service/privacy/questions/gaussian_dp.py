@@ -92,7 +92,9 @@ def mu(curve: AbstractTradeOff, false_positive_rate_min: float, type_two_error_m
     else:
         whole = _global(curve)
         ranged = whole
-        if not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
+        attained = curve.global_gdp_mu_error
+        outside = attained is None or attained < max(false_positive_rate_min, type_two_error_min)
+        if outside and not _is_gaussian_in_range(curve, false_positive_rate_min, type_two_error_min):
             ranged = over_range(curve, false_positive_rate_min, type_two_error_min, whole.upper)
     notes = (NOTHING_IN_RANGE,) if ranged.upper == 0 < whole.lower else ()
     return GdpReading(ranged, "upper", SOURCE, notes, global_mu=whole)
@@ -122,7 +124,7 @@ def _of_the_easiest(curve: EasiestOf, rate_min: float, error_min: float) -> GdpR
 
 
 def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading | None:
-    """Return mu of the convex hull of a curve f and its inverse over a range of error rates, or None.
+    """Return mu of the convex hull of a curve f and its inverse, for error rates from `rate_min` and `error_min` on.
 
     None means that the range may be empty. mu is that of the largest Gaussian curve below the hull. The hull consists
     of pieces of both curves and of line segments. Along a segment mu has no inner maximum (`gdp_tangents.py`).
@@ -157,8 +159,8 @@ def _of_both(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReadin
 def _of_nothing(curve: Symmetrised, rate_min: float, error_min: float) -> GdpReading:
     """Return mu = 0 for a range of error rates without a point of the curve, and mu over the whole curve.
 
-    The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, and the curve
-    falls below `error_min` before `rate_min`.
+    mu is that of Gaussian DP. The range has false positive rates of at least `rate_min` and type II errors of at least
+    `error_min`, and the curve falls below `error_min` before `rate_min`.
     """
     least = (float(special.ndtri(1 - error_min)) - float(special.ndtri(rate_min))) * (1 - CLOSE)
     whole = curve.global_gdp_mu or Enclosure(max(least, 0.0), curve.first.global_gdp_mu_limit, curve.evidence)
@@ -245,7 +247,7 @@ def _end_bound(log_ratio: float, edge: float) -> float:
 
 
 def _corner(rate_min: float, error_min: float) -> float:
-    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point of a range can have.
+    """Return Phi^-1(1 - error_min) - Phi^-1(rate_min), the largest mu that a point can have.
 
     The range has false positive rates of at least `rate_min` and type II errors of at least `error_min`, both above 0.
     The mu of a point is Phi^-1(power) - Phi^-1(false positive rate).

@@ -54,7 +54,7 @@ def normal_points(rates: FloatArray, power: EnclosureArray, type_two_error: Encl
 
 
 def _probit(power: EnclosureArray, type_two_error: EnclosureArray) -> EnclosureArray:
-    """Enclose Phi^-1(power), from the smaller of power and type II error."""
+    """Enclose Phi^-1(power), from the smaller of `power` and `type_two_error` = 1 - power."""
     lower = np.where(power.lower < 0.5, _quantile(power, -1), -_quantile(type_two_error, 1))
     upper = np.where(power.upper < 0.5, _quantile(power, 1), -_quantile(type_two_error, -1))
     return EnclosureArray(lower, upper)

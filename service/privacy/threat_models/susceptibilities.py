@@ -65,7 +65,8 @@ def chi_square_reach(dimension: int) -> float:
 def _distribution(log_lower_tail: FloatArray, log_upper_tail: FloatArray, side: int) -> list[Fraction]:
     """Return bounds (`side` -1: lower, 1: upper) of P(K <= k) at each value k, from the smaller tail.
 
-    K is a random susceptibility. The other arguments are ln of bounds of P(K <= k) and P(K > k) at the values k.
+    K is a random susceptibility. `log_lower_tail` and `log_upper_tail` are ln of bounds of P(K <= k) and P(K > k) at
+    the values k.
     """
     outward = 2.0**-50 * side
     head, rest = np.exp(log_lower_tail) * (1 + outward), np.exp(log_upper_tail) * (1 - outward)

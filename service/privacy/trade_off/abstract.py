@@ -325,6 +325,11 @@ class AbstractTradeOff(ABC):
         """Upper bound of the smallest mu for which the curve satisfies mu-GDP, at no cost; by default infinity."""
         return math.inf
 
+    @property
+    def global_gdp_mu_error(self) -> float | None:
+        """Number e such that `global_gdp_mu` is attained where alpha >= e and f(alpha) >= e; None if unknown."""
+        return None
+
     @abstractmethod
     def reversed(self) -> AbstractTradeOff:
         """Return the curve of swapped hypotheses: the inverse function of f (add <-> remove)."""

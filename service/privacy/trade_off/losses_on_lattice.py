@@ -59,7 +59,7 @@ class TwoLaws:
     def composed(self, times: int) -> TwoLaws:
         """Return the laws of the sum of rounded log-likelihood ratios of `times` observations.
 
-        Observations are forgotten if more of them would exceed the range of doubles.
+        Fewer observations are composed if `times` of them would exceed the range of doubles.
         """
         if times == 1:
             return self

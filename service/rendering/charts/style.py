@@ -139,9 +139,9 @@ def series_encoding(names: list[str], picture: str) -> Spec:
 
 
 def legend_lines(names: list[str], picture: str) -> list[Spec]:
-    """Return a parameter with the lines of each legend name, if a name needs several lines.
+    """Return a Vega parameter with the lines of each name in the legend of `picture`, if a name needs several lines.
 
-    Names are data of the parameter, and never become part of an expression.
+    The list is empty otherwise. Names are data of the parameter, and never become part of an expression.
     """
     return [{"name": _lines_name(picture), "value": list(map(wrap, names))}] if _are_long(names) else []
 

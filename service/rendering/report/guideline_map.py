@@ -51,7 +51,7 @@ def guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
 
     If nothing is proved about the run, clauses that ask for numbers have no answer.
     """
-    found = _guidelines(response)
+    found = _of_evaluation(response), _of_risk_management(response), _of_deidentification()
     return found if response.summary.bounded else tuple(map(_without_numbers, found))
 
 
@@ -64,64 +64,69 @@ def _without_numbers(guideline: Guideline) -> Guideline:
     return guideline._replace(clauses=tuple(clauses))
 
 
-def _guidelines(response: AssessmentsResponse) -> tuple[Guideline, ...]:
+def _of_evaluation(response: AssessmentsResponse) -> Guideline:
+    """Return NIST SP 800-226 with the answers of the report."""
     present = sum(each.status == "present" for each in response.hazards)
     unknown = sum(each.holds == "unknown" for each in response.assumptions)
+    return Guideline(
+        "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
+        (
+            Clause("Privacy parameters", "Statement, 3", "Epsilon at delta, and mu for all pairs at once."),
+            Clause(
+                "Unit of privacy", "Statement, 2", f"{unit_name(response.context)}, with its neighbouring relation."
+            ),
+            Clause(
+                "Algorithms and correctness",
+                "Assumptions",
+                f"Assumptions: {len(response.assumptions)}, of which {unknown} are not attested.",
+            ),
+            Clause(
+                "Privacy hazards",
+                "Hazards",
+                f"{present} present, {len(response.hazards) - present} not excluded by the request.",
+            ),
+            Clause("Trust model", "Statement, 1", "Central model: the operator of the mechanism sees the data."),
+            Clause("Security, access control, data collection", "", NOT_SEEN),
+        ),
+    )
+
+
+def _of_risk_management(response: AssessmentsResponse) -> Guideline:
+    """Return MEASURE 2.10 of the NIST AI Risk Management Framework with the answers of the report."""
     attackers = ", ".join(dict.fromkeys(ATTACKERS[each.threat_model.type] for each in response.threat_models))
-    return (
-        Guideline(
-            "NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees (2025)",
-            (
-                Clause("Privacy parameters", "Statement, 3", "Epsilon at delta, and mu for all pairs at once."),
-                Clause(
-                    "Unit of privacy", "Statement, 2", f"{unit_name(response.context)}, with its neighbouring relation."
-                ),
-                Clause(
-                    "Algorithms and correctness",
-                    "Assumptions",
-                    f"Assumptions: {len(response.assumptions)}, of which {unknown} are not attested.",
-                ),
-                Clause(
-                    "Privacy hazards",
-                    "Hazards",
-                    f"{present} present, {len(response.hazards) - present} not excluded by the request.",
-                ),
-                Clause("Trust model", "Statement, 1", "Central model: the operator of the mechanism sees the data."),
-                Clause("Security, access control, data collection", "", NOT_SEEN),
-            ),
+    return Guideline(
+        "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
+        (
+            Clause("Privacy risk is examined", "Attackers", f"By attacker: {attackers}."),
+            Clause("Likelihood", "In short", "Upper bounds on membership inference and reconstruction."),
+            Clause("Residual risk after controls", "In short", "All numbers are for the run with its noise."),
+            Clause("It is documented", "To repeat it", "Request, digest and command reproduce the numbers."),
         ),
-        Guideline(
-            "NIST AI Risk Management Framework 1.0, MEASURE 2.10",
-            (
-                Clause("Privacy risk is examined", "Attackers", f"By attacker: {attackers}."),
-                Clause("Likelihood", "In short", "Upper bounds on membership inference and reconstruction."),
-                Clause("Residual risk after controls", "In short", "All numbers are for the run with its noise."),
-                Clause("It is documented", "To repeat it", "Request, digest and command reproduce the numbers."),
+    )
+
+
+def _of_deidentification() -> Guideline:
+    """Return ISO/IEC 27559 with the answers of the report."""
+    return Guideline(
+        "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
+        (
+            Clause("6.2 Threat modelling", "Attackers", "The attackers, their knowledge, and the consequences."),
+            Clause("7.3.2 Maximum or average risk", "Attackers", "Maximum: over all data sets and records."),
+            Clause(
+                "7.3.3 Population or sample-based attack",
+                "Attackers",
+                "The worst case knows every other record. Relaxed attackers state what they do not know.",
             ),
-        ),
-        Guideline(
-            "ISO/IEC 27559:2022, Privacy enhancing data de-identification framework",
-            (
-                Clause("6.2 Threat modelling", "Attackers", "The attackers, their knowledge, and the consequences."),
-                Clause("7.3.2 Maximum or average risk", "Attackers", "Maximum: over all data sets and records."),
-                Clause(
-                    "7.3.3 Population or sample-based attack",
-                    "Attackers",
-                    "The worst case knows every other record. Relaxed attackers state what they do not know.",
-                ),
-                Clause(
-                    "8.2.2 Quantifying identifiability",
-                    "In short",
-                    "Three numbers, each with a lower and an upper bound.",
-                ),
-                Clause(
-                    "8.2.3 Adversarial testing",
-                    "",
-                    "Not part of this report: /v1/audits compares counts of an attack with these bounds.",
-                ),
-                Clause(
-                    "8.3.4 Re-evaluation", "To repeat it", "The same request to a later engine version shows changes."
-                ),
+            Clause(
+                "8.2.2 Quantifying identifiability",
+                "In short",
+                "Three numbers, each with a lower and an upper bound.",
             ),
+            Clause(
+                "8.2.3 Adversarial testing",
+                "",
+                "Not part of this report: /v1/audits compares counts of an attack with these bounds.",
+            ),
+            Clause("8.3.4 Re-evaluation", "To repeat it", "The same request to a later engine version shows changes."),
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from api_schemas.discrete_mechanisms import DiscreteMechanism
 from api_schemas.mechanisms import (
     ApproximateDpMechanism,
     ComposedMechanism,
@@ -20,9 +21,20 @@ from api_schemas.mechanisms import (
     PoissonSampledMechanism,
     PureDpMechanism,
     RepeatedMechanism,
+    SelectedMechanism,
 )
+from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
+from api_schemas.trials import (
+    BinomialTrialCount,
+    FixedTrialCount,
+    GeometricTrialCount,
+    NegativeBinomialTrialCount,
+    PoissonTrialCount,
+    TrialCountSpec,
+)
 from service.rendering.numbers import format_exact, group_digits, percent_exact
+from service.rendering.sentences.discrete_title import discrete_items
 
 LONGEST_TITLE: Final = 160
 MORE: Final = "…"
@@ -37,6 +49,8 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
             return _around(inner, _times(steps), longest)
         case PoissonSampledMechanism(mechanism=inner, sample_rate=rate):
             return _around(inner, f"sampled at rate {format_exact(rate)}", longest)
+        case SelectedMechanism(mechanism=inner, trials=trials, released=released):
+            return _around(inner, f"{released} of {trials_in_words(trials)}", longest)
         case ComposedMechanism(mechanisms=[alone]):
             return run_title(alone, longest)
         case ComposedMechanism(mechanisms=parts):
@@ -87,6 +101,8 @@ def _is_list(mechanism: MechanismSpec) -> bool:
 
 
 def _items(mechanism: MechanismSpec) -> list[str]:
+    if isinstance(mechanism, DiscreteMechanism):
+        return discrete_items(mechanism)
     match mechanism:
         case GaussianMechanism(noise_multiplier=noise):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}"]
@@ -94,12 +110,6 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return ["Laplace mechanism", f"noise {format_exact(noise)}"]
         case GaussianMixtureMechanism(noise_multiplier=noise, shifts=shifts):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}", _shifts(shifts)]
-        case GdpMechanism(mu=mu):
-            return [f"stated mu {format_exact(mu)}"]
-        case PureDpMechanism(epsilon=epsilon):
-            return [f"stated epsilon {format_exact(epsilon)}"]
-        case ApproximateDpMechanism(epsilon=epsilon, delta=delta):
-            return [f"stated epsilon {format_exact(epsilon)} and delta {format_exact(delta)}"]
         case ExponentialMechanism(epsilon=epsilon):
             return ["exponential mechanism", f"epsilon {format_exact(epsilon)}"]
         case DpsgdMechanism():
@@ -107,7 +117,28 @@ def _items(mechanism: MechanismSpec) -> list[str]:
         case NoisySgdMechanism():
             return [*_noisy_sgd(mechanism)]
         case _:
+            return _stated_items(mechanism)
+
+
+def _stated_items(mechanism: MechanismSpec) -> list[str]:
+    match mechanism:
+        case GdpMechanism(mu=mu):
+            return [f"stated mu {format_exact(mu)}"]
+        case PureDpMechanism(epsilon=epsilon):
+            return [f"stated epsilon {format_exact(epsilon)}"]
+        case ApproximateDpMechanism(epsilon=epsilon, delta=delta):
+            return [f"stated epsilon {format_exact(epsilon)} and delta {format_exact(delta)}"]
+        case ZcdpMechanism(rho=rho):
+            return [f"stated rho {format_exact(rho)}"]
+        case RdpMechanism(orders=orders):
+            return ["stated Renyi divergences", _orders(orders)]
+        case _:
             return [f"{mechanism.type.replace('_', ' ')} mechanism"]
+
+
+def _orders(orders: Sequence[float | str]) -> str:
+    names = ["infinity" if isinstance(order, str) else format_exact(order) for order in (orders[0], orders[-1])]
+    return f"order {names[0]}" if len(orders) == 1 else f"{group_digits(len(orders))} orders {names[0]} to {names[1]}"
 
 
 def _shifts(shifts: Sequence[float]) -> str:
@@ -175,3 +206,18 @@ def _numbered(number: int, noun: str) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{group_digits(number)} times"
+
+
+def trials_in_words(trials: TrialCountSpec) -> str:
+    """Return the law of a number of trials in words."""
+    match trials:
+        case FixedTrialCount(count=count):
+            return _numbered(count, "trial")
+        case GeometricTrialCount(mean=mean):
+            return f"a geometric number of trials, mean {format_exact(mean)}"
+        case NegativeBinomialTrialCount(mean=mean, shape=shape):
+            return f"a negative binomial number of trials, mean {format_exact(mean)}, shape {format_exact(shape)}"
+        case PoissonTrialCount(mean=mean):
+            return f"a Poisson number of trials, mean {format_exact(mean)}"
+        case BinomialTrialCount(count=count, probability=share):
+            return f"up to {_numbered(count, 'trial')}, each run with probability {format_exact(share)}"

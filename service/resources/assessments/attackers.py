@@ -123,7 +123,7 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
 def _candidates(
     mechanism: MechanismSpec, context: AssessmentContext
 ) -> tuple[list[ThreatModelSpec], list[NotApplicable]]:
-    """Return the weaker attackers that mechanism and context describe, and the others with the missing field."""
+    """Return the weaker attackers that mechanism and context describe, and weaker attackers with a missing field."""
     found: list[ThreatModelSpec] = [MembershipThreatModel(type="membership")]
     others: list[NotApplicable] = []
     runs = [node for node in nodes_of(mechanism) if isinstance(node, NoisySgdMechanism)]

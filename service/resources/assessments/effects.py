@@ -101,6 +101,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         "The response also contains the worst case. A limit without its own attacker uses the worst case.",
     ),
+    "reports_may_repeat": HazardRow(
+        "A person may send several fresh reports.",
+        "Count all reports of a person, or send the same random report again.",
+        "none",
+        _COUNTED,
+    ),
     "sample_rate_inconsistent": HazardRow(
         "The sampling rate contradicts the sizes of batches and data.",
         "Describe the run with batch_size and dataset_size in place of sample_rate.",
@@ -119,6 +125,13 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         _COUNTED,
     ),
+    "stated_divergences_alone": HazardRow(
+        "Only bounds of Renyi divergences are known, and not the run behind them.",
+        "Describe the run itself.",
+        "none",
+        "The numbers are the worst case for the stated bounds. The assumption parameters_are_proved covers this "
+        "hazard.",
+    ),
     "stated_parameters_alone": HazardRow(
         "Only stated parameters are known, and not the run behind them.",
         "Describe the run itself.",
@@ -131,6 +144,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Count all runs, or tune on other data.",
         "numbers_changed",
         "Every number covers all runs together, as if all their results were released.",
+    ),
+    "variants_are_not_private": HazardRow(
+        "Several published variants of the technique are not private.",
+        "Compare the code with the stated noise, and release bits only.",
+        "none",
+        "The assumption bits_only covers this hazard.",
     ),
 }
 """Hazards by code. The effect `none` of a hazard that may be present is a claim: `why` gives its reason."""

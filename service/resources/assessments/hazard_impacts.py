@@ -54,7 +54,7 @@ def changed_alone(change: Change, run: AssessedRun) -> HazardImpacts:
 
 
 def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -> HazardImpacts:
-    """Return the known epsilon of the judged run if this change alone produced that run, else an empty result.
+    """Return `epsilon`, that of the judged run, if `change` is its only change, else an empty result.
 
     The judged run is the described run with the changes of all present hazards.
     """

@@ -112,7 +112,7 @@ class RunWithHazards:
 
     @property
     def is_attained(self) -> bool:
-        """Whether the lower bounds of the judged run are lower bounds for the true run."""
+        """Whether lower bounds for the run as changed by hazards are also lower bounds for the run as described."""
         return all(each.attained for each in self.changes)
 
     @property
@@ -231,7 +231,7 @@ def _counts_epochs(node: MechanismSpec) -> bool:
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
     """Return the mechanism `node` with sampling rates of at least `rate`.
 
-    The number of steps stays that of the epochs at the smaller rates.
+    Where the run is described by epochs, the number of steps is that of these epochs at the smaller of both rates.
     """
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):
@@ -326,7 +326,7 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
 
 
 def remade(node: DpsgdMechanism, **changed: Any) -> DpsgdMechanism:
-    """Return the DP-SGD run `node` with the `changed` fields and the same number of steps, or shuffled epochs.
+    """Return the DP-SGD run `node` with the `changed` fields; the number of steps, or of shuffled epochs, is kept.
 
     Raises ValidationError for values outside their ranges.
     """

@@ -147,7 +147,8 @@ def _nearer(
 ) -> PointEvaluation:
     """Return an evaluation nearer to `undecided` at which a target fails, or `failing` if none is found.
 
-    The secant rule chooses the evaluated numbers.
+    The secant rule chooses the evaluated numbers. `scale` has the numbers that may be evaluated, and `group` the
+    indices of the targets.
     """
     for _ in range(REFINED):
         near, far = scale.coordinate(undecided.number), scale.coordinate(failing.number)

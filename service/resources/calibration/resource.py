@@ -194,10 +194,7 @@ def _answers(request: CalibrationsRequest, evaluation: PointEvaluation, work: Wo
 
 
 def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields | None, ResponseFields | None]:
-    """Return a witness that the result `found` is the limit, and None; or None, and the reason why there is no witness.
-
-    The witness is the neighbour of the calibrated number at which a target provably fails.
-    """
+    """Return (witness that the result `found` is the limit, None), or (None, the reason why there is no witness)."""
     fails = undecided = None
     if found.failing is not None:
         fails = _neighbour(evaluator, found, found.failing, found.failing.failing(found.group) or 0)
@@ -209,9 +206,10 @@ def _witness(evaluator: Evaluator, found: SearchResult) -> tuple[ResponseFields 
 
 
 def _limit(found: SearchResult, missing: ResponseFields | None) -> WidthLimit | None:
-    """Return why there is no number beside the result at which a target provably fails.
+    """Return the code of the reason why no number next to the result `found` is proved to fail a target.
 
-    The result is None if every less private number meets the targets, too.
+    `missing` has the numbers next to the result that were evaluated. The code is None if every less private number
+    meets the targets, too.
     """
     if found.status == "trivially_met":
         return None

@@ -37,7 +37,7 @@ LARGEST_ANSWERS: Final = 4
 @final
 @dataclass(frozen=True, slots=True)
 class BoundsCrossCheck:
-    """Comparison of answers with the independent checker: of those in `answered` to a request for bounds."""
+    """Comparison of the answers `answered` to a request for bounds with the independent checker."""
 
     answered: bytes
 

@@ -36,6 +36,7 @@ const HAZARDS = {
   sample_rate_inconsistent: { remedy: "Describe the batches by records instead of a share.", field: "rate-by" },
   sampler_not_recorded: { text: "The library did not record how batches were drawn. These answers assume Poisson samples. Most training code shuffles, and is less private.", remedy: "Attest Poisson sampling under “What it rests on”, or enter the numbers of the run and choose how batches were drawn.", field: "source" },
   shuffled_epochs_are_not_poisson: { remedy: "Quote these numbers, not those of Poisson sampling." },
+  stated_divergences_alone: { text: "Every answer is for the worst mechanism with the stated rho.", remedy: "Choose “Numbers of a run”, and describe the run itself.", field: "source" },
   stated_parameters_alone: { text: "Every answer is for the worst mechanism with the stated epsilon.", remedy: "Choose “Numbers of a run”, and describe the run itself.", field: "source" },
   tuning_not_accounted: { remedy: "Count all runs, or tune on other data.", field: "tuning", possible: ["Enter the number of runs. Enter 1 if the settings do not depend on these data.", "tuning"] },
 };

@@ -32,7 +32,7 @@ Named = tuple[str, Place]
 
 
 def rounds() -> list[list[Named]]:
-    """Return the places that each round leaves out."""
+    """Return the lists of places (edits) that the rounds of the rehearsal leave out."""
     found: list[list[Named]] = [[]]
     for recipe in RECIPES:
         for place in recipe.places:
@@ -69,7 +69,7 @@ def write(folder: Path, left_out: Sequence[Place], moment: int) -> None:
 
 
 def check(place: Place) -> str:
-    """Return the message with which the check of a place fails, or "" if it passes."""
+    """Return the message with which the check of a place (edit) fails, or "" if it passes."""
     try:
         resolve_name(place.check)(*place.arguments)
     except BaseException as error:  # noqa: BLE001 - failures of tests are no exceptions
@@ -78,7 +78,7 @@ def check(place: Place) -> str:
 
 
 def run(folder: Path, number: int, left_out: Sequence[Named]) -> list[list[Any]]:
-    """Run the checks of a round in a process of its own."""
+    """Run the checks of one round of the rehearsal in a process of its own."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -100,7 +100,7 @@ def run(folder: Path, number: int, left_out: Sequence[Named]) -> list[list[Any]]
 
 
 def main(folder: Path) -> None:
-    """Run all rounds and print their results."""
+    """Run all rounds of the rehearsal and print their results."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("guide" if room == "service" else ""))
     for text in TEXTS:

@@ -56,7 +56,7 @@ class Population:
 def step(
     population: Population, rows: int, noise: glir.ReleaseNoise, batch_size: int = 12, members: int = 0, others: int = 1
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Simulate a release, query gradients with the members first, and a background."""
+    """Simulate a release, query gradients with the members first, and background gradients of one training step."""
     batch = population.gradients(batch_size)
     queries = np.vstack((batch[:members], population.gradients(others)))
     return population.release(batch, noise), queries, population.gradients(rows)

@@ -77,7 +77,7 @@ def test_statistic_with_proportional_noise_matches_definition() -> None:
 
 @pytest.mark.parametrize("noise", [NOISELESS, PROPORTIONAL])
 def test_evidence_is_invariant_under_affine_maps(noise: glir.ReleaseNoise) -> None:
-    """Shifted and linearly transformed gradients give the same evidence, because K is centred."""
+    """Shifted and linearly transformed gradients give the same evidence, because the susceptibility K is centred."""
     mean, covariance, released, queries = drawn(4, 5)
     change, shift = generator(5).standard_normal((4, 4)), np.array([10.0, -20.0, 30.0, 5.0])
     one = glir.audit_step(released, queries, from_moments(mean, covariance), 9, noise, generator())
@@ -88,7 +88,7 @@ def test_evidence_is_invariant_under_affine_maps(noise: glir.ReleaseNoise) -> No
 
 
 def non_members(queries: int, noise: glir.ReleaseNoise, steps: int = 1) -> FloatArray:
-    """Return combined p-values of simulated non-members at d = n = 50."""
+    """Return combined p-values of simulated non-members for n = 50 records in a batch and d = 50 dimensions."""
     audits: list[glir.StepAudit] = []
     for step in range(steps):
         source = generator(100 + step)

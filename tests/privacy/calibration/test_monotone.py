@@ -18,6 +18,10 @@ DIRECTIONS = ("add", "remove")
 BATCHES: dict[str, Any] = dpsgd(2.0, 0.01, 20) | {"batch_size": 400, "dataset_size": 40_000}
 APPROXIMATE: dict[str, Any] = {"type": "approximate_dp", "epsilon": 1.0, "delta": 1e-3}
 
+RESPONSE: dict[str, Any] = {"type": "randomized_response", "epsilon": 1.0, "options": 4}
+NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
+UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.2, "bits_per_value": 2}
+
 Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
 """Description with the smaller number, the same with the larger number, and a relation that supports both."""
 
@@ -45,7 +49,27 @@ ROWS: list[tuple[tuple[str, str], Row]] = [
     row({"type": "pure_dp", "epsilon": 1.0}, epsilon=1.1),
     row(APPROXIMATE, epsilon=1.1),
     row(APPROXIMATE, delta=2e-3),
+    row({"type": "zcdp", "rho": 0.5}, rho=0.55),
+    row({"type": "rdp", "orders": [2.0, 8.0], "epsilons": [0.5, 2.0]}, orders=[2.0, 9.0]),
+    row({"type": "rdp", "orders": [2.0, 8.0], "epsilons": [0.5, 2.0]}, epsilons=[0.6, 2.0]),
     row({"type": "exponential", "epsilon": 1.0}, epsilon=1.1),
+    row(RESPONSE, "replace_one", epsilon=1.1),
+    row(RESPONSE, "replace_one", options=5),
+    row(UNARY, "replace_one", true_bit=0.6),
+    row(UNARY, "replace_one", false_bit=0.3),
+    row(UNARY, "replace_one", bits_per_value=3),
+    row({"type": "staircase", "epsilon": 1.0, "gamma": 0.3}, epsilon=1.1),
+    row({"type": "staircase", "epsilon": 1.0, "gamma": 0.8}, epsilon=1.1),
+    row({"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3}, scale=2.1),
+    row({"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3}, sensitivity=4),
+    row({"type": "discrete_gaussian", "sigma": 2.0, "sensitivity": 3}, sensitivity=4),
+    row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, variance=4.4),
+    row({"type": "skellam", "variance": 4.0, "sensitivity": 3}, sensitivity=4),
+    row(NOISY_MAX, scale=2.2),
+    row(NOISY_MAX, sensitivity=1.1),
+    row(NOISY_MAX | {"noise": "gumbel"}, sensitivity=1.1),
+    row({"type": "permute_and_flip", "epsilon": 1.0}, epsilon=1.1),
+    row(sampled(0.1, RESPONSE), "replace_one", sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), sample_rate=0.12),
     row(sampled(0.1, gaussian(1.0)), "replace_one", sample_rate=0.12),
     row(sampled(0.1, laplace(1.0)), sample_rate=0.12),
@@ -121,7 +145,7 @@ def test_rate_has_no_theorem_if_it_determines_steps(field: str) -> None:
 
 @pytest.mark.parametrize("batches_of_an_epoch", [2, 3])
 def test_shuffled_epoch_with_more_batches_has_less_power(batches_of_an_epoch: int) -> None:
-    """The attack on shuffled epochs loses power with more batches, and gains none by fewer epochs of them."""
+    """The attack on a shuffled epoch loses power if the epoch has one batch more."""
     noise = {"type": "dpsgd", "noise_multiplier": 1.0, "sampling": "shuffled", "steps": 6}
     fewer, more = (
         curves(noise | {"sample_rate": 1 / count}, "zero_out")

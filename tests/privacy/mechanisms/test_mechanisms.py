@@ -166,7 +166,8 @@ def test_unsupported_combination_lists_supported_ones(spec: dict[str, Any], meth
 def test_sampling_of_unknown_base_raises() -> None:
     with pytest.raises(UnsupportedCombination) as refusal:
         built(sampled(0.1, {"type": "gdp", "mu": 1.0}))
-    assert refusal.value.supported == ("gaussian", "laplace")
+    assert refusal.value.supported[:3] == ("gaussian", "laplace", "randomized_response")
+    assert "discrete_gaussian" in refusal.value.supported
 
 
 def test_replacement_doubles_sensitivity() -> None:

@@ -54,7 +54,7 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
     mu = 2 / noise
 
     def tails(level: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return masses of N(0) and of the mixture where ln r > level."""
+        """Return the masses under both hypotheses where ln of the likelihood ratio exceeds `level`."""
         inner = (np.exp(level) - (1 - rate)) / rate
         at = np.where(inner > 0, np.log(np.maximum(inner, 1e-300)) / mu + mu / 2, -np.inf)
         null = ndtr(-at)
@@ -71,8 +71,9 @@ def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[F
 
 
 def composed_delta(noise: float, rate: float, steps: int, eps: float, *, numerator_mixed: bool) -> float:
-    """Return delta_T(eps) = E_P delta_{T-1}(eps - L), by the trapezoidal rule over the outcomes of all steps but the
-    last.
+    """Return delta_T(eps) of T steps, by the trapezoidal rule over the outcomes of all steps but the last.
+
+    delta_T(eps) is the mean of delta_{T-1}(eps - L) over the loss L of a step.
 
     delta_1 is smooth but not analytic where its argument meets the smallest ratio. The error with these nodes is 1e-11
     for two steps and 1e-8 for three.

@@ -134,7 +134,7 @@ def test_one_batch_per_epoch_equals_no_sampling() -> None:
 
 
 def test_shuffled_batches_with_other_steps_reveal_no_less() -> None:
-    """Neither part becomes harder to attack in the composition."""
+    """Neither the shuffled epochs nor the other steps become harder to attack in the composition."""
     alone = shuffled(0.5, 200)
     pair = curves(Composed(mechanisms=(alone, Gaussian(noise_multiplier=3.0))))
     assert pair.bracket is not None
@@ -158,7 +158,7 @@ def test_shuffled_batches_reject_other_relations_with_remedy(relation: Neighbori
 
 @pytest.mark.parametrize(("noise", "batches"), [(0.5, 8), (1.0, 40)])
 def test_named_attack_attains_lower_bound(noise: float, batches: int) -> None:
-    """Epochs are simulated with all other records -u. The record in a random batch is u, or empty."""
+    """Epochs are simulated with a gradient -u of every other record, and u (or nothing) of the record itself."""
     rng, runs = np.random.default_rng(7), 40_000
     tests = ThresholdTests(LargestOfMany(batches, 1 / noise), LargestOfMany(batches, 2 / noise))
     threshold = 2 / noise

@@ -11,7 +11,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 
 
 def truths(trials: int, log_odds: float, successes: int) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Return ln P(K = k) and P(K > k)/P(K = k) at the current precision."""
+    """Return ln P(K = k) and P(K > k)/P(K = k) of a binomial number K at the current precision."""
     odds, normaliser = mpmath.exp(log_odds), trials * mpmath.log1p(mpmath.exp(log_odds))
     mass = mpmath.log(mpmath.binomial(trials, successes)) + successes * mpmath.mpf(log_odds) - normaliser
     term, total = mpmath.mpf(1), mpmath.mpf(0)

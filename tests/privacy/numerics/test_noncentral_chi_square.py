@@ -130,7 +130,7 @@ def test_tails_of_random_laws_match_oracle(degrees: float, noncentrality: float,
 
 
 def density(degrees: float, noncentrality: float, x: float) -> mpf:
-    """Return ln of (1/2) e^{-(x + nc)/2} (x/nc)^{d/4 - 1/2} I_{d/2 - 1}(sqrt(nc x)), by the series of I."""
+    """Return ln of the density of the noncentral chi-square law at x, by the series of its Bessel function."""
     s, y, mean = mpf(degrees) / 2, mpf(x) / 2, mpf(noncentrality) / 2
     if mean == 0:
         return (s - 1) * mp.log(y) - y - mp.loggamma(s) - mp.log(2)

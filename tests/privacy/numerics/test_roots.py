@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.privacy.numerics.roots import bisected, bracketed_roots, falling_roots, many_bisected, sectioned_root
+from service.privacy.numerics.roots import (
+    bisected,
+    bracketed_roots,
+    falling_roots,
+    many_bisected,
+    sectioned,
+    sectioned_root,
+)
 
 ROOTS = np.array([1e-12, 1e-3, 0.3, 0.5, 0.999, 1.0 - 1e-12])
 POWERS = (1, 3, 9)
@@ -49,6 +56,17 @@ def test_batched_bisection_equals_single_bisection() -> None:
 def test_sectioning_finds_first_sign_change(root: float) -> None:
     assert sectioned_root(lambda x: x - root, 0.0, 1.0) == pytest.approx(root, abs=2.0**-50)
     assert sectioned_root(lambda x: x + 1.0, 0.0, 1.0) == 0.0
+
+
+def test_sectioning_brackets_first_points_of_conditions() -> None:
+    places = np.array([1e-9, 1 / 3, 0.75, 2.0, -1.0])
+    low, high = sectioned(lambda x: x >= places[:, None], np.zeros(5), np.ones(5), 9)
+    assert ((low < places) & (places <= high))[:3].all()
+    assert (high - low <= 2.0**-52)[:3].all()
+    assert high[3] == np.inf
+    assert low[4] == high[4] == 0.0
+    low, high = sectioned(lambda x: x >= places[:3, None], np.zeros(3), np.ones(3), 30, relative=1e-3, sections=9)
+    assert ((low < places[:3]) & (places[:3] <= high) & (high <= low * 1.002)).all()
 
 
 def test_falling_roots_and_slopes_are_found() -> None:

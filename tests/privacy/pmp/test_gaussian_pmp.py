@@ -138,7 +138,7 @@ def test_one_record_of_two_equals_differential_privacy() -> None:
 
 
 def brute_truth(values: list[float], size: int, noise_std: float, delta: float) -> float:
-    """Return the exact value on a line by a fine grid of outcomes, from the definition: both orders, all points."""
+    """Return the exact PMP parameter of points on a line by a fine grid of outcomes, for all points in both orders."""
     largest = 0.0
     outcomes = np.linspace(min(values) * len(values) - 12, max(values) * len(values) + 12, 400_001)
     step = outcomes[1] - outcomes[0]

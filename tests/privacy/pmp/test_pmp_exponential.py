@@ -42,12 +42,12 @@ def exact(population: Population) -> ExponentialPmp:
 
 
 def given(logits: FloatArray) -> Population:
-    """Return a population with these logits, whose losses are exact."""
+    """Return a population of an exponential mechanism with these logits, whose losses are exact."""
     return Population.of(Losses.given(-logits), 1.0)
 
 
 def drawn(seed: int, size: float = 1.0) -> FloatArray:
-    """Draw logits of 1 to 4 objects at 2 to 8 points."""
+    """Draw logits of 1 to 4 objects at 2 to 8 points, of about this size."""
     generator = np.random.default_rng(seed)
     objects, half = int(generator.integers(2, 5)), int(generator.integers(1, 5))
     return size * generator.normal(size=(objects, 2 * half))
@@ -79,9 +79,7 @@ def test_population_quantities_match_reference(name: str) -> None:
 
 
 def mean_of_largest_swaps(population: Population) -> float:
-    """Return the largest ln of the mean of e^s over the n partners with the largest s, over objects and points, both
-    ways.
-    """
+    """Return the largest ln of the mean of e^s over the n largest swap bounds s of an object and a point, both ways."""
     logits, half = population.logits, population.half
     found: list[float] = []
     for own in logits:
@@ -245,7 +243,10 @@ def test_order_of_points_and_objects_does_not_matter() -> None:
 
 @pytest.mark.parametrize(("radius", "longest"), [(10.0, 1.0), (0.5, 1.0), (2.0, 0.0)])
 def test_sensitivity_of_distances_in_ball_is_attained(radius: float, longest: float) -> None:
-    """C + min(C, |w|), from the far side of the ball to its nearest point."""
+    """C + min(C, |w|), from the far side of the ball to its nearest point.
+
+    C is the radius of the ball, and w the object.
+    """
     objects = np.array([[longest, 0.0], [0.0, longest / 2]])
     nearest = min(longest, radius)
     attained = float(norms_of(objects[0] - np.array([-radius, 0.0])) - norms_of(objects[0] - np.array([nearest, 0.0])))

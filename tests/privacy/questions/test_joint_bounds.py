@@ -15,14 +15,14 @@ DIGITS: Final = 60
 
 
 def log_profile(mu: float, eps: float) -> float:
-    """Return ln of Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
+    """Return ln delta(eps) of mu-GDP: ln of Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)."""
     with mpmath.workdps(DIGITS):
         far = mpmath.mpf(eps) / mu
         return float(mpmath.log(mpmath.ncdf(mu / 2 - far) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - far)))
 
 
 def log_power(mu: float, alpha: float) -> float:
-    """Return ln of Phi(mu + Phi^-1(alpha))."""
+    """Return ln of the power of mu-GDP at the rate alpha, ln of Phi(mu + Phi^-1(alpha))."""
     with mpmath.workdps(DIGITS):
         quantile = mpmath.findroot(lambda x: mpmath.log(mpmath.ncdf(x)) - mpmath.log(alpha), -math.sqrt(2))
         return float(mpmath.log(mpmath.ncdf(mu + quantile)))

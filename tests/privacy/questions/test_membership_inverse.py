@@ -84,7 +84,7 @@ def test_largest_prior_for_deletions_attains_capacity(deletions: int, confidence
 
 
 def test_prior_for_one_deletion_mirrors_accuracy() -> None:
-    """p_max = 1 - the largest positive predictive value at a prior of B."""
+    """The largest prior is 1 - the largest positive predictive value at a prior of B, the confidence."""
     for epsilon, confidence in ((1.0, 0.8), (0.2, 0.99), (5.0, 0.5)):
         prior = membership_inverse.largest_prior_for_deletions(epsilon, confidence, 1).value
         rest = 1 - membership.positive_predictive_value(pure(epsilon), confidence).value.upper

@@ -42,7 +42,7 @@ def exponent(generator: np.random.Generator) -> float:
 
 
 def assert_narrow_enclosure(found: Enclosure, truth: Any, wide: float = 3e-8) -> None:
-    """Check the bounds and their width; `wide` is u times the largest epsilon, plus the error of roots."""
+    """Check the bounds and their width; `wide` is u times the largest epsilon plus the error of roots, u = 2^-53."""
     if found.upper < 1e-290 and found.log_lower is not None and found.log_upper is not None:
         assert found.log_lower <= mpmath.log(truth) <= found.log_upper
     assert found.lower <= truth <= found.upper
@@ -109,7 +109,10 @@ def test_inverses_match_700_digits(seed: int) -> None:
 
 @pytest.mark.parametrize("deletions", [2, 3, 10, 64, 65, 1000, 10**12])
 def test_priors_near_edge_of_guarantee_match_700_digits(deletions: int) -> None:
-    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference."""
+    """The priors are just below 1 - B^{1/m}, where epsilon is the remainder of a difference.
+
+    B is the confidence, and m the number of deletions.
+    """
     generator = np.random.default_rng(deletions)
     for _ in range(12):
         target = probability(generator)
@@ -143,7 +146,7 @@ def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rates_near_one_of_bracketed_curve_use_both_sides(seed: int) -> None:
-    """Each bound comes from one side, however far apart the sides are and however small the rate is."""
+    """Each bound comes from one curve of the bracket, however far apart the curves are and however small a rate is."""
     generator = np.random.default_rng([20261201, seed])
     for _ in range(6):
         least, most = sorted((10.0 ** generator.uniform(-2, 0.8, 2)).tolist())

@@ -220,7 +220,10 @@ def test_deletion_capacity_of_pure_dp_matches_formula(prior: float, confidence: 
 
 
 def test_ambiguous_floor_returns_both_integers() -> None:
-    """B = L^3 rounded to a double: no enclosure separates 2 from 3, so 2 is safe."""
+    """A confidence B that is L^3, rounded to a double: no enclosure separates 2 from 3 deletions, so 2 is safe.
+
+    L is the smallest probability that a record is no member.
+    """
     growth = math.exp(2) * 0.25 / 0.75
     reading = unlearning.deletion_capacity(add_of(PURE_2), 0.25, (1 / (1 + growth)) ** 3)
     assert (reading.value.lower, reading.value.upper) == (2.0, 3.0)

@@ -116,7 +116,10 @@ def test_predictive_values_match_reference(row: dict[str, Any]) -> None:
 
 
 def test_exact_composition_tends_to_limit_of_one_direction() -> None:
-    """Row eq10-one-0: with c = p sqrt(T) fixed, the exact composition tends to mu = c sqrt(e^{mu^2} - 1) as p falls."""
+    """Row eq10-one-0: with c = p sqrt(T) fixed, the exact composition tends to mu = c sqrt(e^{mu^2} - 1) as p falls.
+
+    T is the number of steps, and p the sampling rate.
+    """
     [row] = [row for row in ROWS if row["id"] == "eq10-one-0"]
     run = sgd(batch=400, records=400 * 10**4, steps=10**8, susceptibility=_susceptibility(1.0, 650, 400))
     exact = Membership(step_curve="gaussian").curves(run).add.power(rates(0.1))
@@ -124,7 +127,7 @@ def test_exact_composition_tends_to_limit_of_one_direction() -> None:
 
 
 def _susceptibility(mu: float, dimension: int, size: int) -> float:
-    """Return the K with mu_step = mu."""
+    """Return the susceptibility at which a step is mu-GMIP with mu = `mu_step`."""
     low, high = 0.0, 1e9
     for _ in range(200):
         middle = 0.5 * (low + high)
@@ -136,7 +139,10 @@ def _susceptibility(mu: float, dimension: int, size: int) -> float:
 @pytest.mark.parametrize(("size", "susceptibility"), [(5.0, 1.0), (2.0, 3.0), (1.25, 0.5), (40.0, 7.5), (3.0, 0.0)])
 @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 0.05, 0.5, 0.99])
 def test_one_dimension_matches_neyman_pearson_test(size: float, susceptibility: float, alpha: float) -> None:
-    """x ~ N(a, 1) against N(b, (N - 1)/N): the best test at rate alpha, from its likelihood ratio at 40 digits."""
+    """x ~ N(a, 1) against N(b, (N - 1)/N): the best test at rate alpha, from its likelihood ratio at 40 digits.
+
+    N is the effective batch size.
+    """
     many: Any = mpmath
     with many.workdps(40):
         n, k = many.mpf(size), many.mpf(susceptibility)
@@ -174,7 +180,10 @@ def test_largest_ratio_is_that_of_densities_at_zero() -> None:
 
 
 def test_simulated_attacks_have_the_power_of_the_curve() -> None:
-    """Batches of normal gradients, with and without the record, tested by n |mean - gradient|^2."""
+    """Batches of normal gradients, with and without the record, tested by n |mean - gradient|^2.
+
+    n is the batch size.
+    """
     dimension, batch, draws, alpha = 5, 4, 400_000, 0.05
     generator = np.random.default_rng(20261121)
     record = np.array([2.0, -1.0, 0.5, 0.0, 1.0])
@@ -413,7 +422,10 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     [(10, 10, (0.988, 1.26, 1.96)), (650, 400, (1.000, 1.005, 1.019)), (2580, 795, (1.000, 1.001, 1.005))],
 )
 def test_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tuple[float, ...]) -> None:
-    """Erratum A14: power of Gaussian steps mixed over K ~ chi2_d, relative to that of K = d."""
+    """Erratum A14: power of Gaussian steps mixed over K ~ chi2_d, relative to that of K = d.
+
+    K is the susceptibility in d dimensions.
+    """
     spread = Membership(step_curve="gaussian", population="chi_square").curves(sgd(batch, dimension=dimension))
     alpha = rates(1e-1, 1e-3, 1e-5)
     mean = gaussian(gaussian_step_mu(dimension, dimension, Fraction(batch))).power(alpha).upper

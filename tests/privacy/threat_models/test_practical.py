@@ -90,7 +90,7 @@ def test_conversions_match_reference(row: dict[str, Any]) -> None:
     ids=str,
 )
 def test_worst_case_uses_replacement_if_supported(spec: dict[str, Any], relation: NeighboringRelation) -> None:
-    """All data sets of PMP have n records, so neighbours differ by a replaced record."""
+    """All data sets of PMP (practical membership privacy) have n records, so neighbours differ by a replaced record."""
     model, mechanism = practical(1.0), built(spec)
     assert model.worst_case(mechanism) == WorstCase(relation)
     model.worst_case(mechanism).curves(mechanism)
@@ -144,7 +144,7 @@ def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any])
 
 
 def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
-    """Return the numbers that no better bound may exceed."""
+    """Return the numbers of a curve that no better bound may exceed."""
     read = (
         profile.delta(curve, epsilon),
         profile.epsilon(curve, 1e-6),

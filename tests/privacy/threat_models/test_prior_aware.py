@@ -30,7 +30,7 @@ def pure(epsilon: float) -> AbstractTradeOff:
 
 
 def close(value: Enclosure, truth: mpf) -> bool:
-    """Return whether both bounds enclose the truth within 1e-14, by logarithm if it is subnormal."""
+    """Return whether the bounds enclose the truth within 1e-14, by logarithm if it is subnormal."""
     if not mpf(value.lower) <= truth <= mpf(value.upper):
         return False
     if truth < mpf("1e-305"):

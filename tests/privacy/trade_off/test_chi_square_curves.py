@@ -213,7 +213,11 @@ def check_inverse(ratio: AbstractLogRatio, t: FloatArray) -> None:
 
 
 def membership_step(degrees: float, effective: int, susceptibility: float) -> ChiSquareTradeOff:
-    """Return the curve of chi2'_d(N K) against (N - 1)/N chi2'_d((N - 1) K), rejecting small values."""
+    """Return the curve of one step against the membership adversary, a chi-square test that rejects small values.
+
+    The laws are chi2'_d(N K), and (N - 1)/N times chi2'_d((N - 1) K), for d dimensions, the effective batch size N and
+    the susceptibility K.
+    """
     intercept = around((susceptibility - degrees * math.log1p(-1 / effective)) / 2, 8)
     return ChiSquareTradeOff(
         ScaledChiSquare(degrees, Enclosure.point(effective * susceptibility)),
@@ -246,7 +250,7 @@ def assert_slope(left: EnclosureArray, right: EnclosureArray, log_slope: Enclosu
 
 
 def test_linear_log_ratios_match_densities() -> None:
-    """The oracle is ln of the quotient of both densities of T, for d = 2 by Bessel functions."""
+    """The oracle is ln of the quotient of both densities of the statistic, for d = 2 by Bessel functions."""
     degrees, effective, susceptibility = 2.0, 5, 2.0
     with mp.workdps(40):
 

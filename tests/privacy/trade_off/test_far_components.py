@@ -33,7 +33,7 @@ def _curves(seed: int) -> tuple[np.random.Generator, list[GaussianMixtureTradeOf
 
 
 def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
-    """Return sum w Phi(t + sign d), with weights of sum 1."""
+    """Return sum w Phi(t + sign d) over pairs of a weight w and a distance d. The weights have the sum 1."""
     total = mpmath.fsum(map(mpf, components.weights))
     terms = (
         mpf(w) * mpmath.ncdf(t + sign * mpf(d))
@@ -43,7 +43,7 @@ def _mass(components: NormalComponents, t: mpf, sign: int) -> mpf:
 
 
 def _threshold(absent: NormalComponents, rate: float) -> mpf:
-    """Return the t with H0(x > t) = rate, by bisection."""
+    """Return the t that an outcome exceeds under H0 with probability `rate`, by bisection."""
     low, high = -mpf(float(absent.distances.max())) - 50, mpf(50)
     while high - low > mpf(10) ** -45 * (1 + abs(low)):
         middle = (low + high) / 2

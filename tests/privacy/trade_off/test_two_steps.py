@@ -42,7 +42,7 @@ class Step:
         return mp.npdf(y) if self.normal else mp.exp(-abs(y)) / 2
 
     def above(self, t: Any) -> Any:
-        """Return the mass above a point without the record."""
+        """Return the mass above the point t without the record."""
         if self.normal:
             return mp.erfc(t / mp.sqrt(2)) / 2
         return mp.exp(-t) / 2 if t > 0 else 1 - mp.exp(t) / 2
@@ -63,7 +63,7 @@ class Step:
         return mp.inf if mp.log(base) >= self.shift else (mp.log(base) + self.shift) / 2
 
     def tails(self, ratio: Any) -> tuple[Any, Any]:
-        """Return the mass of both hypotheses above the threshold of a ratio."""
+        """Return the probabilities under both hypotheses that the likelihood ratio exceeds `ratio`."""
         t = self.threshold(ratio)
         if mp.isinf(t):
             return (mp.mpf(0), mp.mpf(0)) if t > 0 else (mp.mpf(1), mp.mpf(1))

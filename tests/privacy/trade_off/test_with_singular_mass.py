@@ -69,7 +69,7 @@ def test_masses_of_zero_and_one_are_exact() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.3, 4.0, 900.0])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.1, 0.9])
 def test_one_step_matches_approximate_dp(epsilon: float, delta: float) -> None:
-    """Both forms are known for this curve; they differ by rounding alone."""
+    """A step of (eps, delta)-DP has the curve of its pure part beside a probability delta of revealing everything."""
     joined = WithSingularMass(ApproximateDpTradeOff(epsilon, 0.0), SingularMass.of([(delta, 1)]))
     known = ApproximateDpTradeOff(epsilon, delta)
     mine, other = joined.points(RATES), known.points(RATES)

@@ -57,7 +57,7 @@ def footprint(service: psutil.Process, folders: tuple[Path, ...], seconds: float
 
 
 def slope(found: list[Footprint], name: str) -> float:
-    """Return the least-squares slope of a field, per hour."""
+    """Return the least-squares slope of the field `name` over time, per hour."""
     hours = np.array([each.seconds for each in found]) / SECONDS_PER_HOUR
     values = np.array([getattr(each, name) for each in found], dtype=np.float64)
     return float(np.polyfit(hours, values, 1)[0])

@@ -24,6 +24,7 @@ def test_steady_run_passes_with_all_criteria() -> None:
         ({"leaked": {"descriptors": 2, "files": -1}}, "2 more descriptors"),
         ({"alive": 1}, "1 processes are alive"),
         ({"files": ["a", "b"]}, "a, b"),
+        ({"responses": ["3 responses with status 500"]}, "3 responses with status 500"),
     ],
 )
 def test_each_criterion_fails_alone(changes: dict[str, Any], sentence: str) -> None:

@@ -104,49 +104,41 @@ def adaptive_exponential_pair(steps: Steps, options: EngineOptions) -> TradeOffP
     return TradeOffPair(add, remove, f"{SOURCE}; {above.source}", (reason, *above.notes), bracket=BRACKET)
 
 
-def approximated(engine: Engine) -> Engine:
-    """Return an engine without bounds that composes dominating pairs, with a note on this approximation.
+def approximated(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """Return the curves of an engine without bounds that composes dominating pairs, with a note on this approximation.
 
     A dominating pair is at least as easy to distinguish as the output of the step on any neighbouring data sets.
     """
-
-    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
-        pair = engine(steps, options)
-        note = (
-            "exponential: the approximation composes dominating pairs, which take the worst shift in "
-            "every step at once. Several steps do not attain these pairs. Method `auto` gives bounds on "
-            "the attained worst case."
-        )
-        return replace(pair, notes=(*pair.notes, note))
-
-    return serve
+    pair = engine(steps, options)
+    note = (
+        "exponential: the approximation composes dominating pairs, which take the worst shift in "
+        "every step at once. Several steps do not attain these pairs. Method `auto` gives bounds on "
+        "the attained worst case."
+    )
+    return replace(pair, notes=(*pair.notes, note))
 
 
-def sampled(engine: Engine) -> Engine:
-    """Return the Monte Carlo engine for runs with exponential steps, with separate bounds.
+def sampled(engine: Engine, steps: Steps, options: EngineOptions) -> TradeOffPair:
+    """Return the curves of the Monte Carlo engine for runs with exponential steps, with separate draws for both bounds.
 
     The upper bounds draw the dominating pair of each exponential step, and the lower bounds a step with the fixed shift
     epsilon/2, whose loss is +-epsilon/2.
     """
-
-    def serve(steps: Steps, options: EngineOptions) -> TradeOffPair:
-        options = options.for_components(2)
-        above = engine(steps, options)
-        halves = merged(
-            (step if step.adaptive_range is None else PureDp(epsilon=0.5 * step.adaptive_range), count)
-            for step, count in steps
-        )
-        add = Bracketed(engine(halves, options).add, above.add)
-        return TradeOffPair(add, add.reversed(), above.source, above.notes, bracket=SAMPLED_BRACKET)
-
-    return serve
+    options = options.for_components(2)
+    above = engine(steps, options)
+    halves = merged(
+        (step if step.adaptive_range is None else PureDp(epsilon=0.5 * step.adaptive_range), count)
+        for step, count in steps
+    )
+    add = Bracketed(engine(halves, options).add, above.add)
+    return TradeOffPair(add, add.reversed(), above.source, above.notes, bracket=SAMPLED_BRACKET)
 
 
 def _curve_of_first_steps(groups: Groups, inside: Groups) -> AbstractTradeOff | None:
     """Return the curve of the first exponential steps of a run that is too long for the recursion, as a lower bound.
 
-    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count). The result is None if the
-    recursion already covers a whole group, or epsilon is too small.
+    Ignoring the other steps makes no attack stronger. `groups` has pairs (epsilon, count) of all exponential steps, and
+    `inside` those that the recursion covers. The result is None if `inside` is not empty, or epsilon is too small.
     """
     epsilon, count = _main(groups)
     if inside or epsilon < SMALLEST_EPSILON:
@@ -173,7 +165,6 @@ def _recursion_groups(groups: Groups) -> Groups:
 
 
 def _weight(group: tuple[float, int]) -> float:
-    """Return the variance of the loss of a group (epsilon, count) up to a factor."""
     return group[1] * group[0] ** 2
 
 
@@ -184,7 +175,8 @@ def _main(groups: Groups) -> tuple[float, int]:
 def _blocks(inside: Groups, groups: Groups, options: EngineOptions) -> Steps:
     """Return steps that together dominate all exponential steps of a run.
 
-    They are the steps of one recursion (`inside`), or blocks of equal epsilon, and single steps for the rest.
+    `groups` has pairs (epsilon, count). The result has the steps of one recursion (`inside`), or blocks of equal
+    epsilon, and single steps for the rest.
     """
     tolerance = options.relative_tolerance
     if inside:

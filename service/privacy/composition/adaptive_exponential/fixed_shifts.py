@@ -80,6 +80,7 @@ class FixedShifts(AbstractTradeOff):
         """Store the steps and the guide; `least` is another attained curve, which is its own inverse, or None.
 
         `groups` has pairs (epsilon, count) of the exponential steps, and `guide` approximates the resulting curve.
+        `others` is the run of all other steps, and `reflected` swaps the hypotheses.
         """
         self._groups, self._others, self._least = groups, others, least
         self._guide, self._options, self._reflected = guide, options, reflected

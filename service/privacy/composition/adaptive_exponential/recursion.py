@@ -87,11 +87,11 @@ class Side:
     sign: int
 
     def larger(self, values: FloatArray) -> FloatArray:
-        """Round values of the profile delta to the safe side: up for upper bounds, down for lower bounds."""
+        """Return values of the profile delta rounded to the safe side: up for upper bounds, down for lower bounds."""
         return np.clip(values * (1 + self.sign * SLACK) + self.sign * TINY, 0.0, 1.0)
 
     def smaller(self, values: FloatArray) -> FloatArray:
-        """Round values of 1 - delta to the safe side: down for upper bounds of delta, up for lower bounds."""
+        """Return values of 1 - delta rounded to the safe side: down for upper bounds of delta, up for lower bounds."""
         return np.clip(values * (1 - self.sign * SLACK) - self.sign * TINY, 0.0, 1.0)
 
     def complements(self, of_profile: FloatArray) -> FloatArray:
@@ -173,7 +173,8 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
     """Return the profile after one more step of range m cells, at the nodes `rows`, without the closed form.
 
     The step has two losses, t and t - eta, and the result is the worst case over the shifts t. `before` is the profile
-    delta(x) at the nodes before the step, and eta is m cells.
+    delta(x) at the nodes before the step, and eta is m cells. `side` chooses upper or lower bounds and rounds
+    accordingly.
     """
     shifts, count = WorstShifts.of(side.spacing, m), len(rows)
     count_work(A_STEP + A_ROW * count * math.sqrt(m))
@@ -194,7 +195,8 @@ def _after_step(side: Side, before: NodeValues, m: int, rows: range) -> NodeValu
 def _extended(side: Side, before: NodeValues, start: int, stop: int) -> NodeValues:
     """Return the profile delta at the nodes x_i = i h, i = `start` ... `stop`, where i may be negative.
 
-    c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x).
+    c = 1 - delta satisfies c(-x) = e^-x c(x), so that delta(-x) = (1 - e^-x) + e^-x delta(x). `before` has the profile
+    for i >= 0, and `side` rounds to the safe side.
     """
     if start < before.first:
         turned = -start + 1
@@ -229,8 +231,9 @@ def _split(profile: FloatArray, shifts: WorstShifts, rows: int) -> int:
 def _curvature(ends: NodeValues, h: float, m: int) -> FloatArray:
     """Return |C|/s (1 - e^-h)^2 for each cell of shifts t of width h, at the smaller t of the cell.
 
-    For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t. The values
-    come from the node to the left of x - t. `m` is the range of the step in cells.
+    For shifts inside the cell, the profile after the step, bounded by chords, is A + B s + C/s with s = e^t and
+    coefficients A, B, C. The values come from the node to the left of x - t. `m` is the range of the step in cells.
+    `ends` is the profile before the step.
     """
     falls = np.where(ends.profile[:-1] > 0.5, np.diff(ends.complement), -np.diff(ends.profile))
     both = falls[: len(falls) - m] - math.exp(-m * h) * falls[m:]
@@ -241,7 +244,8 @@ def _with_closed_form(side: Side, found: NodeValues, end: int, ranges: tuple[int
     """Append the closed form of the profile delta near the largest loss of a run of exponential steps.
 
     A step has two losses, and there every step must have the larger one. `end` is the index of the largest loss on the
-    grid, and `ranges` are the differences of both losses of each step, in multiples of the grid spacing.
+    grid, and `ranges` are the differences of both losses of each step, in multiples of the grid spacing. `found` has
+    the profile at smaller losses, and `side` rounds to the safe side.
     """
     away = np.arange(end - found.last - 1, -1, -1, dtype=np.float64) * side.spacing
     logs = log_end_profile(away, [multiple * side.spacing for multiple in ranges])
@@ -271,5 +275,5 @@ def log_end_profile(away: FloatArray, ranges: list[float]) -> tuple[FloatArray, 
 
 @np.errstate(divide="ignore")
 def log_rest(a: FloatArray) -> FloatArray:
-    """Return ln(1 - e^-a) for a >= 0, by the formula that loses no digits."""
+    """Return ln(1 - e^-a) for a >= 0, by the formula that loses no digits, in the shape of a."""
     return np.where(a > 1, np.log1p(-np.exp(-a)), np.log(-np.expm1(-a)))

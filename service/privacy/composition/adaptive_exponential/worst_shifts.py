@@ -10,10 +10,11 @@ nodes to the left. The values v decrease. Between nodes they are below a chord i
 bounded function is convex. Two consequences exclude most shifts, with proof:
 
 - Between any two shifts t1 < t2 both branches are below chords, and F is at most A + B s + C/s in s = e^t with C <= 0.
-This function is concave, and exceeds its values at both endpoints only if its slopes there allow that. The slopes
-therefore bound wide cells of shifts. - At a fixed shift, the function that F bounds is convex in z. Between two rows it
-is below their chord. Suppose that a cell of shifts is below some shift at two rows, by at least the distance of that
-shift from its own chord. Then the cell is below the shift at all rows between.
+  This function is concave, and exceeds its values at both endpoints only if its slopes there allow that. The slopes
+  therefore bound wide cells of shifts.
+- At a fixed shift, the function that F bounds is convex in z. Between two rows it is below their chord. Suppose that a
+  cell of shifts is below some shift at two rows, by at least the distance of that shift from its own chord. Then the
+  cell is below the shift at all rows between.
 
 The remaining shifts are about as close to the best shift as cells are wide. They are computed at every row and node. If
 all shifts count, the maxima inside the cells between nodes are added.
@@ -75,7 +76,10 @@ class WorstShifts:
         return len(self.high) - 1
 
     def edges(self) -> np.ndarray:
-        """Return the increasing indices r of shifts that separate wide cells of shifts."""
+        """Return the increasing indices r of shifts between which cells of several shifts lie.
+
+        The shift with the index r is t = eta - r h, where eta is the range of the losses and h the grid spacing.
+        """
         return _edges(self.cells)
 
 
@@ -124,8 +128,9 @@ def _optimal_ranges(
 ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
     """Return the first and last shift of each block of rows that may be optimal, and the values of a good shift.
 
-    The values are F(i, r) = high_r v_{i+r} + low_r v_{i+r+m} at the rows i of the block and the good shift r, shape
-    (blocks, ROWS). `above` is whether all shifts t count.
+    `values` is the profile v before the step, whose range is m cells. The results are F(i, r) = high_r v_{i+r} + low_r
+    v_{i+r+m} at the rows i of the block and the good shift r, shape (blocks, ROWS). `above` is whether all shifts t
+    count.
     """
     m, edges = shifts.cells, shifts.edges()
     rows = ROWS * np.arange(blocks + 1)
@@ -173,7 +178,8 @@ def _update_best(
 ) -> None:
     """Update the maximum of F at every row with all shifts from `first` to `last` of the row's block.
 
-    F is the new profile in a row for one shift, from the earlier profile `values`.
+    F is the new profile in a row for one shift, from the earlier profile `values`. `best` has the maximum so far, and
+    `curvature` bounds F inside a cell of shifts (None: not needed).
     """
     order = np.argsort(last - first, kind="stable")
     order = order[(last > first)[order]]
@@ -194,7 +200,11 @@ def _update_best(
 
 
 def _windows(values: FloatArray, at: np.ndarray, width: int) -> FloatArray:
-    """Return `values`[`at` + row + shift] for every block, row of the block, and shift; shape (blocks, ROWS, width)."""
+    """Return `values`[`at` + row + shift] for every block, row of the block and shift.
+
+    The result has the shape (blocks, ROWS, width), for blocks that begin at the indices `at`, ROWS rows in a block and
+    `width` shifts.
+    """
     parts = values[at[:, None] + np.arange(ROWS + width - 1)]
     long, step = parts.strides
     return np.ndarray((len(at), ROWS, width), buffer=parts, strides=(long, step, step))
@@ -215,8 +225,9 @@ def _update_inside_cells(best: FloatArray, table: FloatArray, most: FloatArray, 
 def _vertex(rise: FloatArray, most: FloatArray, width: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Return whether A + B s - c s1/s has its maximum inside the cell [s1, s1 e^width], and its height above s1.
 
-    The height is the maximum less the value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is
-    the increase to the other edge, and `most` = c (1 - e^-width)^2 bounds the height.
+    A, B and c are coefficients, which `rise`, `most` and the edge s1 determine. The height is the maximum less the
+    value at s1. The function bounds a profile over shifts t with s = e^t. `rise` is the increase to the other edge, and
+    `most` = c (1 - e^-width)^2 bounds the height.
     """
     fall, rest = np.exp(-width), -np.expm1(-width)
     gain = rise * fall

@@ -14,6 +14,7 @@ from typing_extensions import override
 from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.trade_off.abstract import CurvePoints
+from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 from service.privacy.trade_off.enclosed.weighted_sums import SLACK, log_sum
 from service.privacy.trade_off.self_inverse import AbstractSelfInverse
@@ -92,9 +93,9 @@ class AbstractExactSum(AbstractSelfInverse):
         with np.errstate(all="ignore"):
             return self._epsilon_of_less(delta)
 
-    @abstractmethod
     def _epsilon_of_less(self, delta: float) -> Enclosure:
         """Return an enclosure of the smallest epsilon >= 0 with delta(epsilon) <= delta.
 
-        The given delta may be below delta(0).
+        The given delta may be below delta(0). The default is the root of the privacy profile.
         """
+        return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)

@@ -236,10 +236,10 @@ class ConvexNodes:
         return np.maximum.accumulate(self._keys(self.onward, -1))
 
     def _keys(self, slopes: FloatArray, side: int) -> FloatArray:
-        """Return a key for each slope of V in x = e^c that increases with the slope, shape (nodes,).
+        """Return for each slope of V in x = e^c a number that increases with the slope, shape (nodes,).
 
-        V is the convex function whose bounds at the nodes are known. The key is ln |slope| up to its sign, without the
-        units of the nodes. Rounding makes it larger (`side` 1) or smaller (-1).
+        V is the convex function whose bounds at the nodes are known. The number is ln |slope| up to its sign, without
+        the units of the nodes. Rounding makes it larger (`side` 1) or smaller (-1).
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(np.abs(slopes)) + self.unit(np.arange(len(self.c))) - self.c

@@ -27,7 +27,6 @@ from service.privacy.enclosure import Enclosure, Evidence
 from service.privacy.numerics.arrays import FloatArray
 from service.privacy.numerics.roots import bracketed_roots
 from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
-from service.privacy.trade_off.enclosed.decreasing_root import decreasing_root
 from service.privacy.trade_off.enclosed.logs import LogBounds, log
 
 SLACK: Final = 4 * FUNCTION_ERROR
@@ -61,10 +60,10 @@ class DifferentResponses(AbstractExactSum):
         return self._low(rates) if low else self._high(rates)
 
     def _low(self, alpha: FloatArray) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the log slope c, shape (6, n), at rates of at most 1/2.
+        """Return bounds of ln power, ln type II error and the log slope c at the rates `alpha`, shape (6, n).
 
         The six rows are the lower and the upper bound of each number. The slope of the power is e^c. `alpha` has the
-        shape (n,).
+        shape (n,) and is at most 1/2.
         """
         log_alpha = np.log(alpha)
         left, right = self._bracket(log_alpha, 0)
@@ -87,10 +86,10 @@ class DifferentResponses(AbstractExactSum):
         return self._ends(power_low, power_high, missed_low, missed_high, left, right)
 
     def _high(self, rest: FloatArray) -> FloatArray:
-        """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - rest above 1/2.
+        """Return bounds of ln power, ln type II error and the log slope at the false positive rates 1 - `rest`.
 
-        `rest` has the shape (n,), and the result (6, n). The six rows are lower and upper bounds. P(loss > c) under H1
-        is P(loss < -c) under H0.
+        The rates are above 1/2. `rest` has the shape (n,), and the result (6, n). The six rows are the lower and the
+        upper bound of each number. P(loss > c) under H1 is P(loss < -c) under H0.
         """
         log_rest = np.log(rest)
         left, right = self._bracket(log_rest, 1)
@@ -173,10 +172,6 @@ class DifferentResponses(AbstractExactSum):
             better[near] = value + side * (self._lists.profile_error + SLACK * (2 + np.abs(value)))
         return np.where(likely > -np.inf, better, -np.inf)
 
-    @override
-    def _epsilon_of_less(self, delta: float) -> Enclosure:
-        return decreasing_root(self._profile_formula, delta, 0.0, self._largest.upper, self.evidence)
-
 
 def _log_gap(
     apart: FloatArray, error: float, log_target: FloatArray, *, side: int = 1, least: bool = False
@@ -198,7 +193,8 @@ def _share(far: FloatArray, near: FloatArray, error: float, log_target: FloatArr
     """Return the share of the left test in a mixture of two tests whose false positive rate is the given rate.
 
     `far` and `near` are ln(rate of the right test/given rate) and ln(rate of the left test/given rate). With rounding,
-    the rate of the mixture is at most (side -1) or at least (side 1) the given rate.
+    the rate of the mixture is at most (side -1) or at least (side 1) the given rate. `log_target` is ln of the given
+    rate.
     """
     rounding = side * (error + SLACK * (1 + np.abs(log_target)))
     # For a lower bound of the share, `ahead` may overflow to infinity. For an upper bound it must not be overestimated.

@@ -127,7 +127,10 @@ class EqualResponses(AbstractExactSum):
         )
 
     def _loss(self, k: FloatArray | IndexArray) -> FloatArray:
-        """Return the run's loss (2 k - N) eps at k losses of +eps, within 2 units of rounding, in the shape of k."""
+        """Return the run's loss (2 k - N) eps in the shape of k, for k losses +eps and N - k losses -eps of N steps.
+
+        The result is within 2 units of rounding.
+        """
         return np.asarray((2.0 * k - self._steps) * self._step, dtype=np.float64)
 
     def _segments(self, rates: FloatArray, law: BinomialTails) -> _Segments:
@@ -246,7 +249,8 @@ class EqualResponses(AbstractExactSum):
     def _gains_at(self, j: IndexArray) -> tuple[FloatArray, FloatArray]:
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) at each index j, with relative error bounds.
 
-        q_k is the probability of k losses of +eps among N under H1. Values of j that are close together share a sum.
+        q_k is the probability of k losses of +eps among N steps under H1. Values of j that are close together share a
+        sum.
         """
         indices, inverse = np.unique(j, return_inverse=True)
         gained, error = np.empty(len(indices)), np.empty(len(indices))
@@ -261,8 +265,8 @@ class EqualResponses(AbstractExactSum):
         """Return sum_{i >= 1} (q_{j+i}/q_j)(1 - e^{-2 i eps}) for j = first..last, and bounds of the relative errors.
 
         The shape is (last - first + 1,). The sums are (1 - e^{-2 eps}) sum_i (p_{j+i}/p_j) P1(K > j + i)/q_{j+i}, with
-        the probabilities p_k and q_k of K = k under H0 and H1. The truncated terms decrease at least like the tails of
-        p, because the factors decrease too.
+        the probabilities p_k and q_k of K = k losses +eps under H0 and H1. The truncated terms decrease at least like
+        the tails of p, because the factors decrease too.
         """
         null, other = self._laws
         end = null.reach(last)
@@ -310,7 +314,10 @@ class EqualResponses(AbstractExactSum):
         return Enclosure(lower, max(lower, upper), self.evidence)
 
     def _root(self, delta: float) -> tuple[float, float]:
-        """Return an approximate epsilon with delta(epsilon) = delta, and its uncertainty, for 0 < delta < delta(0)."""
+        """Return an approximate epsilon at which the privacy profile is `delta`, and its uncertainty.
+
+        `delta` is between 0 and the value of the profile at epsilon 0.
+        """
         other, log_delta = self._laws[1], math.log(delta)
         last = _first_at_most(other, log_delta - 1, other.mode, self._steps)
         # If K is nearly always N the range is larger, but products of ratios must not overflow.
@@ -350,15 +357,18 @@ class EqualResponses(AbstractExactSum):
 
 
 def _start(law: BinomialTails) -> int:
-    """Return an index k below which no tail P(K > k) of the binomial law is at most 1/2.
+    """Return an index k up to which all tails P(K > k) of the binomial number K are above 1/2.
 
-    The median is at least the mode less 1.
+    `law` is the law of K. The median is at least the mode less 1.
     """
     return max(law.mode - 1, 0) if law.log_odds < STEEP else law.mode
 
 
 def _first_at_most(law: BinomialTails, log_target: float, start: int, end: int) -> int:
-    """Return the first k of start..end at which the Chernoff bound of P(K > k) is about e^log_target, or `end`."""
+    """Return the first k of `start`..`end` at which the Chernoff bound of P(K > k) is about e^log_target, or `end`.
+
+    K has the binomial law `law`.
+    """
     return start + bisect_left(range(start, end), True, key=lambda k: law.log_chernoff(k) <= log_target)
 
 
@@ -368,12 +378,14 @@ def _is_direct(law: BinomialTails, k: IndexArray) -> BoolArray:
 
 
 def _log_rest(share: FloatArray) -> FloatArray:
-    """Return ln(1 - share): minus infinity for shares of at least 1, and 0 if the share is not a number (0/0)."""
     return np.where(np.isnan(share), 0.0, np.log1p(-np.minimum(share, 1.0)) * (1 + SLACK))
 
 
 def _exact_product(first: FloatArray, second: float) -> tuple[FloatArray, FloatArray]:
-    """Return the product as the nearest double and its rounding error, exactly (Dekker 1971); factors below 1e290."""
+    """Return `first` times `second` as the nearest doubles, and the exact rounding errors (Dekker 1971).
+
+    Factors are below 1e290.
+    """
     product = first * second
     a_high, b_high = _upper_half(first), _upper_half(np.asarray(second))
     a_low, b_low = first - a_high, second - b_high

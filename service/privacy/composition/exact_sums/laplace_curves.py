@@ -113,8 +113,8 @@ class ComposedLaplace(AbstractExactSum):
     def _threshold(self, at: LatticeThreshold, log_rate: FloatArray, low: bool) -> _Threshold:
         """Return the tests V > v at the thresholds v with `low`, or at N - v for rates above 1/2.
 
-        The loss of the N Laplace steps is e (2 V - N). The excess of a test's false positive rate is relative to
-        e^log_rate.
+        The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
+        excess of a test's false positive rate is relative to e^log_rate.
         """
         mirror = at.reflected(self._steps)
         tails, reflected = self._sums.tails(at), self._sums.tails(mirror)
@@ -162,9 +162,9 @@ class ComposedLaplace(AbstractExactSum):
     def _root(self, log_target: FloatArray, hypothesis: int) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return cell and share of the v with ln P(V > v) about `log_target`, and the share's uncertainty.
 
-        The loss of the N Laplace steps is e (2 V - N). The cell is the integer part of v and the share the rest. All
-        arrays have the shape (n,). `hypothesis` is 0 for H0 and 1 for H1. At an atom the share and its uncertainty are
-        0.
+        The loss of the N Laplace steps is e (2 V - N), with the largest loss e of a step and a random V in [0, N]. The
+        cell is the integer part of v and the share the rest. All arrays have the shape (n,). `hypothesis` is 0 for H0
+        and 1 for H1. At an atom the share and its uncertainty are 0.
         """
         closed, opened = self._sums.vertices(hypothesis)
         cell = np.searchsorted(-closed, -log_target, side="right") - 1
@@ -199,46 +199,12 @@ class ComposedLaplace(AbstractExactSum):
         return LogBounds(lower, np.where(epsilon >= most.upper, -np.inf, upper))
 
     def _at(self, v: FloatArray) -> LatticeThreshold:
-        """Return the thresholds v in [0, N], rounded down to the grid of their fractional parts."""
+        """Return the thresholds v in [0, N] of the sum V, rounded down to the grid of their fractional parts.
+
+        The loss of N Laplace steps is e (2 V - N), with the largest loss e of a step.
+        """
         whole = np.floor(np.clip(v, 0.0, self._steps))
         return self._lattice_threshold(whole.astype(np.intp), np.clip(v, 0.0, self._steps) - whole)
-
-    @override
-    def _epsilon_of_less(self, delta: float) -> Enclosure:
-        log_delta = math.log(delta)
-        slack = _SLACK * (1 + abs(log_delta))
-        most = self._largest.upper
-        cell, share, spread = self._profile_root(log_delta)
-        left, right = 0.0, most
-        for margin in _MARGINS:
-            step = np.minimum(margin * spread, 1.0) * np.array([-1.0, 1.0])
-            at = self._lattice_threshold(np.repeat(cell, 2), share + step)
-            read, c = self._sums.profile(at), self._sums.threshold(at)
-            c = c + 8 * UNIT_ROUNDOFF * np.array([-1.0, 1.0]) * np.abs(c)
-            if read.lower[0] >= log_delta + slack:
-                left = max(left, float(c[0]))
-            if read.upper[1] <= log_delta - slack:
-                right = min(right, float(c[1]))
-            if left > 0 and right < most:
-                break
-        return Enclosure(left, max(left, right), self.evidence)
-
-    def _profile_root(self, log_delta: float) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return cell and share of the v with ln delta(e (2 v - N)) about `log_delta`, and the share's uncertainty.
-
-        The loss of the N Laplace steps is e (2 V - N), and v is a threshold of V, with its integer part (cell) and the
-        rest (share). All arrays have the shape (1,).
-        """
-        vertices = self._sums.profile_vertices
-        cell = np.array([int(np.clip(np.searchsorted(-vertices, -log_delta, side="right") - 1, 0, self._steps - 1))])
-        ends = vertices[cell] - log_delta, vertices[cell + 1] - log_delta
-
-        def profile(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-            value, slope = self._sums.profile_and_slope(self._lattice_threshold(cell, share))
-            return value - log_delta, slope
-
-        share, slope = falling_roots(profile, *ends, self._sums.error)
-        return cell, share, self._sums.error / np.maximum(-slope, 1e-300) + 4 * UNIT_ROUNDOFF
 
 
 def _on_both_sides(right: _Threshold, left: _Threshold) -> BoolArray:

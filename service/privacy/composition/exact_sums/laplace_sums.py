@@ -61,7 +61,8 @@ class LatticeThreshold:
     def of(cell: IndexArray, share: FloatArray, steps: int, *, closed: bool) -> LatticeThreshold:
         """Return the thresholds cell + share, share in [-1, 2], rounded down to a grid of shares.
 
-        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`.
+        A threshold is an integer (cell) plus a share. The result is limited to [0, N] with N = `steps`. `closed`
+        includes sums equal to the threshold.
         """
         whole = np.floor(share)
         share = np.floor((share - whole) * GRID) / GRID
@@ -80,11 +81,12 @@ class LatticeThreshold:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """Part of a cell [m, m + 1] right of a threshold: coefficients of the density of W, width, and hyperbolic moments.
+    """Part of a cell [m, m + 1] right of a threshold, with the measure W on it; arrays of n thresholds.
 
     W is the measure whose exponential multiples are the laws of the run's loss, and e the largest loss of a step.
-    `part` has the Bernstein coefficients, shape (n, degree + 1), and `cosh` and `sinh` the integrals of cosh and sinh(e
-    width t) times the Bernstein polynomials in t, in that shape.
+    `part` has the Bernstein coefficients of the density of W, shape (n, degree + 1), and `width` the length of the
+    part. `cosh` and `sinh` are the integrals of cosh and sinh(e width t) times the Bernstein polynomials in t, in the
+    shape of `part`.
     """
 
     part: FloatArray
@@ -195,7 +197,8 @@ class LaplaceSums:
     def vertices(self, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V >= m) and ln P(V > m), for m = 0..N, shape (N + 1,) each.
 
-        The run's loss is e (2 V - N). `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `hypothesis`
+        is 0 for H0 and 1 for H1.
         """
         closed = self._tails[hypothesis][:-1]
         opened = closed - np.exp((2 * hypothesis - 1) * self._centred) * self.points
@@ -203,20 +206,11 @@ class LaplaceSums:
         opened = np.maximum(opened, self._tails[hypothesis][1:])
         return self._log(closed), self._log(opened)
 
-    @cached_property
-    def profile_vertices(self) -> FloatArray:
-        """Approximations of ln delta at the thresholds e (2 m - N) of the loss, for m = 0..N, shape (N + 1,)."""
-        return self.profile(self._every_vertex).middle
-
-    @property
-    def _every_vertex(self) -> LatticeThreshold:
-        cells = np.arange(self.steps + 1)
-        return LatticeThreshold(cells, np.zeros(self.steps + 1), closed=False)
-
     def tails(self, at: LatticeThreshold) -> tuple[LogBounds, LogBounds]:
         """Return bounds of ln P(V > v), or of ln P(V >= v) for closed thresholds, under H0 and under H1.
 
-        The run's loss is e (2 V - N). `at` holds the thresholds v, and the bounds have its shape (n,).
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v, and the bounds have its shape (n,).
         """
         rest = self._rest(at)
         shift = np.zeros_like(at.share)
@@ -230,7 +224,8 @@ class LaplaceSums:
     def tail_and_slope(self, at: LatticeThreshold, hypothesis: int) -> tuple[FloatArray, FloatArray]:
         """Return approximations of ln P(V > v) and of its derivative in v, for root finding, shape (n,) each.
 
-        The run's loss is e (2 V - N). `at` holds the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
+        The run's loss is e (2 V - N), with the largest loss e of each of N steps and a random V in [0, N]. `at` holds
+        the thresholds v. `hypothesis` is 0 for H0 and 1 for H1.
         """
         rest = self._rest(at)
         tail = self._tail(at, rest, hypothesis)
@@ -254,30 +249,16 @@ class LaplaceSums:
     def profile(self, at: LatticeThreshold) -> LogBounds:
         """Return bounds of ln delta at the thresholds e (2 v - N) of the loss, shape (n,).
 
-        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v, where the measure W gives the laws
-        of the losses of N Laplace steps.
+        delta is twice the integral of e^{e (v - N/2)} sinh(e (w - v)) dW over w > v. The measure W gives the laws of
+        the losses of N Laplace steps of largest loss e.
         """
-        scaled, centre = self._profile(at)
-        floor = self._underflow(0.5 * self.steps * self.loss - centre)
-        return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
-
-    def profile_and_slope(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        """Return approximations of ln delta at e (2 v - N) and of its derivative in v, for root finding.
-
-        All arrays have the shape (n,).
-        """
-        scaled, centre = self._profile(at)
-        tail = self._tail(at, self._rest(at), 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = -self.loss * np.exp(centre) * tail / scaled
-            return self._log(scaled) + centre + math.log(2), slope
-
-    def _profile(self, at: LatticeThreshold) -> tuple[FloatArray, FloatArray]:
-        rest = self._rest(at)
+        rest, centre = self._rest(at), self._centre(at)
         x = self.loss * rest.width
         cosh, sinh = (sums[at.cell + 1] for sums in self._hyperbolic_tails)
         inside = rest.width * (rest.part * rest.sinh).sum(axis=1)
-        return np.cosh(x) * sinh + np.sinh(x) * cosh + inside, self._centre(at)
+        scaled = np.cosh(x) * sinh + np.sinh(x) * cosh + inside
+        floor = self._underflow(0.5 * self.steps * self.loss - centre)
+        return self._ends(scaled, centre + math.log(2), floor, self._omitted(at, 1))
 
     def _rest(self, at: LatticeThreshold) -> _Rest:
         count_work(_A_RATIO * at.share.size * (self._uniforms + self._terms))
@@ -289,7 +270,10 @@ class LaplaceSums:
         return 0.5 * self.threshold(at)
 
     def threshold(self, at: LatticeThreshold) -> FloatArray:
-        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c."""
+        """Return the threshold c = e (2 v - N) of the loss in nats, within 4 units of rounding relative to c.
+
+        The run has N steps of largest loss e.
+        """
         return self.loss * ((2 * at.cell - self.steps) + 2 * at.share)
 
     def _underflow(self, growth: FloatArray) -> FloatArray:
@@ -305,7 +289,7 @@ class LaplaceSums:
         return lost * np.exp(np.minimum(growth, _RANGE))
 
     def _ends(self, scaled: FloatArray, shift: FloatArray, floor: FloatArray, omitted: FloatArray) -> LogBounds:
-        """Return outward bounds of ln(scaled e^shift), shape (n,).
+        """Return outward bounds of ln(`scaled` e^`shift`), shape (n,), for scaled sums over the measure W.
 
         `floor` bounds the error of `scaled` from underflow. e^omitted, a bound of the truncated terms, is added to the
         upper bound.
@@ -316,7 +300,7 @@ class LaplaceSums:
         return LogBounds(np.minimum(lower - rounding, 0.0), np.minimum(upper + rounding, 0.0))
 
     def _log(self, scaled: FloatArray) -> FloatArray:
-        """Return ln of the true values of scaled sums, without the common power of 2 by which all sums are scaled.
+        """Return ln of sums without the common power of 2 by which all sums are scaled, in the shape of `scaled`.
 
         The power of 2 of each number is removed first, because logarithms of numbers near 1 have small errors.
         """
@@ -330,7 +314,7 @@ class LaplaceSums:
 
         The law of N Laplace losses is a sum of splines, one for each number of uniform variables. Splines of many
         uniform variables are truncated. `hypothesis` is 0 for H0 and 1 for H1. The bound is Chernoff's at several
-        tilts.
+        tilts. The run's loss is e (2 V - N), with the largest loss e of each of N steps.
         """
         if self._log_omitted == -math.inf:
             return np.full(len(at.share), -np.inf)

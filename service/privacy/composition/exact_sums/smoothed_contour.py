@@ -75,11 +75,11 @@ class ResponseCumulants:
         """Sum of all losses."""
 
     def value(self, r: float) -> float:
-        """Return K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
+        """Return the log-moment function K(1/2 + r) = ln E0 e^{(1/2 + r) L} of the run's loss L."""
         return math.fsum((self.count * log_cosh(r * self.epsilon)).tolist()) - self._at_half
 
     def error(self, r: float) -> float:
-        """Return a bound of the absolute error of `value`, from functions and the products of r and epsilon."""
+        """Return a bound of the absolute error of `value(r)` by roundings of functions and of products."""
         x = np.abs(r) * self.epsilon
         sizes = self.count * (log_cosh(x) + x * np.tanh(x))
         return 4 * FUNCTION_ERROR * (float(sizes.sum()) + self._at_half) + 4 * UNIT_ROUNDOFF
@@ -91,7 +91,8 @@ class ResponseCumulants:
     def deviation(self, r: float) -> float:
         """Return the standard deviation of the loss L under the law tilted by e^{(1/2 + r) L}, nats.
 
-        The deviation is sqrt(K''(1/2 + r)) with K(s) = ln E0 e^{sL}, limited below by the resolution of thresholds.
+        The deviation is sqrt(K''(1/2 + r)) with the log-moment function K(s) = ln E0 e^{sL}, limited below by the
+        resolution of thresholds.
         """
         x = np.minimum(np.abs(r) * self.epsilon, FLATTEST)
         own = math.sqrt(float((self.count * (self.epsilon / np.cosh(x)) ** 2).sum()))
@@ -100,7 +101,7 @@ class ResponseCumulants:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedNodes:
-    """Results of a contour Re z = 1/2 + r at the thresholds c_k = center + k h.
+    """Results of a contour Re z = 1/2 + r at the thresholds c_k = center + k h of spacing h.
 
     L is the loss of the run without the Gaussian noise. `lower` and `upper` bound D(c) = E0(e^L - e^c)_+ for r > 1/2,
     or E0 min(e^L, e^c) for |r| < 1/2, in units of e^{log_scale - (r - 1/2) c}. All arrays have the shape (nodes,).
@@ -144,7 +145,9 @@ class SmoothedContour:
         """Whether the contour has usable results; not if the necessary noise hides the run."""
 
     def _smoothed(self, r: float, tau: float | None = None) -> float:
-        """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the loss L of the run and V of the Gaussian step.
+        """Return K(1/2 + r) = ln E0 e^{(1/2 + r)(L + V)}, with the losses L of the run and V of the Gaussian step.
+
+        K is the log-moment function of both.
 
         `tau` is the shift of the Gaussian step, or None for that of the contour.
         """
@@ -157,8 +160,9 @@ class SmoothedContour:
         """Return `(period, tilt, rise)`: the period 2 pi/(node spacing) that reduces the copies on one side to e^-goal.
 
         The copies are the terms f(c + j period), j != 0, that the trapezoidal rule adds to the function f(c). `tilt` is
-        the best r' of Chernoff's bound, and `rise` is K there less K on the contour. For every r' of the strip, f(c) <=
-        e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the thresholds c.
+        the best r' of Chernoff's bound, and `rise` is the log-moment function K there less K on the contour. For every
+        r' of the strip, f(c) <= e^{K(r') - (r' - r) c} in the units of the contour. `low` and `high` limit the
+        thresholds c. `tau` is the shift of the added Gaussian step.
         """
         found: list[tuple[float, float, float]] = []
         here = self._smoothed(self._r, tau)
@@ -269,13 +273,12 @@ class SmoothedContour:
 
 
 def _turns(angle: float) -> ComplexArray:
-    """Return e^{i k angle} for k = 0..CHUNK - 1, shape (CHUNK,)."""
     short, long = np.exp(1j * angle * np.arange(64)), np.exp(1j * angle * np.arange(0, CHUNK, 64))
     return (long[:, None] * short).reshape(-1)
 
 
 def _multiply(product: ComplexArray, factor: ComplexArray, count: int) -> None:
-    """Multiply the product by factor^count, by repeated squaring; |factor| is at most 1."""
+    """Multiply `product` in place by `factor`^`count`, by repeated squaring; |factor| is at most 1."""
     while True:
         if count % 2:
             product *= factor

@@ -75,10 +75,9 @@ class SmoothedResponses(AbstractExactSum):
         return rows
 
     def _low(self, alpha: float) -> list[float]:
-        """Return six bounds at a false positive rate alpha of at most 1/2.
+        """Return bounds of ln power, ln type II error and the log slope c at the false positive rate `alpha` <= 1/2.
 
-        They are the lower and upper bounds of ln power, of ln type II error and of the log slope c, where e^c is the
-        slope of the power.
+        The six numbers are the lower and the upper bound of each. The slope of the power is e^c.
         """
         log_alpha, most = math.log(alpha), self._largest.upper
         # The power is at least the rate, and e^largest times the rate for outcomes with the largest loss.
@@ -102,17 +101,17 @@ class SmoothedResponses(AbstractExactSum):
         return rows
 
     def _overlapping(self, log_alpha: float) -> float:
-        """Return an upper bound of ln of the type II error at the false positive rate alpha.
+        """Return an upper bound of ln of the type II error at the false positive rate e^`log_alpha`.
 
         The product of the false positive rate and the type II error is at most (E0 e^{L/2})^2 for the run's loss L.
         """
         return self._log_overlap - log_alpha + SLACK * (abs(self._log_overlap) + abs(log_alpha))
 
     def _high(self, rest: float) -> list[float]:
-        """Return six bounds at the false positive rate 1 - rest, above 1/2.
+        """Return bounds of ln power, ln type II error and the log slope at the false positive rate 1 - `rest` > 1/2.
 
-        The bounds are lower and upper bounds of ln power, of ln type II error and of the log slope. The type II error
-        is beta = max_c e^-c (rest - D(c)), with the profile D.
+        The six numbers are the lower and the upper bound of each. The type II error is max_c e^-c (rest - D(c)), with
+        the profile D.
         """
         log_rest, most = math.log(rest), self._largest.upper
         rows = [-math.inf, 0.0, -math.inf, log_rest, -most, most]
@@ -191,7 +190,10 @@ class SmoothedResponses(AbstractExactSum):
 
 
 def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
-    """Return bounds of the logarithm of a minimum, widened by its rounding on the contour and limited to at most 0."""
+    """Return bounds of ln of the minimum `found`, widened by its rounding on the contour and limited to at most 0.
+
+    `tilted` is the run whose contour gave the minimum.
+    """
     bounds: list[float] = []
     for side, end in zip((-1, 1), found[:2], strict=True):
         size = abs(end) if math.isfinite(end) else 0.0
@@ -202,12 +204,11 @@ def _rounded(found: Minimum, tilted: TiltedRun) -> tuple[float, float]:
 
 
 def _below_one(lower: FloatArray, upper: FloatArray) -> LogBounds:
-    """Return bounds of logarithms of numbers that are below 1, widened by the smallest double."""
+    """Return the bounds `lower` and `upper` of logarithms of numbers below 1, widened by the smallest double."""
     return LogBounds(np.minimum(lower, 0.0) - SMALLEST, np.minimum(upper + SMALLEST, 0.0))
 
 
 def _complement(end: float) -> float:
-    """Return ln(1 - e^end), the logarithm of the complement of a probability e^end."""
     if end > -math.log(2):
         return math.log(-math.expm1(end)) if end < 0 else -math.inf
     return math.log1p(-math.exp(end))

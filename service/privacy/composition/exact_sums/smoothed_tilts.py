@@ -44,9 +44,10 @@ NEAR_THE_END: Final = 1e-13
 
 @final
 class TiltedRun:
-    """Run at a tilt 1/2 + r, with the contour of this real part and the thresholds that it covers.
+    """Run whose loss L is weighted by e^{(1/2 + r) L} (tilted), with the contour Re z = 1/2 + r.
 
-    `mean` and `deviation` are those of the run's loss L under the law tilted by e^{(1/2 + r) L}.
+    The contour evaluates the profile at thresholds near `mean`. `mean` and `deviation` are those of L under the tilted
+    law.
     """
 
     def __init__(self, cumulants: ResponseCumulants, r: float, left: float, right: float) -> None:
@@ -107,10 +108,10 @@ class TiltedRun:
 
 
 def _score(tilt: float, value: float, mean: float, deviation: float) -> float:
-    """Return about the normal quantile -Phi^-1 of the tail of a loss at the threshold `mean` (Barndorff-Nielsen's r*).
+    """Return about the normal quantile -Phi^-1 of the tail probability of a loss beyond `mean`.
 
-    `tilt` is the saddle point of the threshold, and `value`, `mean`, `deviation` are K, K' and sqrt(K'') of the
-    log-moment function K there.
+    The approximation is Barndorff-Nielsen's r*. `tilt` is the saddle point of the threshold `mean`, and `value`,
+    `mean`, `deviation` are K, K' and sqrt(K'') of the log-moment function K there.
     """
     root = math.copysign(math.sqrt(max(2 * (tilt * mean - value), 1e-300)), tilt)
     return root + math.log(tilt * deviation / root) / root if abs(root) > 1e-3 else root
@@ -164,7 +165,10 @@ class ResponseTilts:
         ]
 
     def _next(self, r: float) -> float:
-        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds that adjoin those of the given r."""
+        """Return the next larger r, whose contour Re z = 1/2 + r covers thresholds that adjoin those of the given r.
+
+        An inversion contour evaluates the profile at thresholds near the mean of the tilted loss.
+        """
         run = self._cumulants
         deviation = run.deviation(r)
         high, step = run.mean(r) + HALF_WIDTH * deviation, SPACING / deviation
@@ -175,7 +179,7 @@ class ResponseTilts:
         return r + step
 
     def extend(self) -> bool:
-        """Add the run at the next larger tilt; return False if no larger losses are left to resolve."""
+        """Compute and keep the sums at the next larger exponential tilt; return False if larger tilts add no digits."""
         last = self.outer[-1].r
         r = self._next(last)
         left = self._largest - self._cumulants.mean(r)

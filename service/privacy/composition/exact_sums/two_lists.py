@@ -71,10 +71,10 @@ def summed_losses(kinds: Sequence[tuple[float, int]]) -> MergedSums:
 
 
 def _joined(loss: FloatArray, weight: FloatArray, nearly: float) -> MergedSums:
-    """Return the sums with losses at most `nearly` above their predecessor merged into the middle of their group.
+    """Merge losses that are at most `nearly` above their predecessor into the middle of their group.
 
-    Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so that both tails belong to
-    one test.
+    Their weights are added. Long groups are not merged. Losses that are symmetric about 0 stay exactly symmetric, so
+    that both tails belong to one test.
     """
     starts = np.flatnonzero(np.diff(loss, prepend=-np.inf) > nearly)
     ends = np.append(starts[1:], len(loss)) - 1

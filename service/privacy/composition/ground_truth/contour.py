@@ -77,7 +77,7 @@ A_NODE, A_TERM = 2.0, 0.1
 
 
 class BallContour:
-    """Contour Re z = theta of a run in ball arithmetic, with the values e^{K(z)} at its nodes.
+    """Contour Re z = theta (the tilt) of a run in ball arithmetic, with the values e^{K(z)} at its nodes.
 
     K(z) = ln E0 e^{zS} is the log-moment function of the loss S. Integrals along the contour give the probabilities of
     S > c. Aliases are the errors of the trapezoid sum, and poles those of the integrands. With `reflected` the contour
@@ -142,7 +142,8 @@ class BallContour:
     def _truncated(self, moments: list[arb]) -> arb:
         """Return a bound of the sum over the omitted nodes of the contour, without its factor e^{-theta c}.
 
-        theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each kind of step.
+        theta is the tilt and c the threshold. `moments` holds M(theta) = E0 e^{theta L} of each kind of step with the
+        loss L.
         """
         plan, mu2 = self._plan, ball(self._run.gaussian_mu_squared)
         tilt = ball(plan.tilt)
@@ -163,7 +164,7 @@ class BallContour:
         """Return a bound of the integral beyond the last height, from the Gaussian part or a sampled step.
 
         `log_last` is ln of the majorant at that height, and `moments` holds M(theta) of each kind of step with the loss
-        L, M(s) = E0 e^{sL}.
+        L, M(s) = E0 e^{sL}. theta is the tilt of the contour.
         """
         height = ball(self._plan.heights[-1])
         mu2 = ball(self._run.gaussian_mu_squared)
@@ -178,7 +179,7 @@ class BallContour:
         return best
 
     def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c of the loss S for a threshold c (an exact ball)."""
+        """Return the test that rejects H0 where the loss exceeds `threshold`, with its error rates as balls."""
         with ctx.workprec(self.bits):
             turns = powers(acb(0, -ball(self._plan.step) * threshold).exp(), self._plan.length)
             sums = self._coefficients * acb_mat(len(turns), 1, turns)

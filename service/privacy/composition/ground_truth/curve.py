@@ -40,7 +40,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
     def __init__(
         self, run: GroundTruthRun, search: GroundTruthSearch, other: GroundTruthSearch, *, reflected: bool
     ) -> None:
-        """Store the search of this direction and that of the other direction, one object if both curves are equal."""
+        """Store the search of this direction and that of the other direction, one object if both curves are equal.
+
+        `reflected` means that the curve is that of swapped hypotheses.
+        """
         self._run, self._search, self._other, self._reflected = run, search, other, reflected
 
     def reversed(self) -> GroundTruthTradeOff:
@@ -148,7 +151,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
         return Enclosure(max(lower, 0.0), upper, self.evidence, decimal=decimal)
 
     def _delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return delta(eps), without a search where eps is beyond the extreme losses: 0, or 1 - e^eps."""
+        """Return the privacy profile at `epsilon` as a ball.
+
+        No search is needed where epsilon is beyond the extreme losses: the profile is 0, or 1 - e^eps.
+        """
         with ctx.workprec(_SURE_BITS):
             threshold, end = ball(epsilon), self._end
             if end is not None and self._reflected and threshold >= -end:
@@ -169,7 +175,10 @@ class GroundTruthTradeOff(AbstractTradeOff):
 
 
 def _ends(value: arb, bits: int) -> tuple[float, float]:
-    """Return `(lower, upper)`, a ball as two doubles rounded outwards; 0 stays exact."""
+    """Return `(lower, upper)`, the ball `value` as two doubles rounded outwards; 0 stays exact.
+
+    `bits` is the precision of the ball.
+    """
     with ctx.workprec(bits):
         return (0.0, 0.0) if value.is_zero() else doubles(value)
 

@@ -66,7 +66,7 @@ def _pair(
 ) -> TradeOffPair:
     """Build the curves of both directions of a run; Gaussian steps have one curve for both.
 
-    `lone` is whether the run is one step, and `guides` are curves in doubles.
+    `lone` is whether the run is one step, `guides` are curves in doubles, and results have `digits` significant digits.
     """
     how = "a closed form" if lone or not run.steps else "two contour integrals with different tilts"
     note = f"ground_truth: {how} in ball arithmetic, with {digits} significant digits."
@@ -112,7 +112,10 @@ def _exact_run(steps: Steps) -> GroundTruthRun:
 
 
 def _guides(steps: Steps, run: GroundTruthRun, lone: bool) -> tuple[AbstractTradeOff, AbstractTradeOff]:
-    """Return curves in doubles (add, remove) that guide searches; no result relies on them."""
+    """Return curves in doubles (add, remove) that guide searches; no result relies on them.
+
+    `lone` is whether the run is one step.
+    """
     if lone:
         pair = steps[0][0].curves()
         return pair.add, pair.remove

@@ -59,20 +59,20 @@ class MixtureBalls:
         """Return ln a from `of_positive`, the sum of w_i e^{d_i y - d_i^2/2} over the positive shifts d_i.
 
         `shifted` is the sum of the weights w_i of these shifts. The rest of the weight belongs to shift 0, if there is
-        one.
+        one. y is the outcome.
         """
         return (of_positive - shifted).log1p() if self._first else of_positive.log()
 
     def _more_bits(self, nodes: ShiftedNodes) -> int:
         """Return the precision in bits at which e^{d y} has the relative accuracy of the current precision.
 
-        This holds at all nodes y and for all shifts d.
+        This holds at all nodes y of the outcome and for all shifts d.
         """
         largest = abs(nodes.y(nodes.first)).max(abs(nodes.y(nodes.last))) * self._mixture.distances()[-1] + 1
         return ctx.prec + EXTRA_BITS + int(float(largest.log())) * 3 // 2
 
     def _points(self, nodes: ShiftedNodes, shift: float) -> Iterator[tuple[arb, acb, acb | None]]:
-        """Yield y, the loss L and ln b at the nodes y + i shift, where phi b is the density of H0.
+        """Yield the outcome y, the loss L and ln b at the nodes y + i shift, where phi b is the density of H0.
 
         ln b is None if b = 1. L is on the branch that is real on the real axis.
         """
@@ -128,12 +128,12 @@ class MixtureBalls:
     def _turns_upwards(self, half_width: arb) -> bool:
         """Return whether Im L(y + i(a + e)) >= Im L(y + i(a - e)) is proved for 0 <= a <= half_width and all e >= 0.
 
-        L is the loss, continued to complex y. a + e is limited to the strip in which L is analytic.
+        L is the loss, continued to complex outcomes y. a + e is limited to the strip in which L is analytic.
         """
         return bool(half_width <= self._strip.widest)
 
     def _growth(self, s: arb, height: arb) -> arb:
-        """Return a bound of |phi b e^{zL}| at Im y = height over its value on the real axis.
+        """Return a bound of |phi b e^{zL}| at outcomes y with Im y = `height`, over its value at real y.
 
         It holds for z = s + it and every t >= 0. phi b is the density of H0 and L the loss. The result is infinite
         where L is not proved to be analytic.
@@ -144,15 +144,15 @@ class MixtureBalls:
         return (height * height / 2 + powers * self._strip.least_modulus(height).log()).exp()
 
     def _log_ratio(self, y: arb) -> arb:
-        """Return ln a(y) for real y, where phi a is the density of H1 with the normal density phi.
+        """Return ln a(y) as a ball for a real outcome y.
 
-        The normal density is phi(y).
+        a is the ratio of the densities with and without the record.
         """
         terms, d, shifted = self._modes()
         return self._log(sum((term * (x * y).exp() for term, x in zip(terms, d, strict=True)), arb(0)), shifted)
 
     def _mean(self, y: arb) -> arb:
-        """Return the slope m of ln a at y, which is the mean shift given y; phi a is the density of H1."""
+        """Return the slope m of ln a at the outcome y, which is the mean shift given y; phi a is the density of H1."""
         terms, d, shifted = self._modes()
         shares = [term * (x * y).exp() for term, x in zip(terms, d, strict=True)]
         rest = 1 - shifted if self._first else arb(0)

@@ -104,7 +104,7 @@ class MixtureGuide:
     def _growth(self, tilt: float, heights: FloatArray) -> FloatArray:
         """Return the possible excess in nats of the integrand at these heights over that on the real axis.
 
-        The integrand is that of M(tilt) = E0 e^{tilt L}, the density of H0 tilted by the loss L.
+        The integrand is that of the moment M(tilt) = E0 e^{tilt L}, the density of H0 tilted by the loss L.
         """
         least = np.log(np.maximum(self._strip.least_in_doubles(heights), 1e-3))
         powers = min(tilt, 0.0) + (min(1 - tilt, 0.0) if self._mirrored else 0.0)
@@ -113,7 +113,7 @@ class MixtureGuide:
     def log_moments(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ln M(s) at the real tilts s, and the variance of the loss L under the tilted laws.
 
-        M(s) is E0 e^{sL}. Both arrays have the shape of `tilts`.
+        The moment M(s) is E0 e^{sL}. Both arrays have the shape of `tilts`.
         """
         joint = tilts[:, None] * self._loss + self._log_weight
         top = joint.max(axis=1)
@@ -140,9 +140,9 @@ class MixtureGuide:
         return self._nodes(tilt, need + cancels, float(step[best]) * fineness, offset, shift, top), cancels
 
     def real_nodes(self, tilt: float, need: float, shift: float = 0.0) -> ShiftedNodes:
-        """Return nodes on the real axis for M(tilt) = E0 e^{tilt L} with the relative error e^-need, for the loss L.
+        """Return nodes on the real axis for the moment M(tilt) = E0 e^{tilt L} with the relative error e^-need.
 
-        With `shift` they serve the sum whose integrand is taken at Im y = shift.
+        L is the loss. With `shift` the nodes serve the sum whose integrand is taken at Im y = shift for the outcome y.
         """
         tops = self._tops(shift)
         growth = self._growth(tilt, tops + shift)

@@ -24,7 +24,6 @@ cell let D be the largest shift. There V <= E (D - d)^2 and C <= 2 E (d^2 - D^2)
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeVar, final
@@ -50,58 +49,42 @@ NEARLY: Final = 0.1
 Number = TypeVar("Number", arb, acb)
 
 
-class AnalyticStrip(ABC):
+class AnalyticStrip:
     """Strip 0 <= Im y < `height` in which the density ratio a of a mixture has no zero and arg A >= 0.
 
     A(x, q) = a(x + iq)/a(x) at real x. Given x, the shift has the law with weights proportional to the terms of a(x),
-    with mean m and variance V.
+    with mean m and variance V. This class serves any shifts, from exact bounds of moments of the shift given x. The
+    module docstring proves them.
+
+    Attributes
+    ----------
+    height : arb
+        At most the height H up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
+    variance : arb
+        Upper bound of V.
+    widest : arb
+        Largest q with arg A(x, q + e) >= arg A(x, q - e) for all e >= 0 with q + e < `height`.
     """
 
-    height: arb
-    variance: arb
-    """Upper bound of V."""
-    widest: arb
-    """Largest q with arg A(x, q + e) >= arg A(x, q - e) for all e >= 0 with q + e < `height`."""
+    def __init__(self, height: arb, variance: arb, widest: arb | None = None) -> None:
+        self.height, self.variance, self.widest = height, variance, widest or height
 
-    @abstractmethod
     def least_modulus(self, q: arb) -> arb:
-        """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x."""
+        """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x.
 
-    @abstractmethod
+        a is the density of H1 at x over the normal density.
+        """
+        return 1 - q * q * self.variance / 2
+
     def least_turn(self, q: arb) -> arb:
         """Return a lower bound of arg A(x, q)/m(x) for all real x, with A(x, q) = a(x + iq)/a(x).
 
-        m is the slope of ln a.
+        a is the density of H1 at x over the normal density, and m the slope of ln a.
         """
-
-    @abstractmethod
-    def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
-
-
-@final
-class MixtureBallStrip(AnalyticStrip):
-    """Strip of a mixture with any shifts, from exact bounds of moments of the shift given x.
-
-    The height is at most H, the height up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
-    `variance` is at least the variance of the shift at every x. A(x, q) is a(x + iq)/a(x) for the density ratio a. The
-    module docstring of `mixture_strip.py` proves both bounds.
-    """
-
-    def __init__(self, height: arb, variance: arb) -> None:
-        self.height = self.widest = height
-        self.variance = variance
-
-    @override
-    def least_modulus(self, q: arb) -> arb:
-        return 1 - q * q * self.variance / 2
-
-    @override
-    def least_turn(self, q: arb) -> arb:
         return q * (1 - (q / self.height) ** 2 / 3)
 
-    @override
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
+        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
         return 1 - 0.5 * q**2 * float(self.variance)
 
 
@@ -119,9 +102,8 @@ class PairStrip(AnalyticStrip):
     """
 
     def __init__(self, distance: arb) -> None:
-        self._distance = distance
-        self.height, self.widest = (arb.pi() / distance).lower(), (arb.pi() / distance / 2).lower()
-        self.variance = (distance * distance / 4).upper()
+        self._distance, turn = distance, arb.pi() / distance
+        super().__init__(turn.lower(), (distance * distance / 4).upper(), (turn / 2).lower())
 
     @override
     def least_modulus(self, q: arb) -> arb:
@@ -159,7 +141,7 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return MixtureBallStrip(height, variance.upper())
+        return AnalyticStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:
@@ -222,7 +204,7 @@ def _ends(logs: FloatArray, distances: FloatArray) -> tuple[float, float]:
 
 
 def _turn(holds: Callable[[float], bool], side: float) -> float:
-    """Return about the x nearest to 0, on the side 1 or -1, beyond which the condition holds."""
+    """Return about the x nearest to 0, on the `side` 1 or -1, beyond which the condition `holds` is true."""
     near, far = -side, side
     while holds(near):
         near, far = 4 * near, near
@@ -234,7 +216,10 @@ def _turn(holds: Callable[[float], bool], side: float) -> float:
 
 
 def _variances(logs: FloatArray, distances: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the variance of the shift given x at each position x, in the shape of x."""
+    """Return the variance of the shift given x at each position x, in the shape of x.
+
+    The shift d has the weight e^{log + d x - d^2/2} given x, with `logs` and `distances` the lists of log and d.
+    """
     exponent = logs + distances * x[:, None] - 0.5 * distances**2
     share = np.exp(exponent - exponent.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
@@ -259,7 +244,7 @@ def power_sums(
 def geometric_sums(weights: list[list[Number]], bases: list[Any], count: int) -> list[list[Number]]:
     """Return sum_i w_i b_i^j, j < count, for each list of weights w.
 
-    With j = a columns + b the sums are one matrix product of w_i b_i^{a columns} and b_i^b.
+    The b_i are `bases`. With j = a columns + b the sums are one matrix product of w_i b_i^{a columns} and b_i^b.
     """
     rows = max(1, math.isqrt(count))
     columns = -(-count // rows)

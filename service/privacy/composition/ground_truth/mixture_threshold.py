@@ -88,10 +88,10 @@ class MixtureThresholds:
         return total.log(), sum((share * x for share, x in shares), arb(0)) / total
 
     def _root(self, goal: arb) -> arb:
-        """Return a ball (interval) of the y at which the loss reaches the goal, proved from both sides.
+        """Return a ball with the outcome y at which the loss reaches `goal`, proved from both sides.
 
-        If the mixture has a shift 0, ln of the density ratio without this shift replaces the loss. The result is NaN if
-        no y is found.
+        A ball is a number with an error bound. If the mixture has a shift 0, ln of the density ratio without this shift
+        replaces the loss. The result is NaN if no y is found.
         """
         if len(self._terms) == 1 and not self._mirrored:
             ((term, x),) = self._terms
@@ -137,5 +137,8 @@ def normal_tail(x: arb) -> arb:
 
 
 def _tail(parts: list[tuple[arb, arb]], y: arb, side: int) -> arb:
-    """Return the mass of a mixture of normal laws (weight, center) above y (side 1), or below."""
+    """Return the mass above y (`side` 1) or below y (-1) of a mixture of normal laws.
+
+    `parts` has (weight, center) of each law, as balls.
+    """
     return sum((w * normal_tail(side * (y - x)) for w, x in parts), arb(0))

@@ -59,6 +59,8 @@ class MixtureMoments(MixtureBalls):
         """Return M(s) = E0 e^{sL} for a real tilt s by a sum over nodes y on the real axis.
 
         NaN if no digit is proved.
+
+        L is the loss of a step, and y its outcome.
         """
         tilt = ball(s)
         scale = ball(nodes.step) / (2 * arb.pi()).sqrt()
@@ -93,8 +95,4 @@ class MixtureMoments(MixtureBalls):
 
 
 def _kernel(width: arb, step: float) -> arb:
-    """Return 1/(e^{2 pi width/step} - 1), a factor of the trapezoid error.
-
-    The side of the strip is at the distance `width`, and the nodes at the distance `step`.
-    """
     return 1 / (2 * arb.pi() * width / ball(step)).expm1()

@@ -29,12 +29,12 @@ class ShiftedNodes:
         return self.last - self.first + 1
 
     def y(self, j: int) -> arb:
-        """Return the real part of the node j as a ball."""
+        """Return the real part of the node with the index j as a ball (number with an error bound)."""
         return (arb(j) + ball(self.offset)) * ball(self.step)
 
 
 def out_of_reach(reason: str) -> UnsupportedCombination:
-    """Return the error for a run, or for one of its numbers, that the engine cannot compute."""
+    """Return the error for a run or a number that the ground-truth engine cannot compute, with the `reason`."""
     return UnsupportedCombination(
         "method", "ground_truth for this run", reason, ("auto", "contour", "discretised", "saddlepoint")
     )

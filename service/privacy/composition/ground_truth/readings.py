@@ -68,9 +68,9 @@ def read_point(source: ThresholdSource, false_positive_rate: Fraction, guess: fl
 
 
 def read_profile(source: ThresholdSource, epsilon: arb) -> arb:
-    """Return a ball of delta(eps) = power(eps) - e^eps alpha(eps), from the test whose loss exceeds eps.
+    """Return a ball of the privacy profile at `epsilon`, from the test that the loss exceeds epsilon.
 
-    alpha(eps) is its false positive rate.
+    The profile is power - e^epsilon alpha, where alpha is the false positive rate of the test. `source` gives the test.
     """
     with ctx.workprec(source.bits):
         test = source.at(epsilon)
@@ -113,7 +113,8 @@ def read_epsilon(source: ThresholdSource, delta: Fraction, guess: float) -> Read
 def _margins(value: arb, slope: arb, root: arb, bits: int) -> list[arb]:
     """Return increasing distances from an approximate root at which the root may be proved.
 
-    They are multiples of the radius of `value` over `slope`, and empty if that is not finite.
+    They are multiples of the radius of `value` over `slope`, and empty if that is not finite. `bits` is the working
+    precision.
     """
     spread = value.rad() / abs(slope).mid() + (abs(root) + 1) * arb(2) ** (8 - bits)
     return [spread.mid() * factor for factor in _MARGINS] if spread.is_finite() else []

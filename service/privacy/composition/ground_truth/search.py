@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -29,7 +30,7 @@ _GOOD_WIDTH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FoundBalls:
-    """Balls (midpoint and radius) of one result, and their precision of `bits` bits."""
+    """Balls (midpoint and radius) of one result, which have the precision of `bits` bits."""
 
     balls: Balls
     bits: int
@@ -44,21 +45,19 @@ class GroundTruthSearch:
     """Search in one direction of a run for `digits` significant digits; the last few hundred points are cached."""
 
     def __init__(self, sources: Sources, guide: AbstractTradeOff, digits: int) -> None:
-        """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide."""
+        """Store the sources of tests and the `guide`, the same curve in doubles; no result relies on the guide.
+
+        `digits` is the number of significant digits of every result.
+        """
         self._sources, self._guide, self.digits = sources, guide, digits
-        self._points: dict[Fraction, FoundBalls] = {}
+        self._points = lru_cache(maxsize=_LARGEST_MEMORY)(self._search_point)
 
     def point(self, rate: Fraction) -> FoundBalls:
         """Return balls of power, threshold and type II error at a false positive rate in (0, 1).
 
         The balls have the requested digits of both power and type II error.
         """
-        found = self._points.get(rate)
-        if found is None:
-            if len(self._points) >= _LARGEST_MEMORY:
-                self._points.pop(next(iter(self._points)))
-            found = self._points[rate] = self._search_point(rate)
-        return found
+        return self._points(rate)
 
     def _search_point(self, rate: Fraction) -> FoundBalls:
         points = self._guide.points(np.array([float(rate)]))
@@ -71,7 +70,7 @@ class GroundTruthSearch:
         return self._search(guess, log_value, lambda source, near: read_point(source, rate, near), True)
 
     def delta(self, epsilon: Fraction) -> FoundBalls:
-        """Return a ball of the profile delta(epsilon) at a finite epsilon."""
+        """Return a ball of the privacy profile at a finite `epsilon`, with the requested digits."""
         log_value = _about(self._guide.profile(np.array([float(epsilon)])))
 
         def read(source: ThresholdSource, start: float) -> Reading:
@@ -103,9 +102,9 @@ class GroundTruthSearch:
     ) -> FoundBalls:
         """Evaluate every source of tests, intersect the results, and plan again until the digits are reached.
 
-        `guess` is a threshold near the result, and e^log_value the size of the result. `complement` is whether power
-        and type II error need the digits. The result is the best one if a few attempts do not reach the digits. Raises
-        UnsupportedCombination if nothing is proved.
+        `read` evaluates a source near a threshold. `guess` is a threshold near the result, and e^log_value the size of
+        the result. `complement` is whether power and type II error need the digits. The result is the best one if a few
+        attempts do not reach the digits. Raises UnsupportedCombination if nothing is proved.
         """
         count_work(A_READING)
         nats, best = (self.digits + 2) * _LN_10 + 5, None
@@ -172,7 +171,10 @@ def _learned(found: FoundBalls, guess: float, log_value: float, complement: bool
 
 
 def _about(bounds: EnclosureArray) -> float:
-    """Return the approximate logarithm of a probability: between its bounds, or some distance below the upper bound."""
+    """Return the approximate logarithm of a probability in `bounds`.
+
+    It lies between the bounds, or some distance below the upper bound where the lower bound is 0.
+    """
     low, high = (
         (math.log(bounds.lower[0]) if bounds.lower[0] > 0 else -math.inf, math.log(max(bounds.upper[0], 5e-324)))
         if bounds.log_lower is None or bounds.log_upper is None

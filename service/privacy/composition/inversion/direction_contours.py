@@ -67,7 +67,10 @@ class DirectionContours:
 
     @cached_property
     def fallback(self) -> FallbackBounds:
-        """Bounds that need no contour. Laplace and two-point steps always reveal information on the record."""
+        """Bounds of the run's numbers that need no inversion contour.
+
+        Laplace and two-point steps always reveal information on the record.
+        """
         transform = self.run.transform(TRUNCATION_DIGITS[-1], reflected=self.reflected)
         steps, never = self.run.sampled_steps or (), self.run.log_prob_never_sampled
         steps = () if any(step.mirrored for step in steps) else steps
@@ -170,10 +173,7 @@ class DirectionContours:
         return self._tilt_grids[digits]
 
     def built_tilt_grid(self, digits: float) -> TiltGrid | None:
-        """Return the result of `tilt_grid` for the truncation level 10^-`digits` if it has been built, else None.
-
-        The level omits jumps of the loss of total probability at most 10^-`digits`.
-        """
+        """Return the tilt grid for a truncated mass of 10^-`digits` if it was built before, or None."""
         return self._tilt_grids.get(digits)
 
     @property
@@ -189,7 +189,10 @@ class DirectionContours:
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Smallest log-likelihood ratio in nats, enclosed: minus the largest ratio of the other direction."""
+        """Smallest log-likelihood ratio of this direction in nats, enclosed.
+
+        It is minus the largest ratio of the other direction.
+        """
         low, high = self.run.loss_range
         return around(-high) if self.reflected else around(low, self.run.least_loss_error)
 

@@ -94,7 +94,11 @@ class ContourTradeOff(AbstractTradeOff):
     def __init__(
         self, run: RunLaw, accuracy: Accuracy, *, reflected: bool, inverse: ContourTradeOff | None = None
     ) -> None:
-        """Store the run; `inverse` is the curve of the other direction, whose contours may bound this one, or None."""
+        """Store the run and the accuracy aimed at.
+
+        `reflected` swaps the hypotheses. `inverse` is the curve of the other direction, whose contours may bound this
+        one, or None.
+        """
         self.run, self._accuracy, self._reflected, self._inverse = run, accuracy, reflected, inverse
 
     @cached_property
@@ -105,7 +109,7 @@ class ContourTradeOff(AbstractTradeOff):
     @property
     @override
     def largest_log_ratio(self) -> Enclosure:
-        """Largest log-likelihood ratio of this direction in nats, enclosed ."""
+        """Largest log-likelihood ratio of this direction of the run in nats, enclosed."""
         return self.contours.largest_log_ratio
 
     @property

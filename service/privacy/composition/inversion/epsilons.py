@@ -51,7 +51,10 @@ def evaluate_epsilon(contours: DirectionContours, delta: float) -> Enclosure:
 
 
 def _far_epsilon(contours: DirectionContours, delta: float) -> Enclosure | None:
-    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None."""
+    """Return an enclosure of epsilon (nats) where one rare large loss of a step determines delta, else None.
+
+    `contours` are the contours of one direction of the run.
+    """
     step = contours.jumping_step
     if step is None:
         return None
@@ -120,7 +123,7 @@ def _straight_first(contours: DirectionContours, delta: float, *, tried: bool) -
 
 
 def _on_deformed_contours(contours: DirectionContours, delta: float, known: Enclosure) -> Enclosure | None:
-    """Return the enclosure of epsilon (nats) by deformed contours, intersected with `known`.
+    """Return the enclosure of epsilon (nats) at `delta` by deformed contours, intersected with `known`.
 
     The result is None where deformed contours prove nothing. A deformed contour is a curve in the complex plane along
     which an inversion integral decays fast.
@@ -168,15 +171,19 @@ def _proved(tilt: Tilt, threshold: FloatArray, deltas: FloatArray) -> Enclosure 
 def _near_core(tilt_grid: TiltGrid, tilt: Tilt, delta: float) -> Enclosure | None:
     """Return the enclosure of epsilon (nats) on a contour that crosses the axis nearer to 0, or None.
 
-    There the bulk of the loss determines the transform, so that the transform decays and the contour is short. Such a
-    contour loses more digits, but it serves where rare jumps determine delta.
+    The present contour crosses at `tilt`, and `tilt_grid` has the other contours. Near 0 the bulk of the loss
+    determines the transform, so that the transform decays and the contour is short. Such a contour loses more digits,
+    but it serves where rare jumps determine delta.
     """
     nearer, deltas = tilt_grid.near_core(tilt.theta), np.array([delta])
     return None if nearer is None else _proved(nearer, solve_profile(nearer.contour, deltas), deltas)
 
 
 def _is_zero(contours: DirectionContours, delta: float) -> bool:
-    """Return whether epsilon is proved to be 0: the profile's largest value, delta(0), is at most `delta`."""
+    """Return whether epsilon is proved to be 0: the profile's largest value, delta(0), is at most `delta`.
+
+    `contours` are the contours of one direction of the run.
+    """
     return bool(evaluate_profile(contours, np.zeros(1)).upper[0] <= delta)
 
 

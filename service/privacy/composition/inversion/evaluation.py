@@ -126,7 +126,7 @@ class _Query(ABC):
 
     @abstractmethod
     def bound(self, where: IndexArray) -> None:
-        """Tighten the enclosures of the numbers with indices `where` by bounds that need no contour.
+        """Narrow the enclosures of the numbers with indices `where` by bounds that need no contour.
 
         The enclosures are the columns of `known`.
         """
@@ -169,7 +169,7 @@ class _Query(ABC):
         return at[self.known.width(self.rows)[at] > least]
 
     def _deform(self, tried: IndexArray, width: float) -> IndexArray:
-        """Tighten the numbers wider than the relative `width` by deformed contours, and return their indices.
+        """Narrow the numbers wider than the relative `width` by deformed contours, and return their indices.
 
         Numbers with indices in `tried` are left out. A deformed contour is a curve in the complex plane along which an
         inversion integral decays fast.
@@ -182,12 +182,12 @@ class _Query(ABC):
         return where
 
     def _evaluate_at(self, levels: IndexArray, where: IndexArray, following: int) -> bool:
-        """Tighten each number with an index in `where` on contours of its truncation level.
+        """Evaluate each number with an index in `where` on contours of its truncation level, and narrow its enclosure.
 
         `levels` has the index of the level of each of the n numbers. `following` is the index of the next attempt, or 0
         for a list on few contours without their neighbours. A truncation level says how little of the loss's law is
-        omitted. Return False where the moment-generating function of a run with several laws does not decay on a
-        contour. It does not decay at other levels either.
+        omitted. The result is False if other levels cannot help either: the moment-generating function does not decay
+        on a contour.
         """
         may_help = True
         chosen_levels: list[int] = levels[where].tolist()
@@ -204,12 +204,12 @@ class _Query(ABC):
         return may_help
 
     def evaluate_on(self, tilts: list[Tilt], where: IndexArray, tilt_grid: TiltGrid | None = None) -> bool:
-        """Tighten each number on the contour of its tilt, and wide numbers on neighbouring contours in the `tilt_grid`.
+        """Evaluate each number on the contour of its tilt, and narrow its enclosure.
 
-        `tilts` has one tilt for each index in `where`. Without a `tilt_grid` (None) no neighbours are tried. A tilt is
-        the real number at which a contour, the path of an inversion integral, crosses the axis. Return False where the
-        moment-generating function of a run with several laws does not decay on a contour. It does not decay on the
-        neighbours either.
+        `tilts` has one tilt for each index in `where`. Numbers that stay wide are evaluated on neighbouring contours in
+        the `tilt_grid`, unless it is None. A tilt is the real number at which a contour, the path of an inversion
+        integral, crosses the axis. Return False where the moment-generating function of a run with several laws does
+        not decay on a contour. It does not decay on the neighbours either.
         """
         may_help = True
         for tilt in dict.fromkeys(tilts):

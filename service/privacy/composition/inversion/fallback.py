@@ -17,9 +17,9 @@ everything.
 
 Let S be the privacy loss, w = e^S the likelihood ratio, and K(s) = ln E0 e^{sS}. Chernoff and Hoelder add bounds for
 tilts s > 1: power <= alpha^{1-1/s} e^{K(s)/s} and delta(eps) <= e^{K(s) - (s-1) eps} (1/s)(1-1/s)^{s-1}. For 0 < s < 1,
-Markov at the threshold ln(1/alpha) gives the bound beta(alpha) <= e^{K(s)} alpha^{-(1-s)} of the type II error, and 1 -
-delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}. The moments are those of the law truncated at far jumps. Each of
-these bounds holds for the truncated law, and the truncated mass of H1 is added.
+Markov at the threshold ln(1/alpha) bounds the type II error: beta(alpha) <= e^{K(s)} alpha^{-(1-s)}. It gives 1 -
+delta(eps) = E0 min(w, e^eps) <= e^{K(s) + (1-s) eps}, too. The moments are those of the law truncated at far jumps.
+Each of these bounds holds for the truncated law, and the truncated mass of H1 is added.
 
 In the remove direction the loss S' has a largest value, and small rates have thresholds next to it. Let L'_i be the
 loss of one step of the kind i. Choose thresholds c_i such that prod P1(L'_i > c_i)^{N_i} >= alpha. Then P1(S' > c) >=
@@ -90,9 +90,9 @@ class FallbackBounds:
 
     @cached_property
     def _tilts(self) -> tuple[FloatArray, FloatArray]:
-        """Tilts s inside (0, 1) and beyond 1, and upper bounds of K(s), each of shape (S,); K = ln E0 e^{sS}.
+        """Tilts s inside (0, 1) and beyond 1, and upper bounds of the log-moment function K(s), each of shape (S,).
 
-        S is the privacy loss of the run, and E0 the expectation under H0.
+        K(s) = ln E0 e^{sS}, S is the privacy loss of the run, and E0 the expectation under H0.
         """
         inside = np.array([0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
         if self._transform is None:
@@ -104,9 +104,9 @@ class FallbackBounds:
         return tilts, np.where(np.isfinite(cumulants.error), cumulants.value + cumulants.error, np.inf)
 
     def points(self, alpha: FloatArray) -> Readings:
-        """Return bounds of ln power, ln type II error and ln slope (unknown) at rates in (0, 1), (3, n).
+        """Return bounds of ln power, ln type II error and ln slope (unknown) at n false positive rates, shape (3, n).
 
-        `alpha` has n false positive rates.
+        `alpha` has the rates, in (0, 1).
         """
         with np.errstate(all="ignore"):
             power_low, power_high = self._log_power(alpha)

@@ -62,7 +62,8 @@ def is_direct(parts: tuple[Counted, ...]) -> bool:
 def has_distant_shifts(parts: tuple[Counted, ...]) -> bool:
     """Return whether few steps have shifts many standard deviations of the noise apart.
 
-    No contour is short then, and none can be deformed. `parts` are the kinds of steps with their counts.
+    The inversion contour of such a run has many nodes, and cannot be deformed. `parts` are the kinds of steps with
+    their counts.
     """
     mixtures = [(part, count) for part, count in parts if part.mixture_terms > 0]
     distant = any(part.noise_between_shifts < DIRECT_NOISE for part, _ in mixtures)
@@ -104,9 +105,10 @@ def shape_of(parts: tuple[Counted, ...]) -> tuple[Shape, float]:
 
 
 def _smooth_noise(part: GaussianMixturePart) -> float:
-    """Return the ratio of noise to shift from which contours of two mirrored mixtures give narrow enclosures.
+    """Return how large the noise of a mixture over its shift has to be for narrow enclosures on contours.
 
-    Deformed contours serve mixtures with one rare shift, so that less noise suffices there.
+    `part` describes the mixture. The limit is for two mirrored mixtures. Deformed contours serve mixtures with one rare
+    shift, so that less noise suffices there.
     """
     return DIRECT_NOISE if len(part.shifts) == 2 and part.weights[1] < LARGEST_RATE else SMOOTH_NOISE
 
@@ -116,6 +118,5 @@ def _rare(jumps: float) -> bool:
 
 
 def _farthest(noise: float, rate: float) -> float:
-    """Return about the largest loss in nats of a Gaussian step of this noise multiplier and sampling rate."""
     loss = min((FARTHEST + 0.5 / noise) / noise, 700.0)
     return math.log1p(rate * math.expm1(loss))

@@ -60,9 +60,10 @@ class LossTransform:
 
     @property
     def decays(self) -> bool:
-        """Whether e^{K(z)} falls to 0 along a vertical line, where K(z) = ln E0 e^{zS}.
+        """Whether e^{K(z)} falls to 0 along a vertical line, for the log-moment function K(z) = ln E0 e^{zS}.
 
-        It does if there is Gaussian noise, or a summand whose loss has a density.
+        S is the loss of the run. The transform decays if there is Gaussian noise, or a summand whose loss has a
+        density.
         """
         return self.gaussian_mu_squared > 0 or any(summand.decays for summand in self.summands)
 
@@ -76,19 +77,19 @@ class LossTransform:
 
     @property
     def work(self) -> int:
-        """Number of array elements of one evaluation of K at one complex node."""
+        """Number of array elements of one evaluation of the log-moment function at one complex node."""
         return 1 + sum(summand.contour_size for summand in self.summands)
 
     @property
     def different(self) -> int:
-        """Number of different steps with a density that is not Gaussian."""
+        """Number of different steps of the run whose loss has a density that is not Gaussian."""
         return sum(len(summand.count) for summand in self.summands if summand.decays)
 
     def log_atoms(self, tilt: float) -> float:
         """Return ln of the total mass of the atoms of the loss S, weighted by e^{`tilt` S}; -inf where e^K decays.
 
-        S is the privacy loss of the run and K(z) = ln E0 e^{zS}. The transform of atoms does not decay along a vertical
-        line.
+        S is the privacy loss of the run and K(z) = ln E0 e^{zS} its log-moment function. The transform of atoms does
+        not decay along a vertical line.
         """
         if self.decays:
             return -np.inf
@@ -103,7 +104,7 @@ def _log_sum(logs: list[FloatArray]) -> float:
 class TransformOnContour:
     """Log-moment function K of a run on the vertical line Re z = theta, relative to K(theta).
 
-    M(z) = e^{K(z)} is the moment-generating function.
+    M(z) = e^{K(z)} is the moment-generating function, and theta the tilt.
     """
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
@@ -134,8 +135,9 @@ class TransformOnContour:
     def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta), k = 0..`nodes`, with error bounds, arrays of shape (`nodes` + 1,).
 
-        K(z) = ln E0 e^{zS} for the loss S of the run, and the contour crosses the real axis at theta. The error e of a
-        value bounds the relative error of its exponential: |e^{true - computed} - 1| <= e^e - 1.
+        K(z) = ln E0 e^{zS} is the log-moment function of the run's loss S, and the contour crosses the real axis at
+        theta. The error e of a value bounds the relative error of its exponential: |e^{true - computed} - 1| <= e^e -
+        1.
         """
         t = np.arange(nodes + 1) * step
         difference = self._transform.gaussian_mu_squared * (-0.5 * t * t + 1j * t * (self._theta - 0.5))

@@ -43,7 +43,7 @@ _SHARE = 0.5
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Numbers of one run to evaluate (`readings`), and their enclosures in `known` at the end."""
+    """Numbers of one run that shall be evaluated (`readings`), and later their enclosures in `known`."""
 
     run: RunLaw
     readings: tuple[Known, ...]
@@ -155,10 +155,10 @@ def _read_units(by_unit: dict[UnitAtLevel, list[list[Task]]], width: float) -> N
 
 
 def _levels(tasks: Sequence[Task]) -> tuple[IndexArray, IndexArray]:
-    """Return two truncation levels for each task, as indices in `TRUNCATION_DIGITS`, each of shape (tasks,).
+    """Return two truncation levels for each task (number of a run), as indices in `TRUNCATION_DIGITS`, shape (tasks,).
 
-    A task is one number of a run. The first level is the shallowest that has enough digits. The second is the first of
-    these at which the quadrature grid ends with a negligible weight.
+    A level says how little of the law is omitted. The first level is the shallowest that has enough digits. The second
+    is the first of these at which the quadrature grid ends with a negligible weight.
     """
     at = np.array([task.wanted.at for task in tasks])
     deviation = np.maximum(np.array([task.run.deviation for task in tasks]), 1e-290)

@@ -16,7 +16,11 @@ from service.privacy.composition.inversion.readings.profile import read_profile
 from service.privacy.composition.inversion.readings.roots import prove_root, solve_profile
 from service.privacy.composition.inversion.run_law import RunLaw
 from service.privacy.composition.inversion.straight import StraightContour
-from service.privacy.composition.inversion.transforms_of_runs import complement_error, with_exact_complement
+from service.privacy.composition.inversion.transforms_of_runs import (
+    TransformsOfRuns,
+    complement_error,
+    with_exact_complement,
+)
 from service.privacy.composition.summands.abstract import Summand, ValuesOnContour
 from service.privacy.composition.summands.catalogue import separate_on_contour
 from service.privacy.composition.summands.trapezoid import FEW_SAMPLED, NormalTrapezoid
@@ -74,7 +78,7 @@ class Task:
 
     @property
     def is_first(self) -> bool:
-        """Whether the task (a number to evaluate) is epsilon of the add direction."""
+        """Whether the number of this task is epsilon of the add direction."""
         return self.wanted.quantity == "epsilon" and not self.wanted.reflected
 
     @property
@@ -95,7 +99,7 @@ class Task:
 
     @property
     def known_first(self) -> Enclosure | None:
-        """Enclosure of epsilon of the add direction at the same delta, or None where it was not evaluated."""
+        """Enclosure of epsilon of the add direction at the delta of this task, or None where it was not evaluated."""
         return self.known.get(self.wanted._replace(reflected=False))
 
 
@@ -251,15 +255,15 @@ class Groups(NamedTuple):
 
     @staticmethod
     def of(sizes: Sequence[int]) -> Groups:
-        """Return consecutive groups of the given numbers of contours."""
+        """Build the groups of consecutive contours with these sizes."""
         lengths = np.array(sizes, dtype=np.intp)
         ends = lengths.cumsum()
         return Groups(ends - lengths, ends - 1, np.repeat(np.arange(len(sizes)), lengths))
 
 
 @final
-class TransformsOfManyRuns:
-    """Log-moment functions K of R runs on a contour each, in one direction, as in the protocol `TransformsOfRuns`.
+class TransformsOfManyRuns(TransformsOfRuns):
+    """Log-moment functions K of R runs on a contour each, in one direction.
 
     Each run repeats a unit of steps of one law. K of N repetitions is N times K of one. The contours of a group are at
     one tilt (the real number at which a contour crosses the axis). So they share their nodes and the transform of one
@@ -280,7 +284,8 @@ class TransformsOfManyRuns:
         """Lay out the contours of R runs; all arrays have the shape (R,).
 
         `unit` is the index of the steps that a run repeats, `count` is how often they are repeated, and `theta` is the
-        tilt. `groups` has the contours that share nodes, and `reflected` is whether the hypotheses are swapped.
+        tilt. `groups` has the contours that share nodes, and `reflected` is whether the hypotheses are swapped. Runs
+        with more nodes than `most_nodes` are evaluated alone.
         """
         self._groups, self._reflected = groups, reflected
         self.theta = with_exact_complement(theta) if reflected else theta
@@ -291,39 +296,16 @@ class TransformsOfManyRuns:
         self.gaussian_mu_squared = np.zeros_like(theta)
         rare = self._law.over_run(self._law.rate) < FEW_SAMPLED
         self.log_accuracy = np.where(rare, _RARE, _LOG_ACCURACY)[groups.of_contour]
-
-    @property
-    def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) at the crossing point theta of each contour, and a bound of its absolute error, each of shape (R,).
-
-        K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run.
-        """
         value, error = (self._shared(each) for each in self._contour.origins)
         error = error + 8 * UNIT_ROUNDOFF * np.abs(value)
-        return value, error + (complement_error(self.theta) if self._reflected else 0.0)
-
-    @property
-    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of the probability that truncation omits under H0, and under H1, each of shape (R,)."""
-        counts, of_contour = np.log(self._count), self._groups.of_contour
-        null, alternative = (counts + each[of_contour] for each in self._law.log_truncated_once)
-        return (alternative, null) if self._reflected else (null, alternative)
-
-    @property
-    def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t, t > 0, for one step of each run, shape (R,).
-
-        M = e^K is the moment-generating function of the step, and theta the tilt of the run's contour.
-        """
-        return self._law.least_of_run(self._contour.log_variations())[self._groups.of_contour]
-
-    @property
-    def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes of each contour, shape (R,). Runs with longer contours are evaluated alone."""
-        return np.full_like(self.theta, float(LONGEST))
+        self.origin = value, error + (complement_error(self.theta) if reflected else 0.0)
+        null, alternative = (np.log(count) + each[groups.of_contour] for each in self._law.log_truncated_once)
+        self.log_truncated_mass = (alternative, null) if reflected else (null, alternative)
+        self.log_variation = self._law.least_of_run(self._contour.log_variations())[groups.of_contour]
+        self.most_nodes = np.full_like(theta, float(LONGEST))
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
-        """Return 4 nodes for each contour that would be too long.
+        """Return 4 as the number of nodes of each contour that would be too long, in the shape of `step`.
 
         The wide enclosures of such a contour are not kept.
         """
@@ -339,10 +321,6 @@ class TransformsOfManyRuns:
         A period is 2 pi over the distance of the nodes.
         """
         return np.maximum.reduceat(periods, self._groups.first)[self._groups.of_contour]
-
-    def atomic_mass(self, _: FloatArray) -> float:
-        """Return 0: the losses of sampled Gaussian steps have no atoms."""
-        return 0.0
 
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of K at real `tilts`, shape (S, R), infinite where none is known.

@@ -28,7 +28,7 @@ class _NoSingleNumber(Exception):
 
 
 def recorded_queries_of(read: Callable[[TradeOffPair], Any]) -> tuple[Known, ...]:
-    """Return the numbers that `read` evaluates on a pair of curves, up to its first list of points.
+    """Return the numbers that the function `read` evaluates on a pair of curves, up to its first list of points.
 
     `read` is called once, with curves that record every evaluation and return arbitrary values.
     """

@@ -96,7 +96,7 @@ class RunLaw:
 
     @cached_property
     def unit(self) -> tuple[tuple[Summand, ...], int] | None:
-        """`(steps, times)`: the run repeats these steps `times` times. None if it is evaluated alone."""
+        """Pair (steps, times) if the run repeats these steps `times` times, or None if the run is evaluated alone."""
         steps, laws = self.summands, {step.batch for step in self.summands}
         if len(laws) != 1 or None in laws or len(steps) > MOST_PARTS or self.gaussian_mu_squared > 0:
             return None
@@ -125,7 +125,7 @@ class RunLaw:
 
     @cached_property
     def is_straight(self) -> bool:
-        """Whether rare large losses are evaluated along vertical contours Re z = theta, not along deformed contours.
+        """Whether rare large losses are evaluated along vertical lines and not along deformed contours.
 
         It is true if the loss of a summand (a number of equal steps) has a density and the summand is no `SampledStep`.
         A deformed contour is a curve in the complex plane.
@@ -168,7 +168,7 @@ class RunLaw:
 
     @property
     def most_together(self) -> int:
-        """Maximal number of different steps whose loss has a density and that share arrays."""
+        """Maximal number of different steps whose numbers share arrays; only steps whose loss has a density count."""
         return max((len(group) for group in self.groups if group[0].decays), default=0)
 
     def transform(self, digits: float, *, reflected: bool) -> LossTransform | None:

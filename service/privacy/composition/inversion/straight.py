@@ -75,7 +75,9 @@ belongs to a pole that the contour does not resolve, so that approximations leav
 
 
 class StraightContour:
-    """Nodes of R contours Re z = theta and bounds of their truncation errors; `integrals` evaluates any thresholds.
+    """Nodes of R contours Re z = theta (the tilts) and bounds of their truncation errors.
+
+    The method `integrals` evaluates any thresholds.
 
     The integrals are I0(c), I1(c) and ID(c): both tails of the loss S at the threshold c under H0 and H1, and the
     profile, as in `straight.py`. Each is computed relative to its scale e^{K(theta) - (theta - p) c}. p is 0 for I0 and
@@ -215,7 +217,7 @@ class StraightContour:
         return sums.reshape(whole), log_scale.reshape(whole)
 
     def _prepare_errors(self, transforms: TransformsOfRuns) -> None:
-        """Compute the error terms that no threshold changes: rounding, truncated mass and atoms."""
+        """Compute the parts of the error bounds that no threshold changes: rounding, truncated mass and atoms."""
         self._slopes = self.theta - _SCALE_POLES
         self._center_size, self._phase_rounding = np.abs(self.center), 4 * UNIT_ROUNDOFF * self._phase_size[:, None]
         self._largest_pole_log = np.abs(self._pole_logs[:, 0]).max(axis=0)
@@ -287,7 +289,7 @@ class StraightContour:
 
 
 def _by_integral(poles: FloatArray) -> FloatArray:
-    """Return the sums over the poles of each of three integrals, (3, M, R), from the terms of four poles, (4, M, R).
+    """Return the sums over the poles of each of three integrals, (3, M, R), from the `poles` terms of shape (4, M, R).
 
     The third integral has two poles, and the first and second have one each. The terms are overwritten.
     """
@@ -299,7 +301,8 @@ def _height(transforms: TransformsOfRuns, deviation: FloatArray, goal: FloatArra
     """Return heights (imaginary parts) above which the majorant of each of R transforms is about e^-goal, shape (R,).
 
     The majorant bounds |M(theta + it)/M(theta)| of the moment-generating function M on the contour Re z = theta. The
-    height is infinite where a few tries find none up to `highest`. No bound depends on the choice of heights.
+    height is infinite where a few tries find none up to `highest`. No bound depends on the choice of heights. theta is
+    the tilt of a contour.
     """
     heights = _HEIGHTS_TRIED[:, None] * np.sqrt(2 * goal) / deviation
     found = np.full_like(goal, np.inf)
@@ -332,11 +335,11 @@ def _first_at(goal: FloatArray, reached: FloatArray, heights: FloatArray) -> Flo
 def _tail_bound(transforms: TransformsOfRuns, step: FloatArray, first: FloatArray) -> FloatArray:
     """Return a bound of the sum over all nodes from the height `first` on, for three kernels, shape (3, R).
 
-    The contour is Re z = theta, and K is the log-moment function of the loss. The kernels are 1/z, 1/(z - 1) and 1/(z
-    (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)} has |F| <=
-    e^{U(t)} with a decreasing function U. So blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t). Beyond the
-    last block the decay V/t of one step, with a constant V, or the decay of the Gaussian part bounds the sum. The third
-    kernel has an additional factor 1/t.
+    The contour is Re z = theta (the tilt), and K is the log-moment function of the loss. The kernels are 1/z, 1/(z - 1)
+    and 1/(z (z - 1)) at z = theta + it, with nodes t at a distance h = `step`. The integrand F = e^{K(z) - K(theta)}
+    has |F| <= e^{U(t)} with a decreasing function U. So blocks [t, 8t] contribute at most (1/pi) e^{U(t)} (ln 8 + h/t).
+    Beyond the last block the decay V/t of one step, with a constant V, or the decay of the Gaussian part bounds the
+    sum. The third kernel has an additional factor 1/t.
     """
     log_variation, squares = transforms.log_variation, transforms.gaussian_mu_squared
     plain, profile, height = np.zeros_like(first), np.zeros_like(first), first

@@ -23,7 +23,7 @@ from service.privacy.composition.inversion.straight import StraightContour
 from service.privacy.composition.inversion.transforms_of_runs import TransformOfRun
 from service.privacy.composition.summands.abstract import RealCumulants
 from service.privacy.errors import NumericalFailure
-from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray, taken
 from service.privacy.numerics.work import is_spent
 
 LARGEST_DISCRETISATION = 1e-12
@@ -99,8 +99,8 @@ class Cumulants(Protocol):
 def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about -Phi^{-1}(P0(S > threshold)), by Barndorff-Nielsen's r* at the saddle point theta.
 
-    S is the privacy loss, K(s) = ln E0 e^{sS}, and Phi is the normal distribution function. `value` is K(theta),
-    `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
+    S is the privacy loss, K(s) = ln E0 e^{sS} its log-moment function, and Phi is the normal distribution function.
+    `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt K''(theta); arrays of one shape.
     """
     root = np.copysign(np.sqrt(np.maximum(2 * (theta * threshold - value), 1e-300)), theta)
     with np.errstate(all="ignore"):
@@ -110,8 +110,8 @@ def tail_scores(theta: FloatArray, value: FloatArray, threshold: FloatArray, dev
 def log_profiles(theta: FloatArray, value: FloatArray, threshold: FloatArray, deviation: FloatArray) -> FloatArray:
     """Return about ln delta(threshold), the privacy profile, by the saddle-point approximation at theta.
 
-    For the loss S let K(s) = ln E0 e^{sS}. `value` is K(theta), `threshold` is K'(theta), and `deviation` is sqrt
-    K''(theta); arrays of one shape.
+    K(s) = ln E0 e^{sS} is the log-moment function of the loss S. `value` is K(theta), `threshold` is K'(theta), and
+    `deviation` is sqrt K''(theta); arrays of one shape.
     """
     prefactor = np.maximum(theta - 1, 0.0) * np.maximum(theta, 1.0) * deviation
     exponent = np.where(theta > 1, np.minimum(value - (theta - 1) * threshold, 0.0), 0.0)
@@ -128,9 +128,9 @@ def cancellation(
 ) -> FloatArray:
     """Return the nats that each threshold loses to cancellation at each tilt, shape (tilts, thresholds).
 
-    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS}
-    for the loss S. The result is infinite at tilts with long contours where a short contour serves. A contour that
-    crosses the real axis at theta evaluates thresholds there.
+    A threshold c loses K(theta) - theta c at the tilt theta, less the smallest such value, where K(s) = ln E0 e^{sS} is
+    the log-moment function of the loss S. The result is infinite at tilts with long contours where a short contour
+    serves. A contour that crosses the real axis at theta evaluates thresholds there.
 
     Parameters
     ----------
@@ -163,9 +163,9 @@ def _spaced(deviations: FloatArray, offsets: FloatArray, deviation: float) -> li
     """Return the indices of the candidates that become tilts of a grid.
 
     Each tilt is the farthest candidate within the spacing of the previous tilt, up to the first candidate that is not
-    usable or deviates too much more. `deviations` are the standard deviations sqrt K'' at the candidates (NaN: not
-    usable). `offsets` are the increasing distances of the candidates from a tilt of the `deviation`. Tilts are real
-    numbers at which contours may cross the axis (`TiltGrid`).
+    usable, or whose standard deviation is too large. `deviations` are the standard deviations sqrt K'' at the
+    candidates (NaN: not usable). `offsets` are the increasing distances of the candidates from a tilt of the
+    `deviation`. Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
     """
     candidates = list(zip(deviations.tolist(), offsets.tolist(), strict=True))
     chosen: list[int] = []
@@ -213,7 +213,7 @@ class Tilt:
 
     @property
     def has_contour(self) -> bool:
-        """Whether the contour at this tilt has been built."""
+        """Whether the contour that crosses the real axis at this tilt has been built."""
         return "contour" in self.__dict__
 
     def excess_cancellation(self, threshold: float, other: Tilt) -> float:
@@ -266,7 +266,7 @@ class TiltGrid:
             tilts = {1: np.array(right), -1: np.array(left)}
             previous = math.inf
         known, count = transform.cumulants(np.concatenate([tilts[1], tilts[-1]])), len(tilts[1])
-        for side, its in ((1, known.of(slice(0, count))), (-1, known.of(slice(count, None)))):
+        for side, its in ((1, taken(known, slice(0, count))), (-1, taken(known, slice(count, None)))):
             deviations = _deviations(its)
             serves = deviations <= _LARGEST_GROWTH * np.array([previous, *deviations[:-1]])
             chosen = np.flatnonzero(np.logical_and.accumulate(serves)).tolist()
@@ -276,17 +276,17 @@ class TiltGrid:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a usable tilt on either side of 1/2.
+        """Whether the grid has a usable tilt above 1/2 and one below it.
 
-        Tilts are real numbers at which contours may cross the axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis.
         """
         return all(self._sides.values())
 
     def _start_nearer(self, side: int) -> None:
-        """Add the first tilt on one side of 1/2, for a weak loss that jumps dominate a standard deviation from 1/2.
+        """Add the first tilt above 1/2 (`side` 1) or below (-1), nearer to 1/2 than usual.
 
-        `side` is 1 for tilts above 1/2, and -1 for tilts below. Tilts are real numbers at which contours may cross the
-        axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis. The tilt is near because rare large losses (jumps)
+        dominate a weak loss already a standard deviation from 1/2.
         """
         offsets = np.unique(np.maximum(0.5 ** np.arange(1, _HALVINGS) / self.core_deviation, 0.75))[::-1]
         tilts = 0.5 + side * offsets
@@ -297,11 +297,11 @@ class TiltGrid:
         self._add(side, tilts, known, deviations, serves[:1].tolist() or nearest)
 
     def _inward(self, theta: float, sign: float) -> list[float]:
-        """Return tilts from `theta`, near a pole 0 or 1, towards 1/2.
+        """Return tilts from `theta`, near the pole 0 or 1 of the integrand, towards 1/2.
 
-        A strong loss leaves room for contours between the poles. `sign` is the direction. A parabola through the
-        standard deviations at 0, 1/2 and 1 approximates those between them. Tilts are real numbers at which contours
-        may cross the axis (`TiltGrid`).
+        Tilts are real numbers at which contours may cross the axis. A strong loss leaves room for contours between the
+        poles. `sign` is the direction. A parabola through the standard deviations at 0, 1/2 and 1 approximates those
+        between them.
         """
         at_zero, middle, at_one = self._known
         slope, bend = at_one - at_zero, 2 * (at_zero + at_one) - 4 * middle

@@ -6,7 +6,8 @@ Many runs have sampled Gaussian steps of one law.
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from abc import ABC, abstractmethod
+from typing import final
 
 import numpy as np
 
@@ -45,109 +46,91 @@ Each different step adds work.
 """
 
 
-class TransformsOfRuns(Protocol):
-    """Protocol of R runs with a contour Re z = theta each; the last axis of every array has one entry for each run.
+class TransformsOfRuns(ABC):
+    """Base of R runs with a contour Re z = theta each; the last axis of every array has one entry for each run.
 
     K(z) = ln E0 e^{zS} is the log-moment function of the privacy loss S of a run under the hypothesis H0, and M = e^K.
     The real number theta at which the contour crosses the axis is the *tilt*. Heights are imaginary parts of z. Nodes
     on a contour have the distance `step`.
+
+    Attributes
+    ----------
+    theta : (R,)
+        Tilts at which the contours cross the real axis.
+    log_accuracy : float or (R,)
+        Minus ln of the part of an integral that contours may omit, relative to the scale of the contour. Only the
+        layout depends on it.
+    gaussian_mu_squared : (R,)
+        Sum of mu^2 over the Gaussian steps without sampling of each run.
+    origin : (R,) each
+        K(theta) to full precision, and a bound of its absolute error.
+    log_truncated_mass : (R,) each
+        ln of upper bounds of the probability that truncation omits under H0, and under H1.
+    log_variation : (R,)
+        ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one step of each run with the moment-generating
+        function M.
+    most_nodes : (R,)
+        Maximal number of nodes of each contour.
     """
 
-    @property
-    def theta(self) -> FloatArray:
-        """Tilts at which the contours cross the real axis, shape (R,)."""
-        ...
+    theta: FloatArray
+    log_accuracy: float | FloatArray
+    gaussian_mu_squared: FloatArray
+    origin: tuple[FloatArray, FloatArray]
+    log_truncated_mass: tuple[FloatArray, FloatArray]
+    log_variation: FloatArray
+    most_nodes: FloatArray
 
-    @property
-    def log_accuracy(self) -> float | FloatArray:
-        """-ln of the part of an integral that contours may omit, relative to the scale of the contour.
-
-        Only the layout depends on it.
-        """
-        ...
-
-    @property
-    def gaussian_mu_squared(self) -> FloatArray:
-        """Sum of mu^2 over the Gaussian steps without sampling of each run, shape (R,)."""
-        ...
-
-    @property
-    def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) to full precision, and a bound of its absolute error, each of shape (R,).
-
-        K(z) = ln E0 e^{zS} for the loss S of a run, and theta is the real number at which its contour crosses the axis.
-        """
-        ...
-
-    @property
-    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of the probability that truncation omits under H0, and under H1, shape (R,) each."""
-        ...
-
-    @property
-    def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one step of each run, shape (R,).
-
-        M is the moment-generating function of that step, and theta the real number at which the contour crosses the
-        axis.
-        """
-        ...
-
-    @property
-    def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes of each contour, shape (R,)."""
-        ...
-
+    @abstractmethod
     def few_nodes(self, step: FloatArray) -> FloatArray:
         """Return the number of nodes of each contour for which `most_nodes` nodes are too few, shape (R,).
 
         `step` is the distance of the nodes of each contour, shape (R,).
         """
-        ...
 
+    @abstractmethod
     def is_affordable(self, heights: FloatArray, step: FloatArray) -> BoolArray:
         """Return a mask (R,) of the contours whose work is within a limit.
 
         A contour ends at its height, and its nodes have the distance `step`.
         """
-        ...
 
     def longest(self, periods: FloatArray) -> FloatArray:
         """Return the period of each contour, shape (R,), from the `periods` that the contours need.
 
         A period is 2 pi over the distance of the nodes. Contours that share nodes have the longest of their periods.
         """
-        ...
+        return periods
 
-    def atomic_mass(self, tilts: FloatArray, /) -> float | FloatArray:
+    def atomic_mass(self, _tilts: FloatArray, /) -> float | FloatArray:
         """Return the total mass of the atoms of the loss S, weighted by e^{tilt S}, where the transform does not decay.
 
         The result is 0 where it decays. S is the privacy loss of a run.
         """
-        ...
+        return 0.0
 
+    @abstractmethod
     def log_bounds(self, tilts: FloatArray) -> FloatArray:
         """Return upper bounds of K at real `tilts`, both of shape (S, R), infinite where none is known.
 
         K(s) = ln E0 e^{sS} is the log-moment function of the loss S of a run.
         """
-        ...
 
+    @abstractmethod
     def values(self, step: FloatArray, counts: IndexArray) -> ValuesOnContour:
         """Return K(theta + i k `step`) - K(theta), k = 0..the largest count, with error bounds, shape (R, nodes + 1).
 
         K(z) = ln E0 e^{zS} for the loss S of a run, and theta is the real number at which its contour crosses the axis.
         The bounds hold up to the `counts` of each contour.
         """
-        ...
 
+    @abstractmethod
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `(whole, single)`: bounds of ln |M(theta + it)/M(theta)| for all t >= each height, shape (H, R).
 
         `whole` is for the run, and `single` is the smallest bound of one step of it. M is the moment-generating
         function of the loss, and theta the real number at which the contour crosses the axis.
         """
-        ...
 
 
 def with_exact_complement(tilts: FloatArray) -> FloatArray:
@@ -161,60 +144,34 @@ def with_exact_complement(tilts: FloatArray) -> FloatArray:
 
 
 def complement_error(tilts: FloatArray) -> FloatArray:
-    """Return the error of K(1 - theta) from rounding of 1 - theta, at tilts theta from `with_exact_complement`.
+    """Return the error of the log-moment function K(1 - theta) from rounding of 1 - theta, at tilts theta.
 
-    It is 0, or infinite at tilts too near a pole 0 or 1 for an exact complement.
+    The tilts are those of `with_exact_complement`. The error is 0, or infinite at tilts too near a pole 0 or 1 for an
+    exact complement.
     """
     return np.where(1 - (1 - tilts) == tilts, 0.0, np.inf)
 
 
 @final
-class TransformOfRun:
-    """Log-moment function of one run on one contour, as in the protocol `TransformsOfRuns` with R = 1."""
-
-    log_accuracy = 44.0
+class TransformOfRun(TransformsOfRuns):
+    """Log-moment function of one run on one contour, so that R = 1."""
 
     def __init__(self, transform: LossTransform, theta: float) -> None:
-        self.theta = with_exact_complement(np.array([theta])) if transform.reflected else np.array([theta])
+        """Prepare the contour Re z = theta (the tilt) of a run.
+
+        The largest number of nodes is small for runs of Gaussian steps, which other truncation levels and deformed
+        contours also serve.
+        """
+        self.theta, self.log_accuracy = np.array([theta]), 44.0
+        self.theta = with_exact_complement(self.theta) if transform.reflected else self.theta
         self._transform, self._contour = transform, TransformOnContour(transform, float(self.theta[0]))
         self.gaussian_mu_squared = np.array([transform.gaussian_mu_squared])
-
-    @property
-    def origin(self) -> tuple[FloatArray, FloatArray]:
-        """K(theta) and a bound of its absolute error, each of shape (1,).
-
-        K(z) = ln E0 e^{zS} for the loss S of the run, and theta is the real number at which the contour crosses the
-        axis.
-        """
-        value, error = self._contour.origin()
-        return np.array([value]), np.array([error]) + (
-            complement_error(self.theta) if self._transform.reflected else 0.0
-        )
-
-    @property
-    def log_truncated_mass(self) -> tuple[FloatArray, FloatArray]:
-        """ln of upper bounds of the probability that truncation omits under H0, and under H1, shape (1,) each."""
-        null, alternative = self._transform.log_truncated_mass
-        return np.array([null]), np.array([alternative])
-
-    @property
-    def log_variation(self) -> FloatArray:
-        """ln V with |M(theta + it)/M(theta)| <= V/t for t > 0, for one of the steps, shape (1,).
-
-        M = e^K is the moment-generating function of that step, and theta the tilt of the contour.
-        """
-        return np.array([self._contour.log_variation()])
-
-    @property
-    def most_nodes(self) -> FloatArray:
-        """Maximal number of nodes of the contour, shape (1,).
-
-        It is small for runs of Gaussian steps, which other truncation levels and deformed contours also serve.
-        """
-        transform = self._transform
-        if transform.is_gaussian:
-            return np.array([float(self._few)])
-        return np.array([float(max(_FEWEST, min(_LARGEST_NODES, _LARGEST_WORK // transform.work)))])
+        value, error = (np.array([each]) for each in self._contour.origin())
+        self.origin = value, error + (complement_error(self.theta) if transform.reflected else 0.0)
+        null, alternative = (np.array([each]) for each in transform.log_truncated_mass)
+        self.log_truncated_mass, self.log_variation = (null, alternative), np.array([self._contour.log_variation()])
+        most = self._few if transform.is_gaussian else min(_LARGEST_NODES, _LARGEST_WORK // transform.work)
+        self.most_nodes = np.array([float(max(_FEWEST, most))])
 
     def few_nodes(self, step: FloatArray) -> FloatArray:
         """Return the number of nodes, shape (1,), of a contour for which `most_nodes` nodes are too few.
@@ -243,10 +200,6 @@ class TransformOfRun:
         if not np.isfinite(height):
             return np.array([False])
         return np.array([height / float(step[0]) * self._contour.work(height) <= _MOST_WORK])
-
-    def longest(self, periods: FloatArray) -> FloatArray:
-        """Return the `periods` unchanged, because a single contour shares no nodes with others."""
-        return periods
 
     def atomic_mass(self, tilts: FloatArray) -> float | FloatArray:
         """Return the mass of the atoms of the loss S, weighted by e^{tilt S}, at each tilt.

@@ -15,15 +15,15 @@ from service.privacy.trade_off.shifted.gaussian_mixture import GaussianMixtureTr
 
 
 def is_two_steps(steps: Steps) -> bool:
-    """Return whether the run has exactly two steps of any kind."""
+    """Return whether the counts of these steps add up to exactly two."""
     return sum(count for _, count in steps) == 2
 
 
 def two_steps_curve(steps: Steps) -> TwoSteps | None:
-    """Return the trade-off curve of the add direction of a run of exactly two steps.
+    """Return the trade-off curve of the add direction of a run of exactly two steps, or None.
 
-    The result is None if the run does not have two steps. It is None too if a step is neither a mixture of shifted
-    Gaussians nor a step whose noise law the record shifts.
+    None stands for a run without exactly two steps, or with a step that is neither a mixture of shifted Gaussians nor a
+    step whose noise law the record shifts.
     """
     if not is_two_steps(steps):
         return None

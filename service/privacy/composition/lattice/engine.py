@@ -102,12 +102,12 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
     @property
     def largest_log_ratio(self) -> Enclosure:
-        """Sum of the largest privacy losses (log-likelihood ratios) of the steps, nats."""
+        """Largest privacy loss (log-likelihood ratio) of the run, the sum over its steps, nats."""
         return self._total([curve.largest_log_ratio for curve in self._curves])
 
     @property
     def smallest_log_ratio(self) -> Enclosure:
-        """Sum of the smallest privacy losses (log-likelihood ratios) of the steps, nats."""
+        """Smallest privacy loss (log-likelihood ratio) of the run, the sum over its steps, nats."""
         return self._total([curve.smallest_log_ratio for curve in self._curves])
 
     def _total(self, ratios: list[Enclosure]) -> Enclosure:
@@ -257,7 +257,9 @@ class DiscretisedTradeOff(AbstractTradeOff):
 
 
 def _slopes(read: Readings, alpha: FloatArray) -> EnclosureArray:
-    """Return ln of the slope of the power at the first third of the rates; the others are left and right neighbours.
+    """Return ln of the slope of the power at the first third of the rates `alpha`.
+
+    The second third has the left neighbours of these rates, and the last third the right neighbours.
 
     `read` has bounds of ln power and ln type II error at the false positive rates `alpha`. A concave curve is less
     steep than its chord to the left and steeper than its chord to the right. Power and type II error have equal

@@ -72,7 +72,10 @@ class LatticeLaw:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the law has masses and finite slacks (`log_slack_...`), so that it gives bounds."""
+        """Whether the law gives bounds: it has masses, and its slacks are finite.
+
+        A slack is the logarithm of a factor between a sum over the law and the true sum.
+        """
         slacks = self.log_slack_profile, self.log_slack_left, self.log_slack_middle
         return bool(self.masses.any()) and any(map(math.isfinite, slacks)) and not any(map(math.isnan, slacks))
 
@@ -160,7 +163,10 @@ def _polygon(nodes: LatticeNodes, left: FloatArray, right: FloatArray, total: fl
 
 
 def _monotone(slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes of the largest convex function below a polygon with these slopes and widths (`weights`)."""
+    """Return the slopes of the largest convex function below a polygon with the given slopes.
+
+    `weights` are the widths of the polygon's edges.
+    """
     from scipy.optimize import isotonic_regression
 
     regression: Any = isotonic_regression(slopes, weights=weights)
@@ -272,7 +278,7 @@ def _checked_lower(
 
 
 def _rounding(nodes: int, lattice: Lattice) -> float:
-    """Return a bound of the relative rounding of sums over a law with this number of nodes.
+    """Return a bound of the relative rounding of sums over the masses of a law with this number of nodes.
 
     It covers the nodes x_k = e^{kh}, their widths, two nested sums over the masses, and the sums of all masses.
     """
@@ -280,7 +286,6 @@ def _rounding(nodes: int, lattice: Lattice) -> float:
 
 
 def _size_of_log(value: float, over: float = 1.0) -> float:
-    """Return |ln(value/over)|; infinite if either number is 0 or negative after rounding."""
     return abs(math.log(value / over)) if value > 0 and over > 0 and value / over > 0 else math.inf
 
 
@@ -289,7 +294,6 @@ def _log_of_sum(excess: float, other: float, logarithm: float) -> float:
 
 
 def _log_excess(least: FloatArray, most: FloatArray) -> float:
-    """Return the largest ln(`least`/`most`) over all elements, where `least` should not exceed `most`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(least > 0, least / np.maximum(most, 0.0), 0.0)
     return math.log(max(float(ratio.max()), 1e-300))
@@ -326,7 +330,7 @@ def _over(
 
 @dataclass(frozen=True, slots=True)
 class _Convex:
-    """Bounds of a convex function of x at the nodes, shape (nodes,), and its continuation beyond them.
+    """Bounds of a convex function of x at the nodes of a lattice, shape (nodes,), and beyond them.
 
     `at_zero` is the largest value of the function at x = 0, `last_slope` the largest slope beyond the last node, and
     `least` a lower bound everywhere.
@@ -342,7 +346,7 @@ class _Convex:
 def _relative_excess(
     law: FloatArray, truth: _Convex, nodes: LatticeNodes, whole: FloatArray, kinks: FloatArray
 ) -> float:
-    """Return the largest excess of a polygon over a convex function, relative to `whole` in the cell.
+    """Return the largest excess of a polygon over the convex function `truth`, relative to `whole` in the cell.
 
     The smaller value of `whole` at the two ends of the cell counts. `law` holds the polygon's values at the nodes. At a
     share `kinks` of each cell between nodes, the polygon is compared with both extensions of the neighbouring chords.

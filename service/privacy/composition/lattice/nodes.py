@@ -48,7 +48,7 @@ class Lattice:
 
     @property
     def blur(self) -> float:
-        """Bound of the rounding errors of the computed `losses` of the nodes, nats."""
+        """Bound of the rounding errors of `losses`, the computed losses of the nodes, in nats."""
         if self.offset == 0 and (self.step * 2.0**20 / 2.0 ** math.floor(math.log2(self.step))).is_integer():
             return 0.0  # short numbers: every multiple is exact
         return 4 * UNIT_ROUNDOFF * (abs(self.offset) + max(-self.first, self.last) * self.step)
@@ -72,7 +72,10 @@ class LatticeNodes:
 
     @property
     def width(self) -> FloatArray:
-        """Widths x_{k+1} - x_k of the cells, shape (nodes - 1,), computed without a difference of rounded numbers."""
+        """Widths x_{k+1} - x_k of the cells between neighbouring nodes, shape (nodes - 1,).
+
+        They are computed without a difference of rounded numbers.
+        """
         return self.x[:-1] * math.expm1(self.step)
 
 
@@ -220,5 +223,5 @@ class MovedAtoms:
 
 
 def log_of_rest(lost: float) -> float:
-    """Return -ln(1 - lost) for a share `lost` of a mass, which is infinite from 1 on."""
+    """Return -ln(1 - `lost`) for a share of a probability, which is infinite from 1 on."""
     return -math.log1p(-lost) if lost < 1 else math.inf

@@ -53,7 +53,10 @@ class OffNodeLosses:
 
     @staticmethod
     def of(known: Sequence[tuple[TwoPointPart, int]]) -> OffNodeLosses | None:
-        """Build the law of the total loss of all steps, pairs (description, count); None without any step."""
+        """Build the law of the total loss of steps with two losses, given as pairs (description, count).
+
+        The result is None without any step.
+        """
         if not known:
             return None
         shifts = Shifts.of(tuple((part.epsilon, count) for part, count in known if part.epsilon > 0))
@@ -70,15 +73,18 @@ class OffNodeLosses:
         )
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Return K(tilt) = ln sum w_i e^{tilt s_i} and its derivatives K', K'', for losses s_i of masses w_i."""
+        """Return the log-moment K(tilt) = ln sum w_i e^{tilt s_i} and its first two derivatives.
+
+        The s_i are the losses, and the w_i their H0-masses.
+        """
         value, weights = self.tilted(tilt)
         mean = float(weights @ self.losses)
         return value, mean, float(weights @ (self.losses - mean) ** 2)
 
     def tilted(self, tilt: float) -> tuple[float, FloatArray]:
-        """Return K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}.
+        """Return the log-moment K = ln sum w_i e^{tilt s_i} and the tilted masses w_i e^{tilt s_i - K}.
 
-        The s_i are the losses, and the w_i their H0-masses.
+        The s_i are the losses, and the w_i their H0-masses. The masses have the shape (losses,).
         """
         exponents = self.log_masses + tilt * self.losses
         top = float(exponents.max())
@@ -98,7 +104,10 @@ class OffNodeLosses:
 
 
 def select_few(known: Sequence[tuple[TwoPointPart, int]]) -> list[tuple[TwoPointPart, int]]:
-    """Return as many kinds of steps as have at most MOST_LOSSES total losses together, fewest steps first."""
+    """Return as many of the `known` kinds of steps, pairs (description, count), as have few total losses together.
+
+    The limit is MOST_LOSSES. Kinds with the fewest steps come first.
+    """
     taken: list[tuple[TwoPointPart, int]] = []
     losses = 1
     for part, count in sorted(known, key=lambda one: one[1]):

@@ -1,8 +1,8 @@
 """Bounds of points of the curve and of the profile from two lattice laws, composed at one tilt.
 
-X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. With the profile D(c) = E(X - e^c)_+,
-G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c) under H0, the power and the type II error beta of the best test at the
-false positive rate alpha are:
+X is the likelihood ratio of the run under H0, and c a threshold of its loss ln X. Under H0 let D(c) = E(X - e^c)_+ be
+the profile, G(c) = E(e^c - X)_+ and H(c) = E min(X, e^c). The best test at the false positive rate alpha has the power
+and the type II error beta:
 
     power(alpha) = min_c D(c) + e^c alpha;
     beta(alpha) = max_c H(c) - e^c alpha = max_c e^c (1 - alpha) - G(c).
@@ -22,15 +22,13 @@ import numpy as np
 from service.privacy.composition.inversion.readings.enclosures import Readings, nothing_known
 from service.privacy.composition.inversion.readings.logs import complement
 from service.privacy.composition.lattice.sums import EXPONENT_ROUNDING, LOG_ROUNDING, LatticePair
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, IndexArray
+from service.privacy.numerics.roots import sectioned
 
-_SECTIONS = 33
-_SECTION_ROUNDS = 12
-"""Points per round, and rounds, of the search for a level of the profile."""
-_CLOSE = 1e-13
+_SECTION_ROUNDS = 8
+"""Most rounds of the search for a level of the profile."""
+_CLOSE = 1e-12
 """Relative distance of points at which the search stops."""
-_NUDGES = np.array([-1e3, -10.0, -0.4, 0.4, 10.0, 1e3])
-"""Offsets of the neighbours of an interpolated point, in units of _CLOSE."""
 
 
 def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
@@ -60,7 +58,7 @@ def read_lattice_points(pair: LatticePair, alpha: FloatArray) -> Readings:
 
 
 def _rounded(logarithms: FloatArray, sign: int) -> FloatArray:
-    """Return logarithms moved by their possible rounding error, upwards (sign 1) or downwards (sign -1)."""
+    """Return the logarithms moved by their possible rounding error, upwards (`sign` 1) or downwards (-1)."""
     return logarithms + sign * EXPONENT_ROUNDING * (1 + np.abs(logarithms))
 
 
@@ -75,7 +73,7 @@ def _with_complement(lower: FloatArray, upper: FloatArray, *, power_first: bool)
 
 
 def _nearest(thresholds: FloatArray, log_rates: FloatArray, wanted: FloatArray, *, falling: bool) -> IndexArray:
-    """Return indices of three neighbouring thresholds around each `wanted` ln rate, shape (3, rates).
+    """Return the indices of three neighbouring thresholds around each ln rate in `wanted`, shape (3, rates).
 
     `log_rates` are ln of the rates at the thresholds. `falling` is whether they decrease.
     """
@@ -97,7 +95,7 @@ def _largest_beta(pair: LatticePair, log_rate: FloatArray) -> FloatArray:
 
     `log_rate` is ln alpha for a tilt theta > 0, and the bound H(c) - e^c alpha. Otherwise it is ln(1 - alpha), and the
     bound e^c (1 - alpha) - G(c). H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X and the
-    threshold c of the loss.
+    threshold c of the loss. `pair` has the upper and the lower law of the run.
     """
     if pair.theta > 0:
         side = pair.low_upper
@@ -137,9 +135,9 @@ LEAST_PROFILE = -690.0
 
 
 def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
-    """Compute bounds of ln delta at finite epsilons within the thresholds of both laws, in the shape of `epsilon`.
+    """Compute bounds of ln of the privacy profile at finite epsilons, from both laws `pair` of a run on a lattice.
 
-    Elsewhere the bounds are 0 and 1, as logarithms.
+    The result has the shape of `epsilon`. Outside the thresholds of the laws the bounds are 0 and 1, as logarithms.
     """
     with np.errstate(all="ignore"):
         if pair.theta > 1:
@@ -157,7 +155,8 @@ def read_lattice_profile(pair: LatticePair, epsilon: FloatArray) -> Readings:
 def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return by how much thresholds must be moved (nats) to the safe side, in the shape of `epsilon` each.
 
-    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`.
+    The first array covers rounding alone, and the second array also the error of the losses of the law `lower`. `pair`
+    has both laws.
     """
     rounding = 2 * EXPONENT_ROUNDING * (np.abs(epsilon) + abs(float(pair.upper.thresholds[0])) + pair.upper.step)
     rounding = rounding + max(pair.upper.blur, pair.lower.blur)
@@ -167,7 +166,8 @@ def _safe_shifts(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, Fl
 def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta from D(c) = E(X - e^c)_+, which decreases in c.
 
-    X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons.
+    X is the likelihood ratio of the run under H0. The sums over large losses serve large epsilons. `pair` has the upper
+    and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = (
@@ -181,7 +181,7 @@ def _profile_right(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, 
 def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta from H(c) = E min(X, e^c) = 1 - delta, which increases in c.
 
-    X is the likelihood ratio of the run under H0.
+    X is the likelihood ratio of the run under H0. `pair` has the upper and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_upper, pair.high_lower, _safe_shifts(pair, epsilon)
     smaller = _interpolate(low.c, low.middle, epsilon - rounding) - pair.upper_slack.middle - LOG_ROUNDING
@@ -193,7 +193,8 @@ def _profile_middle(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray,
 def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds of ln delta = ln(1 - e^eps + G) from G(c) = E(e^c - X)_+, which increases in c.
 
-    X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons.
+    X is the likelihood ratio of the run under H0. The sums over small losses serve small epsilons. `pair` has the upper
+    and the lower law of the run.
     """
     low, high, (rounding, shift) = pair.low_lower, pair.high_upper, _safe_shifts(pair, epsilon)
     lower = _evaluate_lower(pair, low.left, lambda: low.rest, epsilon - shift, rising=True) - pair.lower_slack.left
@@ -208,65 +209,25 @@ def _profile_left(pair: LatticePair, epsilon: FloatArray) -> tuple[FloatArray, F
 def solve_lattice_profile(pair: LatticePair, log_delta: float) -> tuple[float, float]:
     """Compute `(lower, upper)`, bounds of the smallest eps >= 0 with delta(eps) <= e^log_delta.
 
-    A bound is -inf or inf if it is not within the thresholds. The profile delta decreases. If its lower bound is above
-    the given delta, eps is larger. If its upper bound is not above it, eps is at most that point. The search therefore
-    evaluates few points: first some thresholds, then those between two of them. Finally it evaluates points between two
-    neighbours, including the point where a straight line in e^c has the given value.
+    `pair` has the upper and the lower law of the run. A bound is -inf or inf if it is not within the thresholds. The
+    profile delta decreases. If its lower bound is above the given delta, eps is larger. If its upper bound is not above
+    it, eps is at most that point.
     """
     rounding = EXPONENT_ROUNDING * (1 + abs(log_delta))
-    levels = log_delta + rounding, log_delta - rounding
-    nodes = pair.upper.thresholds
-    nodes = nodes[(nodes >= max(0.0, pair.lower.thresholds[0])) & (nodes <= pair.lower.thresholds[-1])]
-    low, high = -math.inf, math.inf
-    grids = [_sparse(nodes), _sparse(nodes)]
-    for _ in range(_SECTION_ROUNDS):
-        if not any(map(len, grids)):
-            break
-        read = read_lattice_profile(pair, np.concatenate(grids))
-        split = len(grids[0])
-        lower, upper = read.lower[0, :split], read.upper[0, split:]
-        grids[0], low = _next_section(nodes, grids[0], lower, levels[0], low, -1)
-        grids[1], high = _next_section(nodes, grids[1], upper, levels[1], high, 1)
-    return low, high
+    first, last = ([float(lattice.thresholds[at]) for lattice in (pair.upper, pair.lower)] for at in (0, -1))
+    low, high = max(0.0, *first), min(last)
+    if not low < high:
+        return -math.inf, math.inf
 
+    def are_proved(points: FloatArray) -> BoolArray:
+        """Return whether eps is above minus the points of the first row, and at most those of the second."""
+        read, count = read_lattice_profile(pair, np.concatenate([-points[0], points[1]])), points.shape[1]
+        above = read.lower[0, :count] > log_delta + rounding
+        return np.stack([above, read.upper[0, count:] <= log_delta - rounding])
 
-def _sparse(nodes: FloatArray) -> FloatArray:
-    """Return some of the increasing thresholds `nodes`, evenly spaced, including the first and the last."""
-    return nodes if len(nodes) <= 2 * _SECTIONS else np.append(nodes[: -1 : len(nodes) // _SECTIONS], nodes[-1])
-
-
-def _next_section(
-    nodes: FloatArray, grid: FloatArray, values: FloatArray, log_delta: float, known: float, side: int
-) -> tuple[FloatArray, float]:
-    """Return the next points of a search for the root of delta(eps), and the best bound of the root so far.
-
-    `grid` are the points evaluated last, and `values` their bounds of ln delta. The bound is the last point above
-    `log_delta` (`side` -1), or the first that is not above (`side` 1). `known` is the previous bound, and `nodes` are
-    all thresholds.
-    """
-    if len(grid) == 0:
-        return grid, known
-    proved = np.flatnonzero(values > log_delta if side < 0 else values <= log_delta)
-    if len(proved) == 0:
-        return grid[:0], known
-    at = int(proved[-1] if side < 0 else proved[0])
-    best = max(known, float(grid[at])) if side < 0 else min(known, float(grid[at]))
-    other = at - side
-    if not 0 <= other < len(grid):
-        return grid[:0], best
-    left, right = sorted((at, other))
-    inner = nodes[(nodes > grid[left]) & (nodes < grid[right])]
-    if len(inner):
-        return np.concatenate([grid[left : left + 1], _sparse(inner), grid[right : right + 1]]), best
-    if grid[right] - grid[left] <= _CLOSE * (1 + grid[right]):
-        return grid[:0], best
-    x = [float(np.exp(values[end] - log_delta)) for end in (left, right)]
-    share = (x[0] - 1) / (x[0] - x[1]) if math.isfinite(x[0]) and x[0] > x[1] else 0.5
-    start, end = float(grid[left]), float(grid[right])
-    guess = start + math.log1p(min(max(share, 0.0), 1.0) * math.expm1(end - start))
-    evenly: FloatArray = np.linspace(start, end, _SECTIONS)
-    inside = np.concatenate([guess + _CLOSE * (1 + guess) * _NUDGES, evenly])
-    return np.unique(inside[(inside >= start) & (inside <= end)]), best
+    ends = np.array([-high, low]), np.array([-low, high])
+    least, most = sectioned(are_proved, *ends, _SECTION_ROUNDS, relative=_CLOSE)[1]
+    return -float(least), float(most)
 
 
 def _evaluate_lower(
@@ -279,9 +240,10 @@ def _evaluate_lower(
 ) -> FloatArray:
     """Return ln of D, H or G of the law `lower` between its thresholds c, in the shape of `epsilon`; NaN outside them.
 
-    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. A law on nodes is
-    piecewise linear in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a
-    threshold. D uses the tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
+    D(c) = E(X - e^c)_+, H(c) = E min(X, e^c) and G(c) = E(e^c - X)_+ for the likelihood ratio X. `log_values` are ln of
+    the function at the thresholds, and `log_slopes` computes ln of its slopes there. A law on nodes is piecewise linear
+    in e^c. With losses between the nodes, D and G lie above, and H below, the tangent in e^c at a threshold. D uses the
+    tangent at the next threshold on the right (`rising` false), H and G the tangent on the left.
     """
     c = pair.lower.thresholds
     if pair.lower.off_nodes is None:
@@ -294,7 +256,10 @@ def _evaluate_lower(
 
 
 def _interpolate(c: FloatArray, log_values: FloatArray, epsilon: FloatArray) -> FloatArray:
-    """Return ln of a function that is linear in e^c between neighbouring thresholds c; NaN outside all thresholds."""
+    """Return ln at `epsilon` of a function that is linear in e^c between thresholds c; NaN outside all thresholds.
+
+    `log_values` are ln of its values at the thresholds.
+    """
     at = np.clip(np.searchsorted(c, epsilon), 1, len(c) - 1)
     left, right = c[at - 1], c[at]
     inside = (epsilon >= left) & (epsilon <= right)

@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from service.privacy.composition.inversion.epsilon_caps import chernoff_caps
 from service.privacy.composition.inversion.tilts import TiltGrid
 from service.privacy.composition.lattice.law import LARGEST_LOSS, bracketing_laws
 from service.privacy.composition.lattice.nodes import Atoms, Lattice
@@ -51,10 +52,8 @@ FARTHEST_NODE = 700.0
 _LESS = 0.6
 """Factor for windows of coarse lattices, which are longer because of rounding to cells and to transform lengths."""
 
-_CAP_TILTS = (1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0)
+_CAP_TILTS = np.array([1.0, 1.5, 2.0, 2.7, 3.6, 4.8, 6.5, 9.0])
 """Distances of tilts from 1, in units of 1/deviation of the loss, for a first bound of epsilon."""
-_CAP_SLACK = 1e-11
-"""Relative margin of that bound, far above its rounding and far below its excess."""
 
 KEPT_CELLS = 1 << 22
 """Largest number of cells of all cached lattices and tilted laws of a curve. The least recently used go first."""
@@ -83,7 +82,10 @@ class LatticeStep:
     two_point: TwoPointPart | None = None
 
     def extent(self, log_tail_mass: float) -> tuple[float, float]:
-        """Return sizes of losses, left and right, beyond which less than e^log_tail_mass of H0 and H1 remains."""
+        """Return the sizes of the step's losses, left and right of 0, beyond which at most e^`log_tail_mass` remains.
+
+        The mass is that under H0 and under H1.
+        """
         return _farthest_loss(self.remove, log_tail_mass), _farthest_loss(self.add, log_tail_mass)
 
 
@@ -122,7 +124,9 @@ class LatticeRun:
     def build(
         steps: tuple[LatticeStep, ...], off_nodes: OffNodeLosses | None, spacing: float, log_tail_mass: float
     ) -> LatticeRun | None:
-        """Build the run in the add direction with about this spacing (nats), without e^log_tail_mass of its mass.
+        """Build the laws of all steps on a lattice with about this spacing (nats), for the add direction.
+
+        `off_nodes` has the steps whose losses lie between nodes. The laws omit e^log_tail_mass of the mass of the run.
 
         The result is None in three cases: the run needs too many cells, e^loss is out of range at the outermost cells,
         or a step reveals everything with so high a probability that rounding leaves no mass to the cells.
@@ -150,9 +154,9 @@ class LatticeRun:
         return LatticeRun(chosen, tuple(upper), tuple(lower), off_nodes)
 
     def reflected(self) -> LatticeRun | None:
-        """Return the run in the other direction (swapped hypotheses).
+        """Return the run in the other direction, with swapped hypotheses.
 
-        None if rounding leaves no mass to the cells there.
+        The result is None if rounding leaves no mass to the cells there.
         """
         upper, lower = (
             tuple(CountedLaw(counted.law.reflected(self.step), counted.count) for counted in laws)
@@ -199,23 +203,20 @@ class LatticeRun:
         law bounds the true law.
         """
         slack = run_slack(self.upper, self.off_nodes, 1)
-        left = delta * (1 - _CAP_SLACK) - math.exp(min(slack.log_infinite, 0.0))
-        if not left > 0:
-            return math.inf
-        _, _, variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)
-        least = math.inf
-        for distance in _CAP_TILTS:
-            tilt = 1 + distance / max(math.sqrt(max(variance, 0.0)), self.step)
-            value = log_moment_in_range(self.upper, tilt, self.step)
-            rounding = weight_rounding(self.upper, tilt, self.step)
-            if self.off_nodes is not None:
-                value += self.off_nodes.cumulants(tilt)[0]
-                rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
-            parts = value, slack.profile, -math.log(tilt), (tilt - 1) * math.log1p(-1 / tilt), -math.log(left)
-            rounding += _CAP_SLACK * math.fsum(map(abs, parts))
-            found = (math.fsum(parts) + rounding) / (tilt - 1)
-            least = min(least, found) if not math.isnan(found) else least
-        return max(least, 0.0) * (1 + _CAP_SLACK) + _CAP_SLACK
+        variance = tilted_cumulants(self.upper, 0.5, self.step, self.off_nodes)[2]
+        tilts = 1 + _CAP_TILTS / max(math.sqrt(max(variance, 0.0)), self.step)
+        value, error = np.array([self._log_moment(tilt) for tilt in tilts.tolist()]).T[..., None]
+        omitted = np.array([min(slack.log_infinite, 0.0)])
+        return float(chernoff_caps(tilts[:, None], value + slack.profile, error, omitted, delta)[0])
+
+    def _log_moment(self, tilt: float) -> tuple[float, float]:
+        """Return the log-moment ln E X^tilt of the likelihood ratio X of the upper law, and a bound of its rounding."""
+        value = log_moment_in_range(self.upper, tilt, self.step)
+        rounding = weight_rounding(self.upper, tilt, self.step)
+        if self.off_nodes is None:
+            return value, rounding
+        rounding += self.off_nodes.rounding(tilt) + self.off_nodes.blur * tilt
+        return value + self.off_nodes.cumulants(tilt)[0], rounding
 
     @property
     def law_cells(self) -> int:
@@ -233,9 +234,10 @@ def _extents(steps: tuple[LatticeStep, ...], log_tail_mass: float) -> list[tuple
 
 
 def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> Lattice:
-    """Return the lattice of this spacing (nats) that covers a step's losses, with the first atom on a node.
+    """Return the lattice of the spacing `spacing` (nats) that covers the losses of the step `part`.
 
-    `extent` has the sizes of the farthest losses to the left and to the right of 0.
+    The first atom (loss with a positive probability) lies on a node. `extent` has the sizes of the farthest losses to
+    the left and to the right of 0.
     """
     first = part.atoms[0][0] if part.atoms else 0.0
     offset = first - round(first / spacing) * spacing
@@ -244,7 +246,10 @@ def _lattice(part: LatticeStep, spacing: float, extent: tuple[float, float]) -> 
 
 
 def _aligned(atoms: list[Atoms], spacing: float) -> float:
-    """Return a spacing, at most the given one, that nearly divides the distances between each step's atoms."""
+    """Return a spacing of a lattice, at most `spacing`, that nearly divides the distances between each step's atoms.
+
+    An atom is a loss with a positive probability.
+    """
     distances = {abs(loss - step[0][0]) for step in atoms for loss, _ in step[1:]}
     sizes = np.array(sorted(distance for distance in distances if distance > spacing))
     if len(sizes) == 0:
@@ -302,7 +307,7 @@ class LatticeRuns:
         return self._farthest[digits]
 
     def coarse(self, digits: float) -> LatticeRun | None:
-        """Return the run on a lattice of a few thousand cells, or None if that is impossible.
+        """Return the run on a lattice of a few thousand cells, or None.
 
         The result is None if there are too many cells or e^loss is out of range. The lattice ends where 10^-digits of
         mass remains, or at the largest finite e^loss.
@@ -364,9 +369,9 @@ class LatticeRuns:
         return run
 
     def _is_too_much(self, digits: float, spacing: float) -> bool:
-        """Return whether a lattice of this spacing needs more work than the request has left.
+        """Return whether a lattice of the given spacing needs more work than the request has left.
 
-        The estimate uses the work per cell of the last lattice.
+        The lattice ends where 10^-digits of mass remains. The estimate uses the work per cell of the last lattice.
         """
         coarse = self._coarse.get(digits)
         return coarse is not None and is_spent(coarse.law_cells * coarse.step / spacing * self._work_of_a_cell)
@@ -375,7 +380,8 @@ class LatticeRuns:
 def coarse_tilt_grid(runs: LatticeRuns, digits: float, *, reflected: bool) -> TiltGrid | None:
     """Return the grid of tilts at which a run is composed, from a lattice of a few thousand cells.
 
-    The result is None if that lattice does not exist, or its loss has no finite positive variance.
+    The laws omit a mass of 10^-digits, and `reflected` swaps the hypotheses. The result is None if that lattice does
+    not exist, or its loss has no finite positive variance.
     """
     run = runs.coarse(digits)
     if run is None:

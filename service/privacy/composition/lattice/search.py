@@ -78,7 +78,11 @@ _LISTED_TOLERANCE = 1e-6
 
 @final
 class LatticeSearch:
-    """Search for the lattice and the tilt that give a narrow enclosure, in one direction of a run."""
+    """Search for a lattice and a tilt that give a narrow enclosure of a number, for one direction of a run.
+
+    A lattice is a grid of privacy losses with a spacing. A tilt is an exponent: masses are multiplied by e^{tilt loss}
+    before the composition of the steps.
+    """
 
     def __init__(self, runs: LatticeRuns, *, reflected: bool) -> None:
         self._lattices, self._reflected = runs, reflected
@@ -138,7 +142,7 @@ class LatticeSearch:
         tolerance: float,
         linear: bool = False,
     ) -> None:
-        """Tighten `known` at the given indices by evaluations at the given tilts, and at better tilts if that fails.
+        """Evaluate numbers at the given indices and tilts, and at better tilts if that fails, to narrow `known`.
 
         Parameters
         ----------
@@ -190,11 +194,12 @@ class LatticeSearch:
         *,
         uninformed_refinement: int,
     ) -> None:
-        """Evaluate each index at its tilt, on lattices as fine as the tolerance needs and the limits allow.
+        """Evaluate the numbers with the indices `indices`, each at its tilt, on lattices that become finer.
 
-        A tilt is an exponent: masses are multiplied by e^{tilt loss}. Each refinement of the lattice divides its
-        spacing by a fixed factor. The search stops at the refinement `uninformed_refinement` if the results are still
-        too wide to determine a refinement.
+        `reading` has the known bounds and the function that evaluates composed laws. Laws omit a mass of 10^-digits.
+        Lattices are as fine as the tolerance needs and the limits allow. A tilt is an exponent: masses are multiplied
+        by e^{tilt loss}. Each refinement of the lattice divides its spacing by a fixed factor. The search stops at the
+        refinement `uninformed_refinement` if the results are still too wide to determine a refinement.
         """
         for tilt in dict.fromkeys(tilts):
             at = indices[[chosen == tilt for chosen in tilts]]
@@ -221,7 +226,10 @@ class LatticeSearch:
                 refinement = min(refinement + max(finer, 1), _FINEST)
 
     def _best_tilts(self, digits: float, tilts: list[float], indices: IndexArray, reading: _Reading) -> list[float]:
-        """Return, for each index, the tilt at which a coarse lattice gives the narrowest result.
+        """Return, for the number with each index, the tilt at which a coarse lattice gives the narrowest result.
+
+        A tilt is an exponent: masses are multiplied by e^{tilt loss}. Laws omit a mass of 10^-digits, and `reading`
+        evaluates them.
 
         Indices without a finite result on any coarse lattice keep their tilt. Saddle points do not find this tilt if
         few rare jumps (large losses) dominate, because the tilted law then has two modes.
@@ -253,7 +261,7 @@ class _Reading:
     linear: bool
 
     def tighten(self, pair: LatticePair, indices: IndexArray) -> FloatArray:
-        """Tighten the known bounds at the indices by one composition; return the widths of this evaluation alone.
+        """Narrow the known bounds at the indices by one composition, and return the relative widths of its results.
 
         `pair` has the upper and the lower law of the run, composed at one tilt.
         """
@@ -274,6 +282,6 @@ class _Reading:
 
 
 def digits_for(value: float) -> float:
-    """Return the digits d of truncation (10^-d of the mass) that a result of the size of `value` needs."""
+    """Return the digits d of truncation (10^-d of the mass is omitted) that a result of the size of `value` needs."""
     wanted = 12 - math.log10(value)
     return next((digits for digits in LATTICE_DIGITS if digits >= wanted), LATTICE_DIGITS[-1])

@@ -69,7 +69,7 @@ class _Side:
         self.size = _BYTES_OF_A_THRESHOLD * lattice.threshold_count
 
     def forget(self) -> None:
-        """Release the memory of the sums. A later use recomputes them with identical results."""
+        """Release the memory of the sums over the composed law. A later use recomputes them with identical results."""
         for name in ("c", "rounding", "alpha", "rest", "power", "beta", "profile", "middle", "left"):
             self.__dict__.pop(name, None)
         self._above_known = {}
@@ -81,7 +81,10 @@ class _Side:
 
     @cached_property
     def rounding(self) -> FloatArray:
-        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c."""
+        """Bound of the rounding of the exponents K - slope c of the sums, at each threshold c.
+
+        K is the log-moment of the run at the tilt.
+        """
         return EXPONENT_ROUNDING * (1 + abs(self.lattice.value) + np.abs(self.lattice.theta * self.c))
 
     def _scaled(self, sums: list[tuple[FloatArray, float]], slope: float, sign: float = 1.0) -> FloatArray:
@@ -118,17 +121,26 @@ class _Side:
 
     @cached_property
     def profile(self) -> FloatArray:
-        """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1."""
+        """ln of the profile D(c) = E0(e^S - e^c)_+ of the finite losses S, for a tilt theta > 1.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._above(1), self._above(0)], self.lattice.theta - 1, sign=-1.0)
 
     @cached_property
     def middle(self) -> FloatArray:
-        """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1."""
+        """ln of H(c) = E0 min(e^S, e^c) for the loss S, for a tilt 0 < theta < 1.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._below(1), self._above(0)], self.lattice.theta - 1, sign=1.0)
 
     @cached_property
     def left(self) -> FloatArray:
-        """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0."""
+        """ln of G(c) = E0(e^c - e^S)_+ over finite losses S, for a tilt theta < 0.
+
+        c is a threshold of the loss.
+        """
         return self._scaled([self._below(0), self._below(1)], self.lattice.theta - 1, sign=-1.0)
 
     def _above(self, hypothesis: int) -> tuple[FloatArray, float]:
@@ -154,7 +166,7 @@ class _RecentlyUsed:
         self.total = 0
 
     def read(self, side: _Side) -> _Side:
-        """Return the sums of one law after marking them as the most recently used."""
+        """Return the sums of one composed law, and mark them as the most recently used."""
         key = id(side)
         known = self._sides.pop(key, None)
         if known is None:
@@ -179,7 +191,10 @@ RECENTLY_USED: Final = _RecentlyUsed()
 
 @dataclass(frozen=True)
 class LatticePair:
-    """Upper and lower law of a run, composed at one tilt, with the slacks by which they bound the true law."""
+    """Upper and lower law of a run's loss on a lattice, composed at one tilt.
+
+    The slacks are logarithms of the factors by which sums over the laws bound the true sums.
+    """
 
     upper: ComposedLattice
     lower: ComposedLattice
@@ -245,7 +260,7 @@ def run_slack(laws: tuple[CountedLaw, ...], off_nodes: OffNodeLosses | None, sig
 def _log_some(masses: list[tuple[float, int]], slack: float) -> float:
     """Return ln of 1 - prod (1 - q)^N, plus `slack`: the probability that some step has an outcome of probability q.
 
-    `masses` has pairs (q, N). The result is -inf if all q are 0.
+    `masses` has pairs (q, N) for N steps each. The result is -inf if all q are 0.
     """
     none = math.fsum(count * (math.log1p(-mass) if mass < 1 else -math.inf) for mass, count in masses)
     some = -math.expm1(none)

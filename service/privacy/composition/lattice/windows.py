@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -67,7 +68,7 @@ _FAR_CELLS = 1e-120
 
 @dataclass(frozen=True, slots=True)
 class CountedLaw:
-    """Law of one step's loss on the lattice, and the number of such steps in the run."""
+    """Law of one step's loss on the lattice, with the number of such steps in the run."""
 
     law: LatticeLaw
     count: int
@@ -84,9 +85,9 @@ class CountedLaw:
         return self.count * (top + math.log(total)), self.count * mean, self.count * variance
 
     def log_moment_in_range(self, tilt: float, step: float) -> float:
-        """Return K(tilt) = ln E0 e^{tilt S} of the loss S of all these steps.
+        """Return the log-moment ln E0 e^{tilt S} of the loss S of all these steps; infinite for weights out of range.
 
-        Infinite if the weights are out of range.
+        `step` is the spacing of the lattice.
         """
         _, weights, top = self._tilted(tilt, step)
         total = float(weights.sum())
@@ -141,7 +142,10 @@ def tilted_cumulants(
 
 
 def log_moment_in_range(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
-    """Return K(tilt) = ln E0 e^{tilt S} of the run's loss S, within `weight_rounding`; infinite if out of range."""
+    """Return the log-moment ln E0 e^{tilt S} of the run's loss S, within `weight_rounding`; infinite if out of range.
+
+    `laws` are the laws of the steps on the lattice of spacing `step`.
+    """
     return math.fsum(law.log_moment_in_range(tilt, step) for law in laws)
 
 
@@ -223,7 +227,8 @@ class _Tails:
 def weight_rounding(laws: tuple[CountedLaw, ...], tilt: float, step: float) -> float:
     """Return a bound of the relative rounding of all tilted weights of a run, and of e^K.
 
-    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack.
+    K is the log-moment function of the run at the tilt. The rounding is a factor of the law, like its slack. `step` is
+    the distance of neighbouring losses.
     """
     rounding = 0.0
     for counted in laws:
@@ -285,7 +290,7 @@ class ComposedLattice:
         at = min(max(self.center - self._start, 0), self.cells - 1)
         return _reach(self._masses[at::-1], default), _reach(self._masses[at:], default)
 
-    @property
+    @cached_property
     def thresholds(self) -> FloatArray:
         """Losses c in nats at which sums are evaluated, shape (threshold_count,)."""
         return self._offset + np.arange(self.low, self.high + 1, self._grid.stride, dtype=np.float64) * self.step
@@ -351,7 +356,7 @@ def _reach(masses: FloatArray, default: int) -> int:
 
 
 def decayed_sums(masses: FloatArray, read: int, decay: float) -> FloatArray:
-    """Compute sum_{k >= j} masses_k e^{-decay (k - j)} for j < `read`.
+    """Compute sum_{k >= j} masses[k] e^{-decay (k - j)} for j < `read`, shape (read,).
 
     Blocks are so short that no factor underflows. Cells further away than e^{-_BLOCK_EXPONENT} are omitted. With few
     cells per sum, and short blocks, each distance k - j is added for all j together, which needs no more additions.
@@ -387,8 +392,9 @@ def _composed(
 ) -> tuple[FloatArray, float, float]:
     """Return the tilted masses of the composition over the window, and bounds of their errors.
 
-    The first bound is that of the error of each mass, and the second that of the Euclidean norm of all errors. By
-    Parseval's identity the norm of n errors is that of their transform divided by sqrt(n).
+    Masses are multiplied by e^{theta loss}, `step` is the distance of losses, and `chosen` the window. The first bound
+    is that of the error of each mass, and the second that of the Euclidean norm of all errors. By Parseval's identity
+    the norm of n errors is that of their transform divided by sqrt(n).
     """
     n = chosen.size
     count_work(_A_LINE + _A_CELL * n * len(laws))
@@ -415,7 +421,7 @@ def _composed(
 
 
 def _power(values: ComplexArray, count: int) -> ComplexArray:
-    """Return values^count by repeated squaring, elementwise.
+    """Return `values`^`count` by repeated squaring, elementwise.
 
     All roundings together equal those of count - 1 products, 3 units of rounding each.
     """
@@ -430,7 +436,10 @@ def _power(values: ComplexArray, count: int) -> ComplexArray:
 
 
 def _wrapped(law: LatticeLaw, theta: float, step: float, n: int) -> FloatArray:
-    """Return the masses of a law tilted by e^{theta loss}, with sum 1, added up at their indices modulo n."""
+    """Return n masses of a law tilted by e^{theta loss}: masses with equal indices modulo n are added.
+
+    The tilted masses have the sum 1. `step` is the spacing of the lattice.
+    """
     exponents = theta * law.losses(step)
     top = float(exponents[law.masses > 0].max())
     weights = law.masses * np.exp(np.minimum(exponents - top, 0.0))

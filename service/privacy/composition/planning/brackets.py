@@ -6,16 +6,21 @@ some data sets have this pair of laws. Steps are a tuple of (step, number of suc
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
+from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
+from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
+from service.privacy.mechanisms.groups import GroupOfStated
+from service.privacy.numerics.rounding import rounded
 
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
 
 
 def is_single(steps: Steps) -> bool:
-    """Return whether the run has one step only, so that nothing is composed."""
+    """Return whether the run consists of one step only, so that nothing is composed."""
     return len(steps) == 1 and steps[0][1] == 1
 
 
@@ -24,8 +29,11 @@ def is_bracket(steps: Steps) -> bool:
 
     If so, composing the dominating pairs of laws gives only an upper bound, and `attained` gives the lower bound.
     """
-    found = [known for step, _ in steps if (known := step.attained()) is not None]
-    return any(known.alone is not None for known in found) if is_single(steps) else bool(found)
+    found = [(known, count) for step, count in steps if (known := step.attained()) is not None]
+    if is_single(steps):
+        return any(known.alone is not None for known, _ in found)
+    one_comes_last = len(found) == 1 and found[0][1] == 1 and found[0][0].may_come_last
+    return bool(found) and not one_comes_last
 
 
 def either_way(steps: Steps) -> bool:
@@ -42,7 +50,7 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
     These runs give lower bounds. Parameters are rounded to doubles so that each run reveals no more than the exact run.
     """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
-        return ((known.alone, 1),), *_choices(*steps[0])
+        return ((known.alone, 1),), *(() if known.includes_choices else _choices(*steps[0]))
     found = [_choices(step, count) for step, count in steps]
     runs = [[each[min(index, len(each) - 1)] for each in found] for index in range(max(map(len, found)))]
     return tuple(merged((step.rounded(-1), count) for part in run for step, count in part) for run in runs)
@@ -65,7 +73,34 @@ def dominating(steps: Steps) -> Steps:
     return merged((step.rounded(1), count) for step, count in steps)
 
 
+def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
+    """Return steps that bound a step from both sides in compositions; None if the step is known exactly.
+
+    The pair of k records under pure eps-DP is that of discrete Laplace noise of scale 1/eps, shifted by k. The noise
+    attains the pair in every step. Two roundings of the scale enclose it.
+    """
+    if not isinstance(step, GroupOfStated) or step.delta > 0 or step.records not in WHOLE_SENSITIVITY:
+        return step.sides()
+    scale = 1 / Fraction(step.epsilon)
+    if float(scale) not in DISCRETE_SCALE:
+        return step.sides()
+    more, less = (DiscreteLaplaceStep(scale=rounded(scale, side), shift=step.records) for side in (1, -1))
+    return ((more, 1),), less, None
+
+
+def added(steps: Steps) -> Steps:
+    """Return the run with one step in place of several equal steps whose stated bounds add up.
+
+    The run is unchanged if no step has such bounds, or if the sum is out of their domain.
+    """
+    found = [(step.added(count), step, count) for step, count in steps]
+    return merged((step, count) if together is None else (together, 1) for together, step, count in found)
+
+
 def sentence(steps: Steps) -> str:
-    """Return the sentences for the answer that name the theorems of both bounds, for steps with unattained pairs."""
+    """Return the sentences that name the theorems of both bounds, for steps with unattained pairs of laws.
+
+    They are parts of the note of the answer. A pair of laws is attained if some data sets have it.
+    """
     found = (step.attained() for step, _ in steps)
     return " ".join(dict.fromkeys(known.bracket for known in found if known is not None))

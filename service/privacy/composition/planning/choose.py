@@ -13,23 +13,28 @@ from service.privacy.composition.planning import closed_forms, contour_inversion
 from service.privacy.composition.planning.accuracy import BRACKET
 from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
+    added,
     attained,
     dominating,
     either_way,
     is_bracket,
     is_single,
     sentence,
+    sides,
 )
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.selection import selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
+from service.privacy.trade_off.combinators.tighter_of import TighterOf
 from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", *engines.ENGINES)
@@ -38,6 +43,8 @@ ALONE: Final = ("auto", "closed_form")
 """Methods that evaluate the curve of a single step directly."""
 CERTAIN: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers are bounds."""
+MOST_IN_TURN: Final = 64
+"""Maximal number of steps whose dominating pairs are composed, too, where their stated bounds add up."""
 MOST_PRICED: Final = 16
 """Maximal number of components of a mixture that are planned for its cost. Further components cost about as much."""
 
@@ -94,13 +101,15 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
+    if isinstance(mechanism, Selected):
+        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
     steps = steps_of(mechanism, neighbours)
     known = _composition(steps, mechanism.type, method, options)
     return replace(known, build=partial(_in_both_directions, known, steps))
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
-    """Return the curves of a plan for both directions, record added and record removed.
+    """Return the curves of the plan `known` for both directions, record added and record removed.
 
     Both directions share one curve object if every step is symmetric.
     """
@@ -112,7 +121,7 @@ def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
 
 @lru_cache(maxsize=256)  # needed by every engine of a request, and again for its computation
 def steps_of(mechanism: AbstractMechanism, neighbours: Neighbours) -> Steps:
-    """Return the steps of a mechanism with their counts, each with its worst-case pair under the relation."""
+    """Return the steps of a mechanism with their counts, each with its worst-case pair of laws between `neighbours`."""
     return merged((step.under(neighbours), count) for step, count in mechanism.elementary_steps())
 
 
@@ -156,15 +165,27 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
         return contour_inversion.invert(steps, parts, options, asked)
-    many = smoothed_responses_of(steps) if method != "closed_form" else None
-    if many is not None:
-        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
-    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    beside = _beside_noise_or_losses(steps, method, options)
     if beside is not None:
         return beside
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
+    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+
+    The result is None for other runs.
+    """
+    asked = None if method == "contour" else engines.discretised
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    if beside is not None or method == "closed_form":
+        return beside
+    return contour_inversion.listed_beside_a_little_noise(steps, options, asked)
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
@@ -195,17 +216,34 @@ def _bracket(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
         raise UnsupportedCombination("method", f"{method} for steps of {kind}", reason, ENGINES_OF_BRACKETS)
     looser, loose = map(options.no_finer_than, BRACKET)
     below = [_composition(each, kind, "auto", looser) for each in attained(steps)]
+    above = _above(steps, kind, method, options, loose)
+    cost = summed([*(each.cost for each in below), *(each.cost for each in above)])
+    return Plan(above[0].engine, cost, partial(_between_theorems, below, above, steps))
+
+
+def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: EngineOptions) -> list[Plan]:
+    """Plan the upper bounds of a run: compositions of dominating pairs, and stated bounds that add up."""
+    plans: list[Plan] = []
+    together = added(steps)
+    if together != steps:
+        if is_single(together):
+            plans.append(closed_forms.one_step(together[0][0]))
+        else:
+            plans += _above(together, kind, method, options, loose)
+        if sum(count for _, count in steps) > MOST_IN_TURN:
+            return plans
     most = dominating(steps)
-    if contour_parts(most) is not None:
-        above = _composition(most, kind, method, options)
-    else:
-        above = engines.lattices(most, loose)
-    cost = summed([*(each.cost for each in below), above.cost])
-    return Plan(above.engine, cost, partial(_between_theorems, below, above, steps))
+    if not is_bracket(most) or contour_parts(most) is not None:
+        return [*plans, _composition(most, kind, method, options)]
+    if method == "auto" and is_single(most):
+        return [*plans, closed_forms.one_step(most[0][0])]
+    if method == "auto" and closed_forms.atoms_of(most) is not None and (known := closed_forms.summed(most)):
+        return [*plans, known]
+    return [*plans, engines.lattices(most, loose)]
 
 
-def _between_theorems(below: Sequence[Plan], above: Plan, steps: Steps) -> TradeOffPair:
-    lower, upper = _strongest([plan.curves for plan in below]), above.curves
+def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps) -> TradeOffPair:
+    lower, upper = _strongest([plan.curves for plan in below]), _tightest([plan.curves for plan in above])
     if either_way(steps):
         add = Bracketed(lower.both, upper.add)
         pairs = [step.curves() for step, _ in steps]
@@ -230,11 +268,23 @@ def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
     return replace(pairs[0], add=add, remove=remove)
 
 
+def _tightest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:
+    """Return the smaller number of several curves that all bound a worst case from above."""
+    if len(pairs) == 1:
+        return pairs[0]
+    add, remove = (TighterOf(curves) for curves in zip(*((each.add, each.remove) for each in pairs), strict=True))
+    return replace(pairs[-1], add=add, remove=add if all(each.add is each.remove for each in pairs) else remove)
+
+
 def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Plan:
-    """Plan a run whose steps have separate bounds: compose attained pairs below, and dominating pairs above."""
-    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
-    above = merged((dominating, count) for (_, dominating, _), count in sides)
-    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
+    """Plan a run whose steps have separate bounds: one composition for lower and one for upper bounds.
+
+    The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
+    mechanism.
+    """
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in known)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in known if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = (
@@ -243,7 +293,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))
@@ -271,7 +321,11 @@ def _mixture(mechanism: Mixture, method: str, neighbours: Neighbours, options: E
 def _mixed(
     mechanism: Mixture, priced: list[Plan], method: str, neighbours: Neighbours, options: EngineOptions
 ) -> TradeOffPair:
-    """Return the mixed curves of all components; `priced` holds the plans of the first ones, made for the cost."""
+    """Return the curves of a mixture from those of its components.
+
+    `neighbours` is the neighbouring relation. `priced` holds the plans of the first components, which were made for the
+    cost.
+    """
     from service.privacy.trade_off.mixture.curve import mixed
 
     drawn = _drawn(mechanism)

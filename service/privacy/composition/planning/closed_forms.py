@@ -23,22 +23,30 @@ from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.groups import GroupOfStated
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.mechanisms.rdp import Rdp
+from service.privacy.mechanisms.stated_divergences import StatedDivergences
+from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.atom_sums import in_reach, total_law
+from service.privacy.trade_off.atomic_law import AtomicLaw
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
-PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
+PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, GroupOfStated)
 """Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
+    GroupOfStated: (cost.STATED_CLASS, None),
+    Zcdp: (cost.STATED_CLASS, None),
+    Rdp: (cost.STATED_CLASS, None),
 }
 """Costs of single steps, with ceilings for those whose curves cost the same for all parameters."""
 
@@ -47,6 +55,8 @@ def one_step(step: AbstractStep) -> Plan:
     """Return the plan of a single step, whose trade-off curve is exact."""
     build = partial(_one_step, step)
     model, ceiling = COSTS.get(type(step), (cost.ONE_CURVE, None))
+    if isinstance(step, StatedDivergences):
+        model = model.scaled(step.records)
     if type(step) not in COSTS and len(dict.fromkeys(step.rounded(side) for side in (-1, 1))) > 1:
         model = cost.SAMPLED_STEP.scaled(2)
     return Plan(CLOSED_FORM, model, build, ceiling)
@@ -90,11 +100,41 @@ def summed(steps: Steps) -> Plan | None:
     responses = responses_of(steps)
     if responses is not None:
         return Plan(CLOSED_FORM, cost.response_sums(responses), partial(_responses, responses))
+    kinds = atoms_of(steps)
+    if kinds is not None:
+        return Plan(CLOSED_FORM, cost.atom_sums(kinds), partial(_listed, steps, kinds))
     (step, count), *others = steps
     loss = loss_of_sum(step, count)
     if others or loss is None:
         return None
     return Plan(CLOSED_FORM, cost.laplace_sums(count, loss), partial(_composed_laplace, steps))
+
+
+def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
+    """Return the laws of all steps, with counts, if each has few losses and direct convolution is inexpensive.
+
+    The result is None for other runs, and for runs of (epsilon, delta)-DP steps alone, which have other sums.
+    """
+    if all(step.two_point() is not None for step, _ in steps):
+        return None
+    kinds: list[tuple[AtomicLaw, int]] = []
+    for step, count in steps:
+        law, part = step.atomic_law(), step.two_point()
+        if law is not None:
+            kinds.append((law, count))
+        elif part is None or part.epsilon > 0:
+            return None
+    return tuple(kinds) if kinds and in_reach(kinds) else None
+
+
+def _listed(steps: Steps, kinds: tuple[tuple[AtomicLaw, int], ...]) -> TradeOffPair:
+    from service.privacy.trade_off.atoms import AtomsTradeOff
+
+    revealing = ((part.delta, count) for step, count in steps if (part := step.two_point()) is not None)
+    add = with_singular_mass(AtomsTradeOff(total_law(kinds)), revealing)
+    reason = "closed_form: the losses of all steps have listed values, and direct sums of products give their total."
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    return TradeOffPair(add, add.reversed(), source, (reason,))
 
 
 def _responses(run: Responses) -> TradeOffPair:
@@ -143,10 +183,8 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     rest = step.curves() if count == 1 else _composed_laplace(others)
     known = [(part, times) for each, times in steps if (part := each.two_point()) is not None]
     two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
-    add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
-    mass = SingularMass.of((part.delta, times) for part, times in known)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
+    revealing = ((part.delta, times) for part, times in known)
+    add = with_singular_mass(ShiftedMixture(rest.add, Shifts.of(two_point)), revealing)
     reason = (
         "closed_form: steps with two possible losses shift the thresholds at which the curve of the "
         "other steps is evaluated."
@@ -156,7 +194,9 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
 
 
 def root_of_squares(shifts: Iterable[tuple[float, int]]) -> float:
-    """Return sqrt(sum N mu^2) over pairs (mu, N) within 6 units of rounding.
+    """Return the square root of the sum of N mu^2 over pairs (mu, N), within 6 units of rounding.
+
+    N steps are mu-GDP each.
 
     The squares are scaled so that none under- or overflows.
     """

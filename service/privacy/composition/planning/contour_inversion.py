@@ -12,20 +12,27 @@ from service.privacy.composition.exact_sums.exact_runs import Responses, smoothe
 from service.privacy.composition.inversion.loss_shape import has_distant_shifts, is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
-from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
+from service.privacy.composition.planning.accuracy import (
+    DEFAULT_ACCURACY,
+    SECOND_ENGINE,
+    SMOOTHED_LOSSES,
+    SMOOTHED_RESPONSES,
+    Accuracy,
+)
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.abstract import AtomsPart, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
@@ -71,7 +78,10 @@ def invert(steps: Steps, parts: tuple[Counted, ...], options: EngineOptions, lat
 
 
 def _why_one_engine(steps: Steps, parts: tuple[Counted, ...], lattices: Lattices | None) -> WidthLimit | None:
-    """Return the reason why the lattice engine does not supplement contours for this run; None if it does."""
+    """Return the reason why no lattice supplements the contours of a run; None if one does.
+
+    `parts` are the step descriptions of the run, and `lattices` its plan on lattices.
+    """
     if len(steps) > MOST_ON_LATTICES:
         return WidthLimit.MANY_STEPS
     if closed_forms.root_of_squares((part.spread, count) for part, count in parts) < SMALLEST_SECOND:
@@ -93,7 +103,7 @@ def _with_limit(
 
 
 def _below_advantages(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, bounded by the sum of the total variation distances of its steps.
+    """Return the curves `whole` of a run, bounded by the sum of the total variation distances of its steps.
 
     The total variation distance of a step is the delta of the step at epsilon 0.
     """
@@ -131,6 +141,38 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
     The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
     """
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
+
+
+def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
+    """Plan a run of several steps with listed losses on no common lattice; None for other runs.
+
+    The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    """
+    laws = [step.part() for step, _ in steps]
+    are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
+    off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
+    if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
+        return None
+    return Plan(CONTOUR, cost.smoothed(len(steps)), partial(_listed_smoothed, steps, options, lattices))
+
+
+def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
+    from service.privacy.composition.summands.catalogue import described_run
+
+    run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
+    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+    reason = (
+        "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
+        "effect of the step."
+    )
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    inverted = TradeOffPair(add, add.reversed(), source, (reason,))
+    if lattices is None:
+        return inverted
+    return bounded_by_sub_runs(
+        _with_second(inverted, (steps,), options.no_finer_than(SMOOTHED_LOSSES), lattices), steps
+    )
 
 
 def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
@@ -172,11 +214,9 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
         "contour: the cumulant generating functions of the steps add up, and a certified contour "
         "integral inverts the sum."
     )
-    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
-        remove = add.reversed()
+    known, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    add = with_singular_mass(known, run.revealing)
+    remove = remove if add is known else add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )
@@ -229,8 +269,8 @@ def _of_few_steps(steps: Steps) -> TradeOffPair | None:
 def _few_first(first: TradeOffPair, inverted: TradeOffPair, name: str, tolerance: float) -> TradeOffPair:
     """Return the curves of a run whose contours need many nodes, from two engines.
 
-    The engine `first`, with the given name, serves requests of few numbers. Inversion serves long lists, and numbers of
-    `first` with a relative width above `tolerance`.
+    The engine `first`, with the given name, serves requests of few numbers. The curves `inverted` of contour inversion
+    serve long lists, and numbers of `first` with a relative width above `tolerance`.
     """
     asked = SecondEngine(_note_of_second(name, "contour", tolerance))
     add = BySizeOfQuery(Intersected(first.add, lambda: inverted.add, tolerance, asked), inverted.add)
@@ -242,7 +282,7 @@ def _note_of_second(first: str, second: str, tolerance: float) -> str:
 
 
 def bounded_by_sub_runs(whole: TradeOffPair, steps: Steps) -> TradeOffPair:
-    """Return the curves of a run, with lower bounds from sub-runs where enclosures are wide.
+    """Return the curves `whole` of a run, with lower bounds from sub-runs where enclosures are wide.
 
     A sub-run has some of the steps, and its own closed form or contour. No sub-run is easier to attack than the run.
     """

@@ -25,11 +25,14 @@ from service.privacy.mechanisms.abstract import (
     TwoPointPart,
 )
 from service.privacy.mechanisms.batches.batch_seen import BatchSeen
+from service.privacy.trade_off.atom_sums import PRODUCTS_PER_MICROSECOND, Kinds, products
 
 # Engine                         build  evaluate  per point, in microseconds
 ONE_CURVE: Final = CostModel(50, 250, 5, one_curve=True)
 SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
+STATED_CLASS: Final = CostModel(200, 3_000, 500)
+"""One record of a class of mechanisms, whose points are computed in ball arithmetic."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)
@@ -154,6 +157,7 @@ def contour(parts: tuple[Counted, ...], roundings: int, *, beside_lattices: bool
     """Return the cost of contour inversion for the parts (step description, count) of a run.
 
     `roundings` is 2 if the parameters, rounded down and up to doubles, are evaluated separately, else 1.
+    `beside_lattices` is whether lattices supplement the contours.
     """
     shape, hits = shape_of(parts)
     steps = sum(count for _, count in parts)
@@ -175,7 +179,7 @@ def smoothed(different: int) -> CostModel:
 
 
 def lattices(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of the lattice engine, which rounds the losses of any steps to a lattice."""
+    """Return the cost of the lattice engine, which rounds the losses of steps of any kind to a lattice."""
     count = min(sum(count for _, count in steps), LONGEST)
     finer = FINER if options.relative_tolerance < DEFAULT_OPTIONS.relative_tolerance else 1.0
     model = LATTICES.scaled(finer * (1 + count / LONG) * (1 + SHARE_OF_A_PART * (len(steps) - 1)))
@@ -216,17 +220,20 @@ def adaptive_exponential(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def series(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the mean of the loss; every different step has cumulants of its own."""
+    """Return the cost of expansions of the run's law at the mean of the loss (central limit, Edgeworth).
+
+    Every different step has cumulants of its own.
+    """
     return SERIES.scaled(len(steps))
 
 
 def saddlepoint(steps: Steps, _options: EngineOptions) -> CostModel:
-    """Return the cost of expansions at the saddle point of each threshold of the loss."""
+    """Return the cost of expansions of the run's law at the saddle point of each threshold of the loss."""
     return SADDLEPOINT.scaled(len(steps))
 
 
 def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of Monte Carlo: the first evaluation pays for the draws of both hypotheses."""
+    """Return the cost of the Monte Carlo engine: the first evaluation pays for the draws of both hypotheses."""
     parts = [(step.part(), count) for step, count in steps]
     laws = [count for part, count in parts if part is None or part.gaussian_shift is None]
     tables = sum(count.bit_length() + count.bit_count() - 1 for count in laws) * DRAWN_CHUNK / 2
@@ -235,7 +242,7 @@ def monte_carlo(steps: Steps, options: EngineOptions) -> CostModel:
 
 
 def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
-    """Return the cost of ball arithmetic.
+    """Return the cost of the engine of ball arithmetic, which proves many digits.
 
     Contours are long where few steps, little noise or rare sampling make the loss one of rare large jumps.
     """
@@ -250,3 +257,10 @@ def ground_truth(steps: Steps, options: EngineOptions) -> CostModel:
     short = loss < WEAK_LOSS or (many and noise >= LEAST_NOISE and LEAST_LOSS <= loss <= LARGE_LOSS)
     kinds = (1 + len(sampled)) / 2 * (1 + min(terms, 2) + terms / TERMS_AT_ONCE)
     return BALLS.scaled((1 if short else LONG_BALLS) * kinds * options.digits / DEFAULT_OPTIONS.digits)
+
+
+def atom_sums(kinds: Kinds) -> CostModel:
+    """Return the cost of a run of steps with listed losses: direct convolutions, and a curve with many edges."""
+    build = sum(products(law, count) for law, count in kinds) / PRODUCTS_PER_MICROSECOND
+    size = math.fsum(law.size * math.sqrt(count) for law, count in kinds)
+    return CostModel(200 + build, 300 + 0.05 * size, 5, one_curve=True)

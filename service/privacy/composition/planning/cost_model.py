@@ -96,7 +96,7 @@ class CostModel:
     search_mu: float = 0.0
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the costs of numbers of one direction, or with `both` of the worse of both directions."""
+        """Return the costs of single numbers of one direction, or with `both` of the worse of both directions."""
         points, profiles = (POINTS_OF_BOTH, PROFILES_OF_BOTH) if both and not self.one_curve else (1.0, 1.0)
         return ReadingCosts(
             point=points * self.evaluate,
@@ -110,7 +110,10 @@ class CostModel:
         )
 
     def scaled(self, factor: float) -> CostModel:
-        """Return the cost model with all costs multiplied by `factor`, except the share `reuse`."""
+        """Return the cost model with all costs multiplied by `factor`, except `reuse`.
+
+        `reuse` is the relative cost of a further number.
+        """
         return replace(
             self,
             build=factor * self.build,
@@ -141,12 +144,12 @@ class Ceiling:
         return self.directed is self.worst
 
     def readings(self, *, both: bool = False) -> ReadingCosts:
-        """Return the largest costs of numbers of one direction, or with `both` of the worse of both directions."""
+        """Return the largest costs of single numbers of one direction, or with `both` of the worse direction."""
         return self.worst if both else self.directed
 
 
 def summed(models: Sequence[CostModel]) -> CostModel:
-    """Return the cost model of numbers that need several curves, the sum of the costs."""
+    """Return the cost model of numbers that need several curves: the sum of the costs in `models`."""
     return CostModel(
         math.fsum(model.build for model in models),
         math.fsum(model.evaluate for model in models),

@@ -115,7 +115,7 @@ def _several_exponentials(method: str, steps: Steps, options: EngineOptions) -> 
 def _approximation(method: str, steps: Steps, options: EngineOptions) -> TradeOffPair:
     from service.privacy.composition.adaptive_exponential.engine import approximated, sampled
 
-    return (sampled if method == "monte_carlo" else approximated)(ENGINES[method].build)(steps, options)
+    return (sampled if method == "monte_carlo" else approximated)(ENGINES[method].build, steps, options)
 
 
 def _adaptive_exponential(steps: Steps, options: EngineOptions) -> TradeOffPair:

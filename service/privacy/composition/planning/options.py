@@ -27,7 +27,7 @@ class EngineOptions:
 
     @property
     def accuracy(self) -> Accuracy:
-        """Widths that the engines aim at for the requested `relative_tolerance`."""
+        """Relative widths of enclosures that the engines aim at for the requested `relative_tolerance`."""
         return Accuracy(self.relative_tolerance)
 
     def no_finer_than(self, width: float) -> EngineOptions:

@@ -24,7 +24,7 @@ CurvesOfSubRun = Callable[[Steps], TradeOffPair | None]
 
 
 def with_sub_runs(whole: TradeOffPair, steps: Steps, curves_of: CurvesOfSubRun) -> TradeOffPair:
-    """Return the curves of a run, bounded from below where they are wide by the curves of its sub-runs.
+    """Return the curves `whole` of a run, bounded from below where they are wide by the curves of its sub-runs.
 
     The sub-runs are: all steps that contours compose, taken together; every group of equal steps; and a single step of
     each group. Without sub-runs the curves are returned unchanged.

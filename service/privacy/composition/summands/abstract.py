@@ -11,20 +11,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, joined
 from service.privacy.numerics.unit_circle import ComplexArray
 
 _LARGEST_CHUNK: Final = 1_000_000
 """Array elements of one vectorised evaluation at several tilts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RealCumulants:
+class RealCumulants(NamedTuple):
     """Log-moment function K(s) = ln E0 e^{sS} of a loss S and its derivatives at real tilts s, with error bounds.
 
     E0 is the expectation under H0, the law without the record. S is the loss of a whole run, or that of one summand.
@@ -45,19 +44,6 @@ class RealCumulants:
     error: FloatArray
     discretisation: FloatArray
 
-    def of(self, indices: slice) -> RealCumulants:
-        """Return the cumulants at the tilts of a slice, by the first axis of all arrays."""
-        held = self.value, self.first, self.second, self.error, self.discretisation
-        return RealCumulants(*(each[indices] for each in held))
-
-    @staticmethod
-    def concatenate(pieces: list[RealCumulants]) -> RealCumulants:
-        """Return one `RealCumulants` with the arrays of all `pieces`, joined along the first axis (the tilts)."""
-        columns = zip(
-            *((each.value, each.first, each.second, each.error, each.discretisation) for each in pieces), strict=True
-        )
-        return RealCumulants(*map(np.concatenate, columns))
-
 
 def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray, size: int) -> RealCumulants:
     """Return the cumulants at all tilts, evaluated in chunks so that memory is bounded.
@@ -73,7 +59,7 @@ def in_chunks(evaluate: Callable[[FloatArray], RealCumulants], tilts: FloatArray
     """
     chunk = max(1, _LARGEST_CHUNK // size)
     pieces = [evaluate(tilts[i : i + chunk]) for i in range(0, len(tilts), chunk)]
-    return pieces[0] if len(pieces) == 1 else RealCumulants.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else joined(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +102,13 @@ class Summand(ABC):
     """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
     is_atomic: ClassVar[bool] = False
     """Whether the loss has only atoms."""
+    rank: ClassVar[int]
+    """Number of the kind of law, by which summands are sorted in a run."""
 
     @property
     @abstractmethod
     def spread(self) -> float:
-        """Approximate standard deviation of the loss of one step, nats."""
+        """Approximate standard deviation of the privacy loss of one step, nats."""
 
     @property
     @abstractmethod
@@ -168,21 +156,18 @@ class Summand(ABC):
 
     @property
     def sampled(self) -> float:
-        """Approximate expected number of the steps that use the record."""
+        """Approximate expected number of these steps that use the record."""
         return float(self.count)
 
     @property
     def batch(self) -> tuple[Any, ...] | None:
-        """Key that is equal for steps whose runs can be evaluated in one array.
-
-        None for steps whose runs are evaluated alone.
-        """
+        """Key that is equal for steps whose runs can be evaluated in one array, or None for runs evaluated alone."""
         return None
 
     @property
-    @abstractmethod
     def order(self) -> tuple[Any, ...]:
-        """Sorting key of summands in a run; its first item is an integer for the kind of law."""
+        """Sorting key of summands in a run; its first item is `rank`."""
+        return (self.rank,)
 
     def joins(self, _group: Sequence[Any], /) -> bool:
         """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""
@@ -263,7 +248,7 @@ class TruncatedSummand(ABC):
 
 
 class SummandOnContour(ABC):
-    """Steps of a truncated summand on the inversion contour Re z = theta, at the points z = theta + it.
+    """Steps of a truncated summand on the inversion contour Re z = theta (the tilt), at the points z = theta + it.
 
     L is the loss of one step, E0 the expectation under H0 (without the record), and M(z) = E0 e^{zL} the transform of
     one step. K(z) is the sum of ln M(z) over all steps.
@@ -280,7 +265,10 @@ class SummandOnContour(ABC):
 
     @property
     def last_height(self) -> float:
-        """Height t from which the transform at theta + it, without the part of its atoms, falls at least like 1/t."""
+        """Height t from which the transform M(theta + it) of a step, without its atoms, falls at least like 1/t.
+
+        M(z) is E0 e^{zL} for the loss L of the step, and theta the tilt of the contour.
+        """
         return 0.0
 
     @property
@@ -295,7 +283,7 @@ class SummandOnContour(ABC):
     def values(self, step: float, nodes: int) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes, shape (nodes + 1,), and bounds of the errors.
 
-        K(z) = ln E0 e^{zS} is the log-moment function of the loss S of all steps.
+        K(z) = ln E0 e^{zS} is the log-moment function of the loss S of all steps, and theta the tilt of the contour.
         """
 
     @abstractmethod
@@ -304,13 +292,14 @@ class SummandOnContour(ABC):
 
         M(z) = E0 e^{zL} is the transform of a step with loss L. `whole` is the bound of the product over all steps.
         `single` is the smallest bound of one step with a density, and 0 without such a step. Both have the shape of
-        `heights`.
+        `heights`. theta is the tilt of the contour.
         """
 
     def log_variation(self) -> float:
         """Return ln V with |M(theta + it)/M(theta)| <= V/t for every height t > 0 and one of the steps.
 
         M(z) = E0 e^{zL} is the transform of that step, whose loss is L. The result is +inf if no such step is known.
+        theta is the tilt of the contour.
         """
         return np.inf
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from service.privacy.composition.summands.abstract import RunScale, Summand, SummandOnContour, TruncatedSummand
+from service.privacy.composition.summands.atoms import AtomParts, AtomsOnContour, AtomSteps
 from service.privacy.composition.summands.gaussian_mixture import GaussianMixtureSteps, TruncatedGaussianMixture
 from service.privacy.composition.summands.gaussian_mixture_contour import GaussianMixtureOnContour
 from service.privacy.composition.summands.sampled_chi_square import TruncatedSampledChiSquare
@@ -24,6 +25,7 @@ from service.privacy.composition.summands.trapezoid import NormalTrapezoid
 from service.privacy.composition.summands.trapezoid_contour import TrapezoidOnContour
 from service.privacy.composition.summands.two_points import TwoPointOnContour, TwoPointParts, TwoPointSteps
 from service.privacy.mechanisms.abstract import (
+    AtomsPart,
     GaussianMixturePart,
     GaussianPart,
     LaplacePart,
@@ -59,6 +61,8 @@ def described_run(parts: Iterable[tuple[Part, int]]) -> DescribedRun:
                 summands.append(LaplaceSteps(part.loss, part.sample_rate, count))
             case GaussianMixturePart():
                 summands.append(GaussianMixtureSteps(part, count))
+            case AtomsPart():
+                summands.append(AtomSteps(part.law, count))
             case TwoPointPart():
                 revealing.append((part.delta, count))
                 if part.epsilon > 0:
@@ -70,6 +74,7 @@ _TRUNCATED: dict[type[Summand], type[Any]] = {
     SampledGaussianSteps: TruncatedSampledGaussian,
     LaplaceSteps: SampledLaplaceParts,
     TwoPointSteps: TwoPointParts,
+    AtomSteps: AtomParts,
     GaussianMixtureSteps: TruncatedGaussianMixture,
     ChiSquareSteps: TruncatedSampledChiSquare,
 }
@@ -78,6 +83,7 @@ _ON_CONTOUR: dict[type[TruncatedSummand], type[Any]] = {
     TruncatedSampledGaussian: SampledGaussianOnContour,
     SampledLaplaceParts: SampledLaplaceOnContour,
     TwoPointParts: TwoPointOnContour,
+    AtomParts: AtomsOnContour,
     TruncatedGaussianMixture: GaussianMixtureOnContour,
     TruncatedSampledChiSquare: SampledChiSquareOnContour,
 }
@@ -123,5 +129,5 @@ def separately_truncated(
 
 
 def separate_on_contour(runs: NormalTrapezoid, theta: FloatArray) -> TrapezoidOnContour[NormalTrapezoid]:
-    """Return several separate runs, each on its own inversion contour Re z = theta; `theta` has the shape (runs,)."""
+    """Return several separate runs, each on its own inversion contour Re z = `theta`, shape (runs,)."""
     return cast("TrapezoidOnContour[NormalTrapezoid]", _ON_CONTOUR[type(runs)](runs, theta))

@@ -65,6 +65,8 @@ _MOST_TERMS = 400
 class GaussianMixtureSteps(Summand):
     """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift."""
 
+    rank = 3
+
     part: GaussianMixturePart
     count: int
 
@@ -136,7 +138,7 @@ class GaussianMixtureSteps(Summand):
     @property
     @override
     def order(self) -> tuple[Any, ...]:
-        return 3, self.part.mirrored, len(self.part.shifts), self.part.noise_multiplier, self.part.weights
+        return self.rank, self.part.mirrored, len(self.part.shifts), self.part.noise_multiplier, self.part.weights
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -163,8 +165,8 @@ class GaussianMixtureSteps(Summand):
 def _last_node_is_negligible(part: GaussianMixturePart, count: int, digits: float, theta: float) -> bool:
     """Return whether the last node of the grid has negligible weight under the law tilted by e^{theta L}.
 
-    L is the loss of one step. It suffices that the weight is negligible at the smallest tilt at which far jumps, the
-    large losses of the shifted components, dominate. About 10^-digits of the mass is truncated.
+    `part` is one of `count` equal steps with the loss L. It suffices that the weight is negligible at the smallest tilt
+    at which far jumps, the large losses of the shifted components, dominate. About 10^-digits of the mass is truncated.
     """
     steps_log = math.log(count)
     known = [(s / part.noise_multiplier, math.log(w)) for s, w in zip(part.shifts, part.weights, strict=True) if w > 0]
@@ -281,8 +283,9 @@ class TruncatedGaussianMixture(NormalTrapezoid):
     def _truncation_points(self, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the points left and right beyond which about e^-goal of the mass of H0 and H1 lies.
 
-        All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/sigma. Beyond x
-        its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a run.
+        All arrays have the shape (parts,). H1 is sum w N(s mu, 1), with weights w, shifts s and mu = 1/(noise
+        multiplier). Beyond x its mass is at most sum w e^{-(x - s mu)^2/2}/2. A part is a number of equal steps of a
+        run.
         """
         terms = self._terms
         rest = goal[:, None] + terms.log_weight + math.log(1 + terms.shift.shape[1])
@@ -352,7 +355,8 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
         The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
         transform |M(theta + it)| falls only like exp(-ln^2(t w e^{-s^2 mu^2/2})/(2 s^2 mu^2)). Here s is the smallest
-        shift, w its weight, and mu = 1/sigma. A part is a number of equal steps of a run.
+        shift, w its weight, mu = 1/(noise multiplier), and theta is the tilt of the contour. A part is a number of
+        equal steps of a run.
         """
         highest, steps, terms = 9.0 / np.maximum(self._deviation, 1e-3), self._steps, self._terms
         sampled = self.of_parts(self.over_run(self.rate)) * self._share
@@ -371,17 +375,18 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
     @property
     def size(self) -> int:
-        """Number of elements of one array of shape (parts, nodes), which is the unit of the engine's cost.
+        """Number of elements of an array of shape (parts, nodes), the unit of the engine's cost.
 
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run, and nodes are those of the trapezoid sums.
         """
         return int(self._kept.max() + 2) * len(self.count)
 
     @property
     def contour_size(self) -> int:
-        """Cost of one node of a contour, in array elements (the unit of `size`).
+        """Cost of one node of an inversion contour, as a number of array elements.
 
-        It is smaller than `size`, because a contour needs products where a tilt needs exponentials.
+        It is smaller than `size`, the cost of one tilt, because a contour needs products where a tilt needs
+        exponentials.
         """
         return self.size // _PRODUCT_GAIN
 
@@ -458,7 +463,10 @@ class TruncatedGaussianMixture(NormalTrapezoid):
 
 
 def _without_light(part: GaussianMixturePart, count: float, digits: float) -> GaussianMixturePart:
-    """Return the mixture without modes whose mass in all `count` steps is far below 10^-digits, the truncated mass."""
+    """Return the mixture `part` without components of negligible mass.
+
+    The mass of the omitted components in all `count` steps is far below 10^-`digits`, the truncated mass.
+    """
     known = list(zip(part.shifts, part.weights, strict=True))
     most = 10 ** -(digits + 3) / (count * len(known))
     kept = [(s, w) for s, w in known if s == 0 or w > most]

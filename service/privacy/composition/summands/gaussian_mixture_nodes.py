@@ -55,7 +55,7 @@ _ANSWERABLE = 1e-40
 
 @dataclass(frozen=True, slots=True)
 class MixtureTerms:
-    """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/sigma.
+    """Positive shifts s_i and weights w_i of the mixtures sum w_i N(s_i mu, 1) of all parts, mu = 1/(noise multiplier).
 
     `shift` and `weight` have the shape (parts, terms), where unused terms have weight 0. `rest`, the weight of shift 0,
     and `weight_error`, the relative error of all weights, have the shape (parts,). A part is a number of equal steps of
@@ -88,7 +88,7 @@ class MixtureTerms:
 
     @property
     def log_weight(self) -> FloatArray:
-        """ln w_i of each weight, shape (parts, terms); -inf for unused terms.
+        """Logarithms of the weights w_i of the shifts, shape (parts, terms); -inf for unused terms.
 
         A part is a number of equal steps of a run.
         """
@@ -96,7 +96,7 @@ class MixtureTerms:
             return np.log(self.weight)
 
     def some(self, parts: IndexArray) -> MixtureTerms:
-        """Return the terms of the parts with the given indices.
+        """Return the terms (shifts and weights) of the parts with the given indices.
 
         A part is a number of equal steps of a run.
         """
@@ -190,8 +190,8 @@ class GaussianMixtureNodes(TrapezoidNodes):
     """Nodes x of the trapezoid sums of Gaussian mixtures, shape (parts, nodes); the last node has no weight.
 
     H1 has the density phi a with a(x) = sum w_i e^{s_i mu x - s_i^2 mu^2/2} and the normal density phi. s is the random
-    shift given x, with the expectation E and the mean m, and mu = 1/sigma. A(x, q) is a(x + iq)/a(x). The cell of a
-    node is the interval of half a node distance around it. A part is a number of equal steps of a run.
+    shift given x, with the expectation E and the mean m, and mu = 1/(noise multiplier). A(x, q) is a(x + iq)/a(x). The
+    cell of a node is the interval of half a node distance around it. A part is a number of equal steps of a run.
     """
 
     terms: MixtureTerms
@@ -324,9 +324,9 @@ class MixtureStrip:
 
 
 def _blocks(nodes: int, terms: int) -> list[slice]:
-    """Return ranges of nodes that keep an array (parts, terms, nodes) small, so that memory is bounded.
+    """Return ranges of nodes that keep arrays of the shape (parts, terms, nodes) small, so that memory is bounded.
 
-    A part is a number of equal steps of a run.
+    A part is a number of equal steps of a run, and a term a shift of its mixture.
     """
     size = max(_LARGEST_BLOCK // terms // SUM_BLOCK, 1) * SUM_BLOCK
     return [slice(start, start + size) for start in range(0, nodes, size)]
@@ -343,8 +343,9 @@ def _cell_moments(
     """Return d ln a/dx at the nodes, and the bounds `steepest`, `near`, `spread`, `rising` of `GaussianMixtureNodes`.
 
     All have the shape (parts, nodes), and the bounds hold over the cells. Half a cell to the left each term of a' is at
-    least e^{-mu s h/2} times as large, and a is no larger. Here mu s is the shift of the term, h the distance of nodes,
-    and a(x) the density of H1 over the normal density. A part is a number of equal steps of a run.
+    least e^{-mu s h/2} times as large, and a is no larger. `responsibility` has the share of each term in a, and
+    `log_a` is ln a. Here mu s is the shift of the term, h the distance of nodes, and a(x) the density of H1 over the
+    normal density. A part is a number of equal steps of a run.
     """
     shift = terms.shift[:, :, None]
     mean = (responsibility * shift).sum(axis=1)

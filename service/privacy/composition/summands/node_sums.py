@@ -96,7 +96,7 @@ def mean_excess(
 
     All arrays have the shape (P, n). E_theta is the expectation under the law tilted by e^{theta L}. `weights` are its
     weights of sum 1, `weight_difference` is null_weight (e^L - 1), and `total` is M(theta) = E0 e^{theta L}, shape
-    (P,). The summands are power series where (1 + |theta|) |L| < 0.5.
+    (P,). The summands are power series where (1 + |theta|) |L| < 0.5. L is the loss.
     """
     theta = _one_number(theta)
     scale = 1 + abs(theta)
@@ -118,12 +118,10 @@ def mean_excess(
 
 
 def _one_number(tilt: float | FloatArray) -> float | FloatArray:
-    """Return the tilt of one run as a number, because arrays of length one take twenty times as long."""
     return float(np.reshape(tilt, ())) if np.size(tilt) == 1 else tilt
 
 
 def _polynomial(x: FloatArray, coefficients: list[Any]) -> FloatArray:
-    """Return c_0 + c_1 x + c_2 x^2 + ... by Horner's scheme, in the shape of x; `coefficients` lists the c_k."""
     found = np.zeros_like(x)
     for coefficient in reversed(coefficients):
         found *= x
@@ -183,7 +181,7 @@ def tilted_differences(
 def _by_pieces(
     weights: FloatArray, loss: FloatArray, mean: FloatArray, step: FloatArray, last: IndexArray
 ) -> ComplexArray:
-    """Return the result of `tilted_differences`, shape (P, last.max() + 1), evaluated for groups of the P parts.
+    """Return what `tilted_differences` returns for the same arguments, evaluated for groups of the P parts.
 
     The parts of a group have similar last heights, and their powers fit into caches. A part is a number of equal steps
     of a run.

@@ -87,5 +87,4 @@ class PartArrays(TruncatedSummand):
         return np.logaddexp.reduce(null, axis=-1), np.logaddexp.reduce(alternative, axis=-1)
 
     def _runs(self, each: FloatArray) -> FloatArray:
-        """Return an array of shape (..., parts) in the shape (..., runs, parts of a run)."""
         return each.reshape(*each.shape[:-1], -1, self.together)

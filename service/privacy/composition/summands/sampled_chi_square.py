@@ -128,14 +128,17 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
         return usable
 
     def strip(self, a: float) -> ChiSquareStrip:
-        """Return the bounds on the strip up to the path s - ia for the half-width `a`, kept for all tilts."""
+        """Return bounds on the strip of complex s between the real axis and s - ia, for the half-width `a`.
+
+        The bounds are kept for all tilts.
+        """
         if a not in self._known:
             self._known[a] = strip_at(self.grid, a)
         return self._known[a]
 
     @cached_property
     def half_widths(self) -> FloatArray:
-        """Half-widths a of the strips for trapezoid errors, shape (strips, 1)."""
+        """Half-widths a of the strips of complex nodes on which trapezoid errors are bounded, shape (strips, 1)."""
         return np.array([[strip.a] for strip in self._strips])
 
     @cached_property
@@ -171,7 +174,8 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
     def _log_density_growth(self) -> FloatArray:
         """Exponents Q a^2 on the strips over the cells, shape (strips, 1, nodes).
 
-        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis.
+        On the path s - ia the density of T times dT/ds is at most e^{Q a^2} times its value on the real axis. T is the
+        chi-square statistic of a step.
         """
         return np.array([[strip.density_growth * strip.a**2] for strip in self._strips])
 
@@ -215,7 +219,7 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the moment of H0 beyond the grid where T is large, times e^{-shift}, shape (S, 1).
+        """Return a bound of the moment of H0 beyond the grid at large statistics, times e^{-shift}, shape (S, 1).
 
         `tilts` holds the tilts s of M(s) = E0 e^{sL} for the loss L of a step.
         """
@@ -225,7 +229,10 @@ class TruncatedSampledChiSquare(TruncatedTrapezoid):
 
 
 def _farthest_point(is_far: Callable[[float], bool], center: float, side: int) -> float:
-    """Return about the nearest point on one side (-1 or 1) of the center with `is_far`, or the farthest one tried."""
+    """Return about the point nearest to `center` on one side (-1 or 1) at which `is_far` is true.
+
+    If no tried point is far, the result is the farthest one tried.
+    """
     inside, stride = center, 1.0
     outside = center + side * stride
     while not is_far(outside) and abs(outside - center) < 2000.0:

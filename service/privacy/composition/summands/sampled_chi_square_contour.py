@@ -79,8 +79,8 @@ class SampledChiSquareOnContour(TrapezoidOnContour[TruncatedSampledChiSquare]):
     def values(self, step: float | FloatArray, nodes: int, last: IndexArray | None = None) -> ValuesOnContour:
         """Return K(theta + i k step) - K(theta) for k = 0..nodes with error bounds; see `TrapezoidOnContour.values`.
 
-        K is the log-moment function of all steps. If the contour is too high for the law's grid, a grid with half the
-        node distance serves.
+        K is the log-moment function of all steps, and theta the tilt. If the contour is too high for the law's grid, a
+        grid with half the node distance serves.
         """
         missed = np.fmin.reduce(self.strip_errors(np.array([[nodes]]) * step, self.half_widths))
         if self.law.over_run(missed - self._at_origin).max() > _NEGLIGIBLE and self.law.finer is not None:
@@ -167,7 +167,7 @@ class ChiSquareMajorants:
     def _log_far(self, heights: FloatArray) -> FloatArray:
         """Return ln of a bound of |M(theta + it')/M(theta)| for all t' >= t, from the paths Im s = -eta and from V/t.
 
-        The result has the shape (H,) of the heights t.
+        The result has the shape (H,) of the heights t. M is the transform of one step, and theta the tilt.
         """
         with np.errstate(divide="ignore"):
             best = np.minimum(self._log_variation - np.log(heights), 0.0)
@@ -188,7 +188,10 @@ class ChiSquareMajorants:
 
     @cached_property
     def _looked_up(self) -> tuple[FloatArray, FloatArray]:
-        """Table of increasing heights t, and of ln of bounds of |M(theta + it')/M(theta)| for all t' >= t."""
+        """Table of increasing heights t, and of ln of bounds of |M(theta + it')/M(theta)| for all t' >= t.
+
+        M is the transform of one step, and theta the tilt.
+        """
         contour, window = self._contour, self._contour.window
         number, left_out = float(contour.law.count[0]), float((contour.end_error + contour.omitted)[0])
         loss, weights = contour.grid.loss[0], contour.tilted_weights[0]

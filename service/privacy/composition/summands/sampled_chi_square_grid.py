@@ -49,6 +49,7 @@ class ChiSquareSteps(Summand):
     `effective_batch_size` * `susceptibility`. `effective_batch_size` is N > 1, and 0 < `sample_rate` < 1.
     """
 
+    rank = 4
     dimension: int
     susceptibility: float
     effective_batch_size: Fraction
@@ -57,7 +58,7 @@ class ChiSquareSteps(Summand):
 
     @cached_property
     def law(self) -> ChiSquareStep:
-        """Law of one step in doubles."""
+        """Law of one step, with parameters that are rounded to doubles."""
         return ChiSquareStep.of(self)
 
     @property
@@ -75,11 +76,6 @@ class ChiSquareSteps(Summand):
     def log_prob_never_sampled(self) -> float:
         return self.count * math.log1p(-self.sample_rate)
 
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (4,)
-
     @classmethod
     @override
     def last_nodes_are_negligible(
@@ -87,7 +83,8 @@ class ChiSquareSteps(Summand):
     ) -> BoolArray:
         """Return where the last node of each group has negligible weight at the tilt `theta`, shape (levels, groups).
 
-        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends.
+        The result is that of a normal statistic of the same spread. It is a guess on which no bound depends. About
+        10^-digits of the mass is truncated.
         """
         like = [
             tuple(SampledGaussianSteps(1 / each.law.spread, each.sample_rate, each.count) for each in group)
@@ -98,7 +95,7 @@ class ChiSquareSteps(Summand):
 
 @dataclass(frozen=True)
 class ChiSquareStep:
-    """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with v = v_0 - B (T - E T).
+    """Law of one step in doubles: likelihood ratio w = 1 - p + p e^v with the exponent v = v_0 - B (T - E T).
 
     T is the noncentral chi-square statistic, and p is `rate`. The noncentrality is the nearest double to N *
     susceptibility for the effective batch size N, and v_0 is that of this law.
@@ -153,9 +150,9 @@ class ChiSquareStep:
 
     @property
     def spread(self) -> float:
-        """Standard deviation B l of the exponent v = v_0 - B (T - E T), with the standard deviation l of T.
+        """Standard deviation B l of the exponent v = v_0 - B (T - E T) of a step (`ChiSquareStep`).
 
-        |dv/ds| is at most this value for the map T = l ln(1 + e^s).
+        l is the standard deviation of the statistic T. |dv/ds| is at most this value for the map T = l ln(1 + e^s).
         """
         return self.steepness * self.deviation
 
@@ -271,7 +268,6 @@ class ChiSquareGrid(TrapezoidNodes):
 
 
 def _less_log(x: Fraction) -> float:
-    """Return x - ln(1 + x) for x > 0, accurate to its last digits."""
     value = float(x)
     if value > 0.25:
         return value - math.log1p(value)

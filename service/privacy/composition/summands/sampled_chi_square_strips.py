@@ -131,13 +131,12 @@ def _over_cells(
 
 
 def _both(s: FloatArray) -> FloatArray:
-    """Return S (1 - S) for S = e^s/(1 + e^s)."""
     small = np.exp(-np.abs(s))
     return small / (1 + small) ** 2
 
 
 def _raised(r: FloatArray, raised: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return `(r', gain)`: the responsibility where v is larger by `raised`, and the increase of ln w.
+    """Return `(r', gain)`: the responsibility where the exponent v is larger by `raised`, and the increase of ln w.
 
     w = 1 - p + p e^v is the likelihood ratio, and r = p e^v/w the responsibility.
     """

@@ -55,6 +55,8 @@ class SampledGaussianSteps(Summand):
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
     """
 
+    rank = 0
+
     noise_multiplier: float
     sample_rate: float
     count: int
@@ -103,7 +105,7 @@ class SampledGaussianSteps(Summand):
     @property
     @override
     def order(self) -> tuple[int, float, float, int, float]:
-        return 0, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
+        return self.rank, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -214,8 +216,9 @@ class TruncatedSampledGaussian(NormalTrapezoid):
     ) -> GaussianNodeLayout:
         """Return the positions of the nodes: in y, or in u if several parts share their exponentials.
 
-        u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2).
-        `total` is the number of steps of the run of each part. A part is a number of equal steps of a run.
+        u is v + ln(p/(1 - p)) for the sampling rate p. y is the outcome of a step and v = y/sigma - 1/(2 sigma^2) for
+        the noise multiplier sigma. `total` is the number of steps of the run of each part. A part is a number of equal
+        steps of a run. About 10^-digits of the mass is truncated; `deviation` is that of the tilted loss of the run.
         """
         smooth_step = smooth_spacing(self._need, total)
         turn = 0.0 if deviation is None else self._highest_turn(total, deviation)
@@ -246,7 +249,8 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
         The shape is (parts,). The spacing of the nodes depends on the result of `highest_turn`. For few steps the
         transform |M(theta + it)| falls only like exp(-sigma^2 ln^2(t p e^{-1/(2 sigma^2)})/2). A part is a number of
-        equal steps of a run.
+        equal steps of a run. Here p is the sampling rate, sigma the noise multiplier, w the likelihood ratio, and theta
+        the tilt.
         """
         falls = np.sqrt(88 / total) / self.sigma + 0.5 / self.sigma**2 - np.log(self.rate)
         falls = self.of_parts(self.least_of_run(falls))
@@ -325,14 +329,14 @@ class TruncatedSampledGaussian(NormalTrapezoid):
         w is the likelihood ratio of a step at the node y. |w(y + iq)/w(y)| = |1 - r + r e^{iq/sigma}| with the
         responsibility r. Both 1 - 2 r sin^2(a/(2 sigma)) and cos(a/(2 sigma)) are lower bounds of it. The
         responsibility r is taken half a node further right, so that the bound holds over the cell. A part is a number
-        of equal steps of a run.
+        of equal steps of a run. The noise multiplier is sigma.
         """
         half = (0.5 * a / self.sigma)[..., None]
         return np.log(np.maximum(1 - 2 * self.near * np.sin(half) ** 2, np.cos(half)))
 
     @cached_property
     def near(self) -> FloatArray:
-        """Upper bounds of the responsibility r = p e^v/w within half a node distance of each node.
+        """Upper bounds of the responsibility r = p e^v/w within half a node distance of each integration node.
 
         w = 1 - p + p e^v is the likelihood ratio of a step with sampling rate p, and v its logarithm without sampling.
         The shape is (parts, nodes). A part is a number of equal steps of a run.

@@ -28,8 +28,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
     """Sampled Gaussian parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
 
     L = ln w is the loss of a step, and M(z) = E0 e^{zL} its transform. w(y) = 1 - p + p e^{y/sigma - 1/(2 sigma^2)} is
-    the likelihood ratio at the outcome y, and r = 1 - (1 - p)/w the responsibility. Sums over losses that parts share
-    are matrix products.
+    the likelihood ratio at the outcome y with the noise multiplier sigma, and r = 1 - (1 - p)/w the responsibility.
+    Sums over losses that parts share are matrix products.
     """
 
     @override
@@ -63,7 +63,7 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 
         w is the likelihood ratio at y + iq and r the responsibility at the outcome y. The slopes |d arg w/dy|, |d arg
         w/dq| and |d ln |w|/dy| are at most r/(sigma cos(phi/2)) with phi = q/sigma. A part is a number of equal steps
-        of a run.
+        of a run. sigma is the noise multiplier.
         """
         sigma, r, theta = self.law.sigma, self.law.grid.responsibility, self.tilt
         phi = (height / sigma)[..., None]
@@ -104,7 +104,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         There psi(y)/psi(y0) = e^{(y0^2 - y^2)/2} (w/w0)^{theta + 1} e^{(y0 - y)/sigma}. This ratio is at most e^{(y0 +
         1/sigma)^2/2} where y0 > -1/sigma, else 1, times (w0/(1 - p))^-theta for theta < 0. Where (1 + |theta|) r0 <
         sigma^2, its logarithm is concave, and the ratio has one maximum. Where (1 + |theta| r0)/sigma <= -y0 it is at
-        most 1, because (w/w0)^theta rises by less. A part is a number of equal steps of a run.
+        most 1, because (w/w0)^theta rises by less. A part is a number of equal steps of a run. theta is the tilt, and
+        sigma the noise multiplier.
         """
         sigma = self.law.sigma
         first, r_first = self.grid.x[:, 0], self.law.grid.responsibility[:, 0]
@@ -146,7 +147,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
         normal density phi and the likelihood ratio w. The integrand of B continues to |Im y| <= s for s <= pi sigma/2
         and s + eta < pi sigma. Its modulus is at most e^{s^2/2} phi w^theta, for theta < 0 with the growth of 1/|w|.
         The two halves w(y + i(s + eta)) and w(y + i(s - eta)) have arg w(y + i(s + eta)) >= arg w(y + i(s - eta))
-        there. Hence the factors e^{-t arg} never grow. A part is a number of equal steps of a run.
+        there. Hence the factors e^{-t arg} never grow. A part is a number of equal steps of a run. M is the transform
+        of one step, theta the tilt, and sigma the noise multiplier.
         """
         theta, sigma = self.theta, self.law.sigma
         log_weights, r, step = self._majorant_nodes
@@ -174,7 +176,8 @@ class SampledGaussianOnContour(TrapezoidOnContour[TruncatedSampledGaussian]):
 def turned_ratio(r: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln |g| and arg g of g = 1 - r + r e^{i phi}, in the common shape of r and phi.
 
-    r in [0, 1] is the responsibility, and 0 <= phi < pi. g is the likelihood ratio at y + i phi sigma over that at y.
+    g is the likelihood ratio at the outcome y + i phi sigma over that at y, for the noise multiplier sigma. r in [0, 1]
+    is the responsibility, and 0 <= phi < pi.
     """
     sine_squared = np.sin(0.5 * phi) ** 2
     log_modulus = 0.5 * np.log1p(-4 * r * (1 - r) * sine_squared)
@@ -201,7 +204,8 @@ class SampledGaussianMajorants:
     def log_bounds(self, heights: FloatArray) -> FloatArray:
         """Return ln B_eta(t)/M(theta) from above, at most 0, at the heights t; shape (T, E, parts).
 
-        B_eta(t) is the majorant of `SampledGaussianMajorants`. A part is a number of equal steps of a run.
+        B_eta(t) is the majorant of `SampledGaussianMajorants`. A part is a number of equal steps of a run. M is the
+        transform of one step, and theta the tilt.
         """
         bounds = np.log(self._sums(heights) * (1 + 1e-12) + self.error) + self.log_factor
         return np.fmin(bounds, 0.0)

@@ -24,9 +24,9 @@ _SHARES = np.arange(13) / 12
 
 
 def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
-    """Return the loss L = ln(1 - p + p e^v) for the sampling rate p, in the shape of v, nats.
+    """Return the privacy loss L = ln(1 - p + p e^v) in nats for the sampling rate p = `rate`, in the shape of v.
 
-    The result is accurate for tiny p, small v and v beyond the range of exp.
+    The loss without sampling is v. The result is accurate for tiny p, small v and v beyond the range of exp.
     """
     moderate = np.log1p(rate * np.expm1(np.minimum(v, 600.0)))
     # ln(1 - x) loses digits where x is near 1: there both summands are positive and 1 - p is exact.
@@ -38,10 +38,10 @@ def _loss(v: FloatArray, rate: FloatArray) -> FloatArray:
 class GaussianNodeLayout:
     """Positions of the nodes of a grid: (first + j) spacing for j < nodes.
 
-    The positions are values of the outcome y, or of u = v + ln(p/(1 - p)) where `in_u` is set, with v = y/sigma - 1/(2
-    sigma^2). With the loss L = ln(1 - p) + ln(1 + e^u) all steps have the same losses at the same u, except for a
-    constant. Their exponentials, the most expensive part, are then needed once for all parts. A part is a number of
-    equal steps of a run. u = 2^-53 is the unit of rounding.
+    The positions are values of the outcome y, or of u = v + ln(p/(1 - p)) where `in_u` is set. Here v = y/sigma - 1/(2
+    sigma^2), sigma is the noise multiplier and p the sampling rate. With the loss L = ln(1 - p) + ln(1 + e^u) all steps
+    have the same losses at the same u, except for a constant. Their exponentials, the most expensive part, are then
+    needed once for all parts. A part is a number of equal steps of a run.
 
     Attributes
     ----------

@@ -174,7 +174,7 @@ def strip_errors(
 
 
 def _normal(weights: FloatArray) -> FloatArray:
-    """Return quadrature weights with 0 in place of tiny ones, whose products would be subnormal and slow.
+    """Return the quadrature weights with 0 in place of tiny ones, whose products would be subnormal and slow.
 
     The omitted weights stay below 1e-40 of any sum, even times e^300.
     """
@@ -182,6 +182,5 @@ def _normal(weights: FloatArray) -> FloatArray:
 
 
 def _turns(phase: FloatArray) -> ComplexArray:
-    """Return e^{ix} - 1 for each phase x, with an error of a few units of rounding of its modulus."""
     sine = np.sin(0.5 * phase)
     return 2j * sine * (np.cos(0.5 * phase) + 1j * sine)

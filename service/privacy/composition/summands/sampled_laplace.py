@@ -53,6 +53,7 @@ class LaplaceSteps(Summand):
     """
 
     decays = False
+    rank = 1
 
     largest_loss: float
     sample_rate: float
@@ -68,11 +69,6 @@ class LaplaceSteps(Summand):
     def loss_range(self) -> tuple[float, float]:
         low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
         return self.count * low, self.count * high
-
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (1,)
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -123,7 +119,7 @@ class SampledLaplaceParts(TruncatedSummand):
         return SampledLaplaceParts(group, scale.deviation if scale.decays else None)
 
     def refined(self, theta: float, height: float, goal: float = _NEGLIGIBLE) -> SampledLaplaceParts:
-        """Return the law with as many quadrature nodes as a contour Re z = theta needs up to `height`.
+        """Return the law with as many quadrature nodes as a contour Re z = `theta` needs up to `height`.
 
         The quadrature errors of the transforms M of all steps add up to less than `goal`.
         """
@@ -180,7 +176,7 @@ class SampledLaplaceParts(TruncatedSummand):
     def loss(self) -> FloatArray:
         """Loss L = ln(1 - p + p e^v) at the lower atom, the nodes and the upper atom, nats, shape (parts, nodes).
 
-        A part is a number of equal steps of a run.
+        p is the sampling rate, and v the loss without sampling. A part is a number of equal steps of a run.
         """
         positions, _ = self._rule
         return np.log1p(self.rate[:, None] * np.expm1(self.scale[:, None] * positions))
@@ -199,7 +195,10 @@ class SampledLaplaceParts(TruncatedSummand):
 
     @cached_property
     def _rule(self) -> tuple[FloatArray, FloatArray]:
-        """Positions v/e in [-1, 1] of the atoms (first and last) and nodes, and quadrature weights; (nodes,) each."""
+        """Positions v/e in [-1, 1] of the atoms (first and last) and nodes, and quadrature weights; (nodes,) each.
+
+        v is the loss of a step without sampling, and e its largest value.
+        """
         positions, weights = gauss_legendre(self._degree + 1)
         centers = (2 * np.arange(self._panels) + 1) / self._panels - 1
         positions = (centers[:, None] + positions / self._panels).ravel()
@@ -219,8 +218,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def loss_error(self) -> FloatArray:
         """Bound of the absolute error of the loss L (nats), shape (parts, nodes).
 
-        It has a part from v = e x, where x is the position of a node and dL/dv the responsibility p e^v/w, and a part
-        from the logarithm. A part is a number of equal steps of a run.
+        It has a part from the loss without sampling v = e x, where x is the position of a node and dL/dv the
+        responsibility p e^v/w, and a part from the logarithm. A part is a number of equal steps of a run.
         """
         positions, _ = self._rule
         v = self.scale[:, None] * positions
@@ -261,8 +260,8 @@ class SampledLaplaceParts(TruncatedSummand):
     def tilted(self, tilts: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the laws tilted by e^{sL}, ln M(s), and a bound of the rounding error of ln M(s), at the tilts s.
 
-        L is the loss of a step and M(s) = E0 e^{sL}. The first array has the shape (S, parts, nodes) and rows of sum 1.
-        The others have the shape (S, parts). A part is a number of equal steps of a run.
+        L is the loss of a step and M(s) = E0 e^{sL} its transform. The first array has the shape (S, parts, nodes) and
+        rows of sum 1. The others have the shape (S, parts). A part is a number of equal steps of a run.
         """
         exponent = tilts[:, None, None] * self.loss
         shift = exponent.max(axis=-1)

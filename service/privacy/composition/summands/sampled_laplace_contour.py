@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from service.privacy.composition.summands import node_sums
 from service.privacy.composition.summands.abstract import SummandOnContour, ValuesOnContour
 from service.privacy.composition.summands.sampled_laplace import SampledLaplaceParts
 from service.privacy.numerics.arrays import FloatArray
@@ -27,8 +28,6 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF
 from service.privacy.numerics.unit_circle import ComplexArray
 from service.privacy.numerics.work import count_work
 
-_CHUNK = 500_000
-"""Array elements of one vectorised evaluation, which bounds the memory."""
 _ENOUGH = 55.0
 """Nats below which majorants of all steps need not fall: e^-55 is enough."""
 _A_MODULUS = 2e-3
@@ -41,8 +40,6 @@ Where other steps make the contour end, few cells near the axis suffice.
 _RULE_HEIGHTS = 33
 _KNOWN = 1e-4
 """Error of the quadrature rules of tabulated values."""
-_ROUNDING_FLOOR = 1e-15
-"""Resolution of |M|^2/M(theta)^2."""
 
 
 class SampledLaplaceOnContour(SummandOnContour):
@@ -67,7 +64,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
         return self._origin
 
     def work(self, height: float) -> int:
@@ -84,25 +81,12 @@ class SampledLaplaceOnContour(SummandOnContour):
         finer = self.parts.refined(self.theta, step * nodes)
         if finer is not self.parts:
             return SampledLaplaceOnContour(finer, self.theta).values(step, nodes)
-        count = self.parts.count[:, None]
+        count = self.parts.count
         t = np.arange(nodes + 1, dtype=np.float64) * step
-        d = self._differences(step, nodes)
-        real, imaginary = d.real, d.imag
-        modulus = np.hypot(1 + real, imaginary)
-        squared = np.maximum(2 * real + (real**2 + imaginary**2), _ROUNDING_FLOOR - 1)
-        log_modulus = np.where(
-            modulus < 0.5, np.log(np.maximum(modulus, math.sqrt(_ROUNDING_FLOOR))), 0.5 * np.log1p(squared)
-        )
-        angle = np.arctan2(imaginary, 1 + real)
-        error = self._error(t) + 2 * math.sqrt(_ROUNDING_FLOOR) * (log_modulus <= 0.49 * math.log(_ROUNDING_FLOOR))
-        relative = np.log1p(error / np.exp(log_modulus))
-        relative += 2 * FUNCTION_ERROR * (np.abs(log_modulus) + np.abs(angle))
-        phase = self._mean[:, None] * t
-        size = (count * (np.abs(log_modulus) + np.abs(angle) + np.abs(phase))).sum(axis=0)
-        difference = (count * (log_modulus + 1j * (angle + phase))).sum(axis=0)
-        return ValuesOnContour(
-            difference, (count * relative).sum(axis=0) * 1.001 + (6 + len(count)) * UNIT_ROUNDOFF * size
-        )
+        found = node_sums.values_on_contour(count, self._differences(step, nodes), self._error(t))
+        moved = float(count @ self._mean) * t
+        rounding = (6 + len(count)) * UNIT_ROUNDOFF * (float(count @ np.abs(self._mean)) * t + np.abs(found.difference))
+        return ValuesOnContour(found.difference + 1j * moved, found.error + rounding)
 
     def _differences(self, step: float, nodes: int) -> ComplexArray:
         """Return d_k = E(e^{i t_k (L - m)} - 1) at t_k = k step, shape (parts, nodes + 1).
@@ -148,9 +132,9 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Upper bounds of A and V, and the height from which A + V/t is small enough, shape (parts,) each.
 
         The transform M of one step satisfies |M(theta + it)/M(theta)| <= A + V/t, with the mass A of the tilted atoms.
-        Losses may be so small that no height in the range of doubles makes a part fall. Such a step counts as atoms
-        only: A is 1 and V is 0. Then |M^N - (atoms^N of the others) M'| <= (A + V/t)^N - A^N, with M' of these steps
-        below 1. A part is a number of equal steps of a run.
+        Here M is the transform of a step at the tilt theta. Losses may be so small that no height in the range of
+        doubles makes a part fall. Such a step counts as atoms only: A is 1 and V is 0. Then |M^N - (atoms^N of the
+        others) M'| <= (A + V/t)^N - A^N, with M' of these steps below 1. A part is a number of equal steps of a run.
         """
         parts = self.parts
         ends = np.stack([-parts.scale, parts.scale])
@@ -171,7 +155,10 @@ class SampledLaplaceOnContour(SummandOnContour):
 
     @property
     def log_atoms(self) -> float:
-        """ln of the tilted probability that no step falls in the smooth part of its law: the sum of N ln A."""
+        """ln of the tilted probability that all losses of the steps are atoms of their laws: the sum of N ln A.
+
+        N is the number of steps of a part, and A the tilted mass of the atoms of one step.
+        """
         return float(self.parts.count @ np.log(self._atoms))
 
     @property
@@ -186,7 +173,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Return how much a bound of |M(theta + it)/M(theta)| may exceed the atoms' mass A, shape (parts,).
 
         The bound of all steps together is then small enough to end a contour. A part is a number of equal steps of a
-        run.
+        run. M is the transform of one step, and theta the tilt.
         """
         smooth = np.maximum(1 - atoms, 1e-300)
         return np.maximum(math.exp(-_ENOUGH / float(self.parts.count.sum())) - atoms, 0.1 * smooth)
@@ -197,7 +184,7 @@ class SampledLaplaceOnContour(SummandOnContour):
 
         A bound holds from its height to the last height of the table. M is the transform of one step. If the Laplace
         steps alone have to make the transform decay, their tables have many heights. Other tables have a few heights
-        near the real axis. A part is a number of equal steps of a run.
+        near the real axis. A part is a number of equal steps of a run. theta is the tilt of the contour.
         """
         falls = self.parts.count * np.log(self._atoms)
         order = np.argsort(falls)
@@ -230,7 +217,7 @@ class SampledLaplaceOnContour(SummandOnContour):
         """Return |M(theta + it)|/M(theta) of a single part at evenly spaced heights t, shape (heights,).
 
         M is the transform of one step. The products are those of `_differences`. A part is a number of equal steps of a
-        run.
+        run. theta is the tilt of the contour.
         """
         count_work(_A_MODULUS * len(heights) * self._centred.shape[-1])
         rows = max(1, math.isqrt(len(heights)))
@@ -264,13 +251,13 @@ class SampledLaplaceOnContour(SummandOnContour):
     def last_height(self) -> float:
         """Height t from which |M^N - atoms^N| at theta + it falls at least like 1/t.
 
-        M is the transform of one step, `atoms` that of its two atoms, and N the number of steps.
+        M is the transform of one step, `atoms` that of its two atoms, and N the number of steps. theta is the tilt of
+        the contour.
         """
         return max(float(self._far.max()), *(float(heights[-1]) for heights, _ in self._looked_up))
 
 
 def _unit_circle(phase: FloatArray) -> ComplexArray:
-    """Return e^{ix} - 1 for each phase x, without cancellation for small x."""
     found = np.empty(phase.shape, dtype=np.complex128)
     found.real, found.imag = -2 * np.sin(0.5 * phase) ** 2, np.sin(phase)
     return found

@@ -30,25 +30,35 @@ class SampledStep:
 
     @property
     def mean(self) -> float:
-        """Mean of the outcome v of a step (`SampledStep`): -1/(2 sigma^2), or 0 for mirrored steps."""
+        """Mean of the outcome v of a step (`SampledStep`): -1/(2 sigma^2), or 0 for mirrored steps.
+
+        sigma is the noise multiplier.
+        """
         return 0.0 if self.mirrored else -0.5 / self.sigma**2
 
     @property
     def offset(self) -> float:
-        """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps."""
+        """Offset in the density ratio a(v) = 1 - p + p e^{v + offset}: 0, or -1/(2 sigma^2) for mirrored steps.
+
+        The outcome of a step is v, p is the sampling rate and sigma the noise multiplier.
+        """
         return -0.5 / self.sigma**2 if self.mirrored else 0.0
 
     @property
     def log_odds(self) -> float:
         """ln(p/(1 - p)) + offset, where the density ratio is a(v) = 1 - p + p e^{v + offset}.
 
-        The zeros of a closest to the real axis are v = -`log_odds` +- i pi.
+        The zeros of a closest to the real axis are v = -`log_odds` +- i pi. p is the sampling rate, and v the outcome
+        of a step.
         """
         return math.log(self.rate) - math.log1p(-self.rate) + self.offset
 
     @property
     def least_loss(self) -> float:
-        """Smallest loss ln(1 - p) of a step; 0 for mirrored steps, whose losses are not bounded below."""
+        """Smallest loss ln(1 - p) of a step; 0 for mirrored steps, whose losses are not bounded below.
+
+        p is the sampling rate.
+        """
         return 0.0 if self.mirrored else math.log1p(-self.rate)
 
     def loss(self, v: FloatArray) -> FloatArray:

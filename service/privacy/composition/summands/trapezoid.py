@@ -148,7 +148,7 @@ class TrapezoidNodes:
         return of_a + of_a[..., ::-1] if self.mirrored else of_a
 
     def mixed(self, theta: FloatArray | float, of_a: FloatArray) -> FloatArray:
-        """Return theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
+        """Return the tilt theta times a quantity of a plus 1 - theta times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
         """
@@ -158,6 +158,7 @@ class TrapezoidNodes:
         """Return |theta| times a quantity of a plus |1 - theta| times that of b, in the shape of `of_a`.
 
         phi a and phi b are the densities of H1 and H0. The quantity of b is that of a at -x for a mirrored law, else 0.
+        theta is the tilt.
         """
         size = np.abs(theta)
         return size * of_a + np.abs(1 - theta) * of_a[..., ::-1] if self.mirrored else size * of_a
@@ -167,7 +168,7 @@ class TrapezoidNodes:
 
         phi a and phi b are the densities of H1 and H0; the quantity of b is that of a at -x for a mirrored law, else 0.
         From ln of lower bounds of |A| and |B| the result is ln of an upper bound of |A|^theta |B|^{1-theta}
-        (`trapezoid.py`).
+        (`trapezoid.py`). theta is the tilt.
         """
         low = np.minimum(theta, 0.0)
         return low * of_a + np.minimum(1 - theta, 0.0) * of_a[..., ::-1] if self.mirrored else low * of_a
@@ -284,7 +285,7 @@ class TruncatedTrapezoid(PartArrays):
         """
 
     def shared_sums(self, tilts: FloatArray) -> FloatArray | None:  # noqa: ARG002 - mostly none
-        """Return `TrapezoidNodes.columns` summed with the weights e^{sL} at the tilts s, shape (S, parts, 5).
+        """Return the sums over the nodes of `columns`, with the weights e^{sL} at the tilts s, shape (S, parts, 5).
 
         The result is None unless the parts share their losses L. A part is a number of equal steps of a run.
         """
@@ -445,7 +446,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
     @property
     @abstractmethod
     def lengths(self) -> IndexArray:
-        """Number of nodes of each part before its truncation, shape (parts,).
+        """Number of quadrature nodes of each part, before nodes without weight are omitted, shape (parts,).
 
         A part is a number of equal steps of a run.
         """
@@ -494,7 +495,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the sides of all strips and of the mass beyond the nodes, times e^{-shift}.
+        """Return a bound of the error of the trapezoid rule at its ends, times e^{-shift}.
 
         The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
         the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that
@@ -509,7 +510,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
 
 def log_error(relative: FloatArray, log_total: FloatArray) -> FloatArray:
-    """Return a bound of the error of ln M for a relative error of M, in the shape of `relative`.
+    """Return a bound of the error of ln M for a relative error of a moment M, in the shape of `relative`.
 
     `log_total` is ln M. The bound uses |ln(1 + x)| <= 1.1 |x| for |x| < 0.1; for larger relative errors it is infinite.
     It adds the rounding of ln M.

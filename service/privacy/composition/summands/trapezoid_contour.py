@@ -88,7 +88,7 @@ class EtaMajorants(Protocol):
         """Return upper bounds of ln B_eta(t)/M(theta), at most 0, at the heights t; shape (H, E, parts).
 
         B_eta(t) is the majorant of `EtaMajorants`. `heights` has the shape (H, 1) or (H, parts). A part is a number of
-        equal steps of a run.
+        equal steps of a run. M is the transform of one step, and theta the tilt.
         """
         ...
 
@@ -132,7 +132,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @property
     def origins(self) -> tuple[FloatArray, FloatArray]:
-        """Tuple of K(theta) of each separate run and of bounds of the errors, shape (runs,) each.
+        """Tuple of K(theta) of each separate run at its tilt theta, and of bounds of the errors, shape (runs,) each.
 
         K is the log-moment function.
         """
@@ -170,7 +170,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return majorants of |M(theta + it)/M(theta)| for heights t from about `height` on, on paths Im x = eta.
 
         `center` is the approximate best eta at `height`, shape (parts,); None if it is unknown. A part is a number of
-        equal steps of a run.
+        equal steps of a run. M is the transform of one step, and theta the tilt.
         """
 
     @override
@@ -179,7 +179,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
         K is the log-moment function of a run. The difference is sum N ln(1 + d_k) with d_k = E_theta(e^{i t_k L} - 1),
         for N steps of loss L. Separate runs have a `step` each, shape (runs, 1), and a `last` node up to which the
-        bound holds, shape (runs,). None stands for one run and all nodes.
+        bound holds, shape (runs,). None stands for one run and all nodes. theta is the tilt.
         """
         if last is not None:
             step, last = self.law.of_parts(np.asarray(step).T).T, np.repeat(last, self.law.together)
@@ -209,7 +209,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Return a bound of the rounding error of d_k = E_theta(e^{i t_k L} - 1), shape (parts, nodes + 1).
 
         The error of the total M(theta), by which the weights are divided, is not included. `t` holds the heights t_k. A
-        part is a number of equal steps of a run.
+        part is a number of equal steps of a run. L is the loss of a step, and theta the tilt.
         """
         identity = (2 * self.law.identity_error / self.total)[:, None]
         return difference_rounding(self.grid, self.tilt, self.tilted_weights, self._mean, t) + t * identity
@@ -221,7 +221,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         grows with t. It is evaluated at the top if it is small there, else at a few heights. E_theta is the expectation
         under the law tilted by e^{theta L}. The truncation omits some mass of this law. The omitted mass changes
         e^{itL} - 1, which is at most 2, and the total that divides it. This is 3 times the omitted mass, counted as 4.
-        A part is a number of equal steps of a run.
+        A part is a number of equal steps of a run. L is the loss of a step.
         """
         q, heights = self.half_widths, top[None]
         best = self.strip_errors(heights, q[-1:])[0]
@@ -277,7 +277,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         """Terms of the trapezoid sum plus bounds of the integral over the cell, at every node, shape (parts, nodes).
 
         Both are taken of the modulus of the integrand, in units of M(theta). They bound the error of nodes that no
-        strip covers. A part is a number of equal steps of a run.
+        strip covers. A part is a number of equal steps of a run. M(theta) is the transform of one step at the tilt.
         """
         return self.tilted_weights + np.exp(
             np.minimum(self.log_tilted_weights + 0.5 * self.grid.step * self.slope, 700.0)
@@ -309,7 +309,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
 
     @cached_property
     def middle(self) -> int:
-        """Index of a node near the largest tilted weights, before the truncation of every part."""
+        """Index of a node near the largest tilted weights that every part keeps after its truncation."""
         return min(int(np.argmax(self.tilted_weights.sum(axis=0))), int(self.grid.stop.min()) - 1)
 
     @override
@@ -322,7 +322,7 @@ class TrapezoidOnContour(SummandOnContour, Generic[LawT]):
         M(z) = E0 e^{zL} is the transform of a step with loss L. Integration by parts in x bounds t |M| by int |psi'|
         and the values of psi at both ends, with psi = phi a^theta b^{1-theta}/L' and L' = dL/dx. phi a and phi b are
         the densities of H1 and H0. An upper Riemann sum bounds the integral. A part is a number of equal steps of a
-        run.
+        run. theta is the tilt.
         """
         grid, h = self.grid, self.grid.step
         log_rate, bent, first = self.variation_terms
@@ -443,13 +443,13 @@ def side_terms(
     """Return a bound of the integral on a vertical side half a cell from each node, in units of M(theta).
 
     The side belongs to the rectangle |Im x| <= q around nodes of distance h, and M(theta) is the sum of all terms. The
-    result adds `more` terms of the node, and has the shape of `log_ends`.
+    result adds `more` terms of the node, and has the shape of `log_ends`. theta is the tilt.
 
-    On the side |integrand| <= e^{log_ends}/h e^{s g}, where g = t |dD/dq| + Q q is the `rate`, against e^{-2 pi s/h}
-    for 0 <= s <= q (t, D and Q are those of `StripField`). Let g be below 3/4 of 2 pi/h. Then the two halves of a side
-    add up to (4 + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3
-    in all. For larger g, the growing half has an exponent that is convex in s. It is below q/h times the larger of its
-    values at s = 0 and s = q. A bound of e^700 is useless and stands for any larger one.
+    The `rate` is g = t |dD/dq| + Q q, with t, D and Q of `StripField`. On the side |integrand| <= e^{log_ends}/h e^{s
+    g}, against e^{-2 pi s/h} for 0 <= s <= q. Let g be below 3/4 of 2 pi/h. Then the two halves of a side add up to (4
+    + ln 2)/(2 pi) < 0.75 terms. The side at t = 0 adds ln 2/pi < 0.25 of them, or 0.5 with e^{Q s^2}: 1.3 in all. For
+    larger g, the growing half has an exponent that is convex in s. It is below q/h times the larger of its values at s
+    = 0 and s = q. A bound of e^700 is useless and stands for any larger one.
     """
     terms = (1.3 + more) * np.exp(log_ends)
     fast: BoolArray = np.greater(rate, 1.5 * math.pi / h)

@@ -38,9 +38,10 @@ _SMALLEST_MODULUS = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class TwoPointSteps(Summand):
-    """Equal steps, `count` of them, each with the loss `loss` > 0 or -`loss` in nats."""
+    """Equal steps, `count` of them, each of which has the privacy loss `loss` > 0 or -`loss` in nats."""
 
     decays = False
+    rank = 2
     is_atomic = True
 
     loss: float
@@ -60,11 +61,6 @@ class TwoPointSteps(Summand):
     @override
     def is_symmetric(self) -> bool:
         return True
-
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (2,)
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:
@@ -133,7 +129,10 @@ class TwoPointParts(TruncatedSummand):
 
 
 class TwoPointOnContour(SummandOnContour):
-    """Two-point parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta; L is +-eps."""
+    """Two-point parts of a run under the law tilted by e^{theta L}, on the contour Re z = theta.
+
+    The loss L of a step is +-eps.
+    """
 
     @property
     @override
@@ -153,13 +152,14 @@ class TwoPointOnContour(SummandOnContour):
 
     @property
     def origin(self) -> tuple[float, float]:
-        """Tuple of the log-moment function K(theta) of all steps, nats, and a bound of its error."""
+        """Log-moment function K(theta) of all steps at the tilt theta (nats), and a bound of its error."""
         return self._origin
 
     def log_majorants(self, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return zeros `(whole, single)`: no bound of |M(theta + it')/M(theta)| over all t' >= t is below 1.
 
         M is the transform of a step with two losses, which is almost periodic. Both arrays have the shape of `heights`.
+        theta is the tilt.
         """
         return np.zeros_like(heights), np.zeros_like(heights)
 
@@ -170,7 +170,8 @@ class TwoPointOnContour(SummandOnContour):
         tau sin x|^2 = 1 - (1 - tau^2) sin^2 x. All errors of one factor together are below a few units of rounding u
         times |x|. For small x this holds because the errors are relative to |ln(cos x + i tau sin x)| <= |x|. The
         errors of tau and 1 - tau^2 are 4 |eps (theta - 1/2)| u and a few functions; (1 - tau^2) |eps (theta - 1/2)| <
-        1/2 bounds their effect. A part is a number of equal steps of a run.
+        1/2 bounds their effect. A part is a number of equal steps of a run. K is the log-moment function of the run,
+        and theta the tilt.
         """
         x = self._epsilon * (np.arange(nodes + 1, dtype=np.float64) * step)
         sine, cosine = np.sin(x), np.cos(x)
@@ -188,5 +189,4 @@ class TwoPointOnContour(SummandOnContour):
 
 
 def _doubled_sine(x: FloatArray) -> FloatArray:
-    """Return 2 sinh(x) for |x| <= 1, where both terms have one sign."""
     return np.expm1(x) - np.expm1(-x)

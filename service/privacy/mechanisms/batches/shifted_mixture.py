@@ -200,7 +200,10 @@ def mixture_step(
 
 
 def hits_step(noise_multiplier: Fraction, law: HitsLaw) -> AbstractStep:
-    """Return the mixture step whose shift is a random number of hits, each with its own weight."""
+    """Return the mixture step whose shift is a random number of hits, with the probabilities `law`.
+
+    The noise has `noise_multiplier` standard deviations of one hit's shift.
+    """
     counts, whole = law.counts()
     known = [(hits * law.apart, count) for hits, count in enumerate(counts) if count]
     if len(known) <= 2:

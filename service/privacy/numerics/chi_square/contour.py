@@ -144,7 +144,8 @@ def _growth(degrees: float, curve: FloatArray, z: FloatArray) -> FloatArray:
 def _lay_out(degrees: float, at: Saddle) -> _Layout:
     """Choose steps and tilts of the midpoint rule for the inversion integrals at the saddle points `at`.
 
-    The result also bounds the aliases, which are the errors of the midpoint rule. No proof depends on the choice.
+    The law has `degrees` degrees of freedom. The result also bounds the aliases, which are the errors of the midpoint
+    rule. No proof depends on the choice.
     """
     spread = degrees / 2 + 2 * at.curve
     extra = np.minimum(np.log1p(np.abs(at.pole) * np.sqrt(spread)), _MOST_EXTRA)

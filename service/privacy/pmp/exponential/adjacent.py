@@ -102,8 +102,8 @@ def _attained_exchange(population: Population, bounds: SwapBounds) -> float:
     """Return a change of ln p(w|D) that some object w and data D attain when one point of D is exchanged.
 
     The result is a lower bound of the largest change. p(w|D) is the probability that the mechanism draws w from the
-    data D. The objects are those with the largest swap bounds. For each object, n - 1 points of D are those that most
-    favour a rival v over the object, after the point that favours v most.
+    data D. The objects are those with the largest swap bounds. For each object, D has the n - 1 points that most favour
+    a rival object, except for the point that favours this rival most. `bounds` are the swap bounds of the objects.
     """
     logits, half, largest = population.logits, population.half, 0.0
     for chosen in np.argsort(-bounds.gain.max(axis=1), kind="stable")[:OBJECTS_TRIED]:

@@ -81,7 +81,7 @@ class Losses:
         """Build the losses |w - x| for `points` x (N, d), clipped to norm `clip_radius`, and `objects` w (m, d).
 
         r is a point of the data. |w - x| - |w - r| = (r - x).(2w - x - r)/(|w - x| + |w - r|) has terms within a few
-        roundings u. By Cauchy's inequality its error is at most (2d + 24) u |x - r|.
+        roundings u = 2^-53. By Cauchy's inequality its error is at most (2d + 24) u |x - r|.
         """
         dimension = points.shape[1]
         norms = norms_of(points)

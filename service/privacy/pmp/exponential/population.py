@@ -39,14 +39,17 @@ def subsets_of(patterns: NDArray[np.int64], points: int) -> NDArray[np.bool_]:
 @final
 @dataclass(frozen=True)
 class Population:
-    """Logits theta of the objects at 2n points, less the logits of the nearest object, which cancel in p(w|D).
+    """Logits theta_wi of the objects w at the 2n points i of a parent set, for the exponential mechanism.
+
+    The mechanism draws w from the data D with the probability p(w|D), proportional to the exponential of the sum of
+    theta_wi over the points i of D. The logits of the nearest object are subtracted, and cancel in p(w|D).
 
     Attributes
     ----------
     changes : array, shape (objects, 2n)
         theta_wi less theta_wr for a point r, which is the same for all objects.
     logits : array, shape (objects, 2n)
-        theta.
+        theta_wi.
     sum_error : float
         Error bound of every sum of n logits, including the rounding of the sum.
     change_error : float

@@ -279,7 +279,7 @@ def _log_cdf(at: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
 def _half_line_bound(line: _Line, exposed: int, delta: float) -> float:
     """Return a lower bound of the PMP parameter from half-lines S = {y > t} of outcomes, at least 0.
 
-    The point x with the index `exposed` lies on the side of large y.
+    The point x with the index `exposed` lies on the side of large y. The parameter is that for `delta`.
 
     P and Q are the laws of the noisy sum of n points with and without x. Let m be the mean over the other points x'.
     For all s > 0, P(S) >= 1 - exp(s (t - x)) m(exp(-s x'))^(n - 1) e^(s^2/2) and Q(S) <= exp(-s t) m(exp(s x'))^n

@@ -193,9 +193,9 @@ def success_bound(epsilon: float, delta: float, prior: float) -> float:
 def _without_delta(points: QueryPoints, data_size: int) -> Enclosure:
     """Return the PMP parameter for delta = 0: infinite, or in [0, infinity] if outermost points may hide each other.
 
-    For delta = 0 an outermost point is exposed unless copies of it hide whether it is in the data. Hiding needs n + 1
-    copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of clipped points may create
-    or separate copies.
+    For delta = 0 an outermost point is exposed unless copies of it hide whether it is in the data. Hiding needs, for n
+    = `data_size`, n + 1 copies of the outermost points on both sides, so at least 2 n + 2 points. The rounding of
+    clipped points may create or separate copies.
     """
     differ = float(points.radii.max()) > 4 * points.centring_error
     distinct = points.moved == 0 and len(np.unique(points.positions, axis=0)) == points.count

@@ -254,7 +254,7 @@ def _from_gain(gain: _Ends, null: _Errors, epsilon: FloatArray, slope: FloatArra
 def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, side: int) -> FloatArray:
     """Return 1 - e^eps + e^eps `gained` - `lost` for eps = `epsilon` <= 0, rounded down (`side` -1) or up (1).
 
-    The two probabilities are given by their logarithms.
+    The probabilities are e^`log_gained` and e^`log_lost`.
     """
     exponent = epsilon + log_gained
     rest, gained, lost = -np.expm1(epsilon), np.exp(exponent), np.exp(log_lost)
@@ -264,9 +264,9 @@ def _rest(epsilon: FloatArray, log_gained: FloatArray, log_lost: FloatArray, sid
 
 
 def _no_ratio_below(least: float, epsilon: FloatArray, log_low: FloatArray, log_high: FloatArray) -> EnclosureArray:
-    """Return the profile from its log bounds, replaced by 1 - e^eps where eps = `epsilon` is at most `least`.
+    """Return the profile, replaced by 1 - e^eps where eps = `epsilon` is at most `least`.
 
-    `least` is the smallest log-likelihood ratio.
+    `log_low` and `log_high` are the bounds of ln of the profile, and `least` is the smallest log-likelihood ratio.
     """
     below = epsilon <= least
     if below.any():

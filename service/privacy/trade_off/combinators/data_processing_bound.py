@@ -25,7 +25,7 @@ ROUNDING: Final = 1e-13
 
 @final
 class DataProcessingBound(DelegatingCurve):
-    """Trade-off curve of `whole` with lower bounds of power, delta and epsilon at least those of its parts.
+    """Trade-off curve of a composition `whole`, whose lower bounds are improved by those of parts of the composition.
 
     Parameters
     ----------

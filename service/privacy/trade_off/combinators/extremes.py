@@ -15,7 +15,18 @@ def smallest(first: Enclosure, second: Enclosure) -> Enclosure:
 
 
 def largest(first: Enclosure, second: Enclosure) -> Enclosure:
-    """Return the enclosure of the larger of two numbers, with decimal digits if both have them."""
+    """Return the enclosure of the larger of two numbers, with decimal digits if both have them.
+
+    Parameters
+    ----------
+    first, second : Enclosure
+        Both numbers.
+
+    Returns
+    -------
+    Enclosure
+        The larger number.
+    """
     one, other = first.decimal, second.decimal
     return _of_ends(max, first, second, None if one is None or other is None else one.largest(other))
 
@@ -37,7 +48,18 @@ def smaller(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
 
 
 def larger(first: EnclosureArray, second: EnclosureArray) -> EnclosureArray:
-    """Return the enclosures of the larger of two numbers, element by element, with logarithms if both have them."""
+    """Return the enclosures of the larger of two numbers, element by element, with logarithms if both have them.
+
+    Parameters
+    ----------
+    first, second : EnclosureArray
+        Both lists of numbers, of one shape.
+
+    Returns
+    -------
+    EnclosureArray
+        The larger numbers.
+    """
     return _of_arrays(np.maximum, first, second)
 
 

@@ -237,7 +237,8 @@ class Symmetrised(AbstractTradeOff):
         """Bisect log slopes from `left` to `right` around the best one of the symmetrised curve.
 
         The bisection continues while bounds prove which of two profiles is larger. Return both endpoints, and a lower
-        bound of the power at the rates `alpha`. `lowest` is a lower bound from before.
+        bound of the power at the rates `alpha`. `lowest` is a lower bound from before, and `at_first` and `at_second`
+        are the best log slopes of both curves at these rates.
         """
         left, right = np.maximum(left, -STEEPEST), np.minimum(right, STEEPEST)
         for _ in range(HALVINGS):

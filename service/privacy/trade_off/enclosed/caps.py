@@ -282,7 +282,7 @@ def _picked(pick: np.ufunc, logs: FloatArray | None, other: FloatArray | None) -
 def _crossed(
     lower: FloatArray, upper: FloatArray, log_lower: FloatArray | None, log_upper: FloatArray | None, certain: bool
 ) -> bool:
-    """Return whether some entry of `lower` exceeds that of `upper`, or the logarithms do.
+    """Return whether some entry of `lower` exceeds that of `upper`, or of `log_lower` that of `log_upper`.
 
     Raises NumericalFailure if the bounds are `certain` (proved) and rounding does not explain the order.
     """

@@ -164,7 +164,7 @@ def spanned(low: EnclosureArray, high: EnclosureArray) -> EnclosureArray:
 
 
 def placed(bounds: EnclosureArray, where: BoolArray, others: EnclosureArray) -> EnclosureArray:
-    """Return enclosures in which others replace some elements.
+    """Return the enclosures `bounds` with `others` in place of some elements.
 
     Parameters
     ----------

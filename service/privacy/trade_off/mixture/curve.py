@@ -140,7 +140,7 @@ class MixtureTradeOff(AbstractTradeOff):
 
     @cached_property
     def _shared(self) -> SharedLevels | None:
-        """Search for points that evaluates all parts at equal log slopes, or None if the parts are inexpensive."""
+        """Search for points of the curve on all parts at equal log slopes; None if all parts are inexpensive."""
         if all(curve.method == CHEAP for _, curve in self.parts) and not self._has_only_profiles:
             return None
         parts = [(weight, _first_engine(curve)) for weight, curve in self.parts]

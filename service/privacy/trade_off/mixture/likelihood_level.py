@@ -104,7 +104,10 @@ class LevelledCurve:
         return Level(*rows)
 
     def nodes(self, alpha: FloatArray, points: CurvePoints) -> SearchStarts:
-        """Return starting points of searches near the rates `alpha`, where the curve has `points`."""
+        """Return the starting points of searches for points of a given slope near the rates `alpha`.
+
+        The curve has `points` at these rates.
+        """
         error = points.type_two_error
         return SearchStarts(
             self._nodes(special.ndtri(alpha), True),

@@ -3,10 +3,10 @@
 At a level c every part is at the point where its own slope is -e^c, and T(c) is the point of the mixture there. A
 search finds levels whose points lie on both sides of alpha. These points give three bounds:
 
-- From above, the chord between both points bounds f, because every choice of alpha_i is an attack on the mixture. -
-From below, the lines of slope -e^c through the points bound f, lowered by what a part could gain at a better rate
-(`Level.loss`). - The slope at alpha lies between two levels. At one level all parts are proved to be steeper at rates
-whose weighted
+- From above, the chord between both points bounds f, because every choice of alpha_i is an attack on the mixture.
+- From below, the lines of slope -e^c through the points bound f, lowered by what a part could gain at a better rate
+  (`Level.loss`).
+- The slope at alpha lies between two levels. At one level all parts are proved to be steeper at rates whose weighted
   sum is more than alpha. At the other level all parts are proved not to be steeper at rates with a smaller sum.
 
 The power has corresponding bounds with swapped signs. All errors are of second order in the distance of the levels.

@@ -279,8 +279,8 @@ def _difference_small(
     """Return the difference R(a) - R(a + mu) of Mills ratios and its relative error, for mu <= 1/128.
 
     R(x) = Phi(-x)/phi(x). The difference is the integral of 1 - x R(x) over [a, a + mu], by three Gauss-Legendre nodes.
-    The quadrature error is mu^6/2016000 times at most 48 (the ratio of the sixth derivative, at 0), relatively below
-    1e-17.
+    The quadrature error is mu^6/2016000 times at most 48 (the largest ratio of the sixth derivative of the integrand to
+    the integrand, at 0), relatively below 1e-17.
     """
     nodes = [np.minimum(ratio, FAR) + node * (0.5 * mu) for node in GAUSS_LEGENDRE]
     first, middle, last = (1 - x * (SQRT_HALF_PI * special.erfcx(SQRT_HALF * x)) for x in nodes)

@@ -90,18 +90,18 @@ class NormalComponents:
 
     @property
     def shifted_weight(self) -> float:
-        """Upper bound of the weight of all components that are not at 0."""
+        """Upper bound of the total weight of all normal components of the mixture whose mean is not 0."""
         apart = self.weights[self.distances[1] > 0]
         return math.fsum(apart) * (1 + 2 * self.weight_error + 4 * UNIT_ROUNDOFF)
 
     @property
     def is_at_zero(self) -> bool:
-        """Whether all components of the mixture have the mean 0."""
+        """Whether all normal components of the mixture have the mean 0."""
         return float(self.distances[1].max()) == 0
 
     @property
     def weight_at_zero(self) -> Enclosure | None:
-        """Weight of the component at 0, or None without such a component."""
+        """Weight of the normal component of the mixture with the mean 0, or None without such a component."""
         zero = self.distances[1] == 0
         if not zero.any():
             return None

@@ -43,7 +43,7 @@ def curves(spec: dict[str, Any], **options: Any) -> TradeOffPair:
 
 
 def high_mass(eta: float, t: FloatArray) -> FloatArray:
-    """Return the mass under P1 of the larger of the two losses."""
+    """Return the mass under P1 of the larger of both losses, t and t - eta, of an exponential step."""
     return np.expm1(t - eta) / math.expm1(-eta)
 
 
@@ -156,7 +156,7 @@ def test_random_strategy_does_not_exceed_curve() -> None:
 
 
 def fixed_shift(eta: float, steps: int, share: float, x: FloatArray) -> FloatArray:
-    """Return delta of the attack in which every step takes the shift share * eta."""
+    """Return delta at x of the attack in which each of the steps takes the shift `share` * `eta`."""
     heads = np.arange(steps + 1)
     losses = steps * (share - 1) * eta + eta * heads
     masses = binom.pmf(heads, steps, float(high_mass(eta, np.array(share * eta))))

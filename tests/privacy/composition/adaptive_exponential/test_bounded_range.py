@@ -19,7 +19,7 @@ RATES = np.array([5e-324, 1e-310, 1e-300, 1e-120, 1e-12, 0.01, 0.3, 0.5, 0.7, 1 
 
 
 def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
-    """Return the maximum of a unimodal function, by golden sections to working precision."""
+    """Return the maximum of the unimodal function `reading` over [low, high], by golden sections."""
     share = (mpmath.sqrt(5) - 1) / 2
     for _ in range(110):
         left, right = high - share * (high - low), low + share * (high - low)

@@ -147,7 +147,10 @@ def test_gaussians_are_exact(method: str, order: int) -> None:
 
 
 def test_clt_mu_matches_published_formula() -> None:
-    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up."""
+    """mu = p sqrt(N (e^{1/sigma^2} - 1)); for an additional Gaussian step, mu^2 adds up.
+
+    N steps have the sampling rate p and the noise multiplier sigma.
+    """
     sampled_part = 0.02 * math.sqrt(500 * math.expm1(1.0))
     spec = {"type": "composed", "mechanisms": [dpsgd(1.0, 0.02, 500), gaussian(3.0)]}
     curve = choose.pair(built(spec), "clt").add
@@ -269,7 +272,7 @@ def test_epsilon_inverts_delta(method: str) -> None:
 
 
 def test_saddlepoint_is_continuous_at_the_mean() -> None:
-    """The expansion that replaces 1/u - 1/w near the mean agrees with it on either side."""
+    """The expansion of the Lugannani-Rice tail near the mean agrees with the formula on both sides of the mean."""
     tails = SaddlepointTails(composed_loss(built(SPECS["short"]).elementary_steps(), "saddlepoint"))
     hypotheses: tuple[Hypothesis, ...] = (0, 1)
     for hypothesis in hypotheses:

@@ -22,14 +22,7 @@ from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.losses.law import ComposedLoss
 from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss, two_point_loss
-from service.privacy.numerics.binomial import (
-    mean_above,
-    mean_below,
-    rank_reaching,
-    rank_within,
-    share_above,
-    share_below,
-)
+from service.privacy.numerics.binomial import BinomialIntervals, mean_above, mean_below
 from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.questions import gaussian_dp, membership
 from service.privacy.trade_off.pair import TradeOffPair
@@ -72,7 +65,7 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """At most four standard errors of each part: the power on both sides, and the rate below times the slope there."""
+    """The width is at most four standard errors: those of both bounds of the power, and of the rate times the slope."""
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -292,9 +285,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 def test_lattice_sums_match_moments_of_run(name: str) -> None:
-    """The mean agrees up to the stated shift.
+    """Mean and variance of the drawn sum agree with those of the loss of the run, up to the effect of rounding.
 
-    The variance exceeds by at most `proxy` and twice its covariance, the effect of rounding.
+    The mean agrees up to the stated shift. The variance exceeds by at most `proxy` and twice its covariance.
     """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)
@@ -344,7 +337,7 @@ def test_draws_pass_kolmogorov_smirnov() -> None:
 
 def test_binomial_intervals_match_clopper_pearson() -> None:
     counts = np.array([0, 1, 17, 500, 999, 1000])
-    low, high = share_below(counts, 1000, 0.01), share_above(counts, 1000, 0.01)
+    low, high = BinomialIntervals(1000, 0.01).share_below(counts), BinomialIntervals(1000, 0.01).share_above(counts)
     for index, count in enumerate(counts):
         reference = stats.binomtest(int(count), 1000).proportion_ci(0.98, "exact")
         assert low[index] == pytest.approx(reference.low, abs=1e-12)
@@ -355,17 +348,17 @@ def test_order_statistic_ranks_have_coverage() -> None:
     """The mass above the k-th largest of n is Beta(k, n - k + 1). The ranks are the first that reach their side."""
     samples, failure = 1000, 0.01
     for rate in (1e-4, 0.01, 0.3, 0.999):
-        k = int(rank_reaching(np.array([rate]), samples, failure)[0])
+        k = int(BinomialIntervals(samples, failure).rank_reaching(np.array([rate]))[0])
         if k <= samples:
             assert stats.beta.cdf(rate, k, samples - k + 1) <= failure
         assert k == 1 or stats.beta.cdf(rate, k - 1, samples - k + 2) > failure
-        k = int(rank_within(np.array([rate]), samples, failure)[0])
+        k = int(BinomialIntervals(samples, failure).rank_within(np.array([rate]))[0])
         assert k == 0 or stats.beta.cdf(rate, k, samples - k + 1) >= 1 - failure
         assert k == samples or stats.beta.cdf(rate, k + 1, samples - k) < 1 - failure
 
 
 def test_bounds_of_means_attain_their_error_budget() -> None:
-    """samples kl(mean, bound) = ln(1/failure) on both sides. Without hits the bound is 1 - failure^(1/n)."""
+    """`samples` times kl(mean, bound) is ln(1/failure) for both bounds. Without hits the bound is 1 - failure^(1/n)."""
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])
     above, below = mean_above(means, samples, failure), mean_below(means, samples, failure)

@@ -35,7 +35,7 @@ def curve(noise: float, steps: int) -> AbstractTradeOff:
 
 
 class Exact:
-    """Tails of the loss e (2 V - N) in many digits, by truncated powers.
+    """Tails of the loss e (2 V - N) of N Laplace steps in many digits, by truncated powers.
 
     With X the law of one step on [0, 1], P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+).
     Q is the regularised gamma function. The terms alternate and are much larger than their sum.
@@ -46,7 +46,10 @@ class Exact:
         self._powers = [mpmath.exp(-self.e * k) for k in range(steps + 1)]
 
     def null_tail(self, v: mpf, *, closed: bool = False) -> mpf:
-        """Return P0(V > v), or P0(V >= v) if `closed`."""
+        """Return P0(V > v), or P0(V >= v) if `closed`.
+
+        The loss of N steps is e (2 V - N).
+        """
         total, gammas = mpf(0), self._gammas(v)
         for k in range(self.steps + 1):
             for j in range(self.steps - k + 1):
@@ -62,7 +65,10 @@ class Exact:
         return mpmath.fsum(terms) / 2**j
 
     def _gammas(self, v: mpf) -> list[list[mpf]]:
-        """Return Q(j, e (v - m)_+) = e^-y sum_{q < j} y^q/q! for every m and j up to the number of steps."""
+        """Return the regularised gamma function Q(j, y) at y = e (v - m)_+ for every m and j up to the number of steps.
+
+        Q(j, y) = e^-y sum_{q < j} y^q/q!, and e is the largest loss of a step.
+        """
         found: list[list[mpf]] = []
         for m in range(self.steps + 1):
             y = self.e * max(v - m, mpf(0))
@@ -151,13 +157,13 @@ def test_profile_and_epsilon_match_exact_sums(noise: float, steps: int, share: f
 
 
 def test_two_steps_match_integration() -> None:
-    """P0(L1 + L2 > c) by integration over the first loss, which shares no formula with sums over uniforms."""
+    """P0(L1 + L2 > c) of two losses by integration over the first, which shares no formula with sums over uniforms."""
     noise, c = 1.7, 0.4
     with mpmath.workdps(25):
         e = 1 / mpf(noise)
 
         def one(x: mpf) -> mpf:
-            """Return P0(L > x) of one step."""
+            """Return P0(L > x) of the loss L of one step."""
             return mpf(0) if x >= e else mpf(1) if x < -e else mpmath.exp(-(x + e) / 2) / 2
 
         inner = mpmath.quad(lambda loss: mpmath.exp(-(loss + e) / 2) / 4 * one(c - loss), [-e, c - e, e])

@@ -135,7 +135,7 @@ def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float
         false, true = 1 / (1 + eps.exp()), 1 / (1 + (-eps).exp())
 
         def beyond(k: int, success: arb) -> arb:
-            """Return P(K > k) as a ball."""
+            """Return P(K > k) of the binomial number K of larger losses, as a ball."""
             return success.beta_lower(k + 1, steps - k, regularized=True)
 
         for scores in (0.0, 5.0):
@@ -160,7 +160,7 @@ def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
 
 
 def test_largest_loss_limits_power_and_delta() -> None:
-    """The power is at most e^(N eps) alpha, and delta is zero from N eps on."""
+    """The power of N steps is at most e^(N eps) alpha, and delta is zero from N eps on."""
     curve = EqualResponses(2, 1.0)
     assert curve.power_at(1e-30).upper <= math.exp(2) * 1e-30 * (1 + 1e-12)
     assert curve.largest_log_ratio == Enclosure.point(2.0)

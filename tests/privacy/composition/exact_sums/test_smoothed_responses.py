@@ -34,7 +34,7 @@ LEVELS = [1e-100, 1e-12, 1e-5, 0.01, 0.3, 0.7, 0.95]
 
 
 def random_kinds(random: np.random.Generator, parts: int) -> list[Kind]:
-    """Draw parts of similar size or of all sizes; some of them repeat."""
+    """Draw kinds (epsilon, count) of steps of similar size or of all sizes; some of them repeat."""
     low, high = [(0.05, 1.0), (1e-4, 1e-2), (1e-6, 10.0), (1.0, 4.0), (5.0, 10.0)][int(random.integers(5))]
     epsilons = np.exp(random.uniform(math.log(low), math.log(high), parts))
     return [(float(epsilon), int(random.choice([1, 1, 1, 2, 5]))) for epsilon in epsilons]
@@ -56,7 +56,7 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Check that every number of one enclosure meets that of the other, which is as narrow as the true value."""
+    """Check that every number of `found` meets that of the curve `known`, which is as narrow as the true value."""
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
@@ -109,7 +109,7 @@ def test_equal_parts_listed_separately_match_equal_run(epsilon: float, counts: t
 
 @pytest.mark.parametrize("seed", range(2))
 def test_smoothed_runs_lie_between_runs_of_multiples(seed: int) -> None:
-    """Epsilons rounded down or up to multiples reveal less or more. Those runs have exact sums."""
+    """Runs whose epsilons are rounded to multiples have exact sums: rounded down they reveal less, rounded up more."""
     random = np.random.default_rng(seed)
     epsilons, unit = random.uniform(0.02, 0.6, 40), 2.0**-10
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))

@@ -20,7 +20,7 @@ WIDTH = 1e-6
 
 
 def is_sampled_often(point: BoxPoint) -> bool:
-    """Return whether a record is expected in 30 steps or more, so that e^(-N p) is negligible beside the numbers."""
+    """Return whether a record is expected in 30 steps or more, so that e^-30 is negligible beside the numbers."""
     return point.steps * point.sample_rate >= 30 and point.sample_rate >= 1e-3
 
 

@@ -56,7 +56,7 @@ def assert_in_order(curve: AbstractTradeOff, random: Generator) -> None:
     assert 0 <= found.lower <= found.upper
 
 
-@pytest.mark.parametrize("seed", [*range(4), *map(thorough, range(4, 12))])
+@pytest.mark.parametrize("seed", [2, *map(thorough, (0, 1, *range(3, 12)))])
 def test_extreme_runs_have_ordered_bounds(seed: int) -> None:
     random = np.random.default_rng([20261205, seed])
     for _ in range(6):

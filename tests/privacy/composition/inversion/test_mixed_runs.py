@@ -65,7 +65,10 @@ def atoms(steps: list[tuple[float, int]]) -> list[tuple[Any, Any]]:
     [(1.0, [(1.0, 1)], 0.0), (30.0, [(0.1, 12)], 1e-5), (0.4, [(5.0, 2), (0.3, 3)], 1e-12), (4.0, [(0.01, 30)], 0.5)],
 )
 def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[float, int]], delta: float) -> None:
-    """delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for eps of either sign."""
+    """delta(eps) = D + (1 - D) sum q_j delta_gauss(eps - a_j), for eps of either sign.
+
+    D is the mass of infinite losses, and q_j that of the finite loss a_j.
+    """
     parts = [repeated(pure(epsilon), count) if count > 1 else pure(epsilon) for epsilon, count in steps]
     found = curves(gaussian(noise), *parts, *([approximate(0.0, delta)] if delta else []))
     top = sum(epsilon * count for epsilon, count in steps)
@@ -80,7 +83,7 @@ def test_gaussian_and_two_point_steps_match_sum(noise: float, steps: list[tuple[
 
 
 def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
-    """delta(eps) = E_H1 delta_gauss(eps - L), with L the loss of the sampled Laplace step, by quadrature."""
+    """delta(eps) is the mean under H1 of delta_gauss(eps - L), by quadrature, with the loss L of the Laplace step."""
     scale, rate, mu = 0.3, 0.2, mpf(1) / 2
     found = curves(gaussian(2.0), sampled(rate, laplace(scale)))
     with mpmath.workdps(30):
@@ -102,7 +105,7 @@ def test_steep_laplace_and_gaussian_step_match_quadrature() -> None:
 
 @pytest.mark.parametrize("steps", [[(1.0, 1)], [(0.2, 9), (1.3, 2)]])
 def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, int]]) -> None:
-    """Shifted thresholds of the closed form; powers from tests that enumerate all losses."""
+    """The oracle shifts thresholds of the closed form by all losses of the two-point steps."""
     scale = 2.0
     found = curves(laplace(scale), *(repeated(pure(epsilon), count) for epsilon, count in steps))
     e = 1 / mpf(scale)

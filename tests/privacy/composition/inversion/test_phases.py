@@ -33,7 +33,10 @@ def _schedule(
 
 
 def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
-    """Return E0 w^z of one step by trapezoidal sums at 25 digits. The error is about e^{-2 pi^2 sigma/h}."""
+    """Return the moment E0 w^z of one step by trapezoidal sums at 25 digits.
+
+    w is the likelihood ratio. The error is about e^{-2 pi^2 sigma/h} for nodes at a distance h.
+    """
     with mpmath.workdps(25):
         s, p, h = mpf(sigma), mpf(rate), mpf("0.0625")
         nodes = (k * h for k in range(-200, 400))
@@ -44,7 +47,7 @@ def _moment(sigma: float, rate: float, z: mpmath.mpc) -> mpmath.mpc:
 
 @pytest.mark.parametrize("tilt", [6.0, 0.3, -2.0])
 def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
-    """K of parts with different noise and rate, its values on a contour, and the majorants."""
+    """The log-moment function of parts with different noise and rate, its values on a contour, and the majorants."""
     parts = ((0.8, 0.2, 1), (0.9, 0.003, 2), (1.0, 0.03, 1), (1.2, 1e-4, 3))
     steps = tuple(SampledGaussianSteps(*part) for part in parts)
     summand = TruncatedSampledGaussian(steps, 0.3, 80.0)
@@ -69,7 +72,7 @@ def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
 
 @pytest.mark.parametrize("remove", [False, True])
 def test_equal_steps_in_many_parts_match_one_part(remove: bool) -> None:
-    """Parts whose rates differ by one rounding share their losses; the same steps in one part do not."""
+    """Steps in parts whose rates differ by one rounding have the enclosure of the same number of steps in one part."""
     generator = random.Random(3)
     for _ in range(3):
         sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)

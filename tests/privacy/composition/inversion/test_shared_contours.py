@@ -43,7 +43,7 @@ def test_answer_does_not_depend_on_earlier_requests(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_epsilon_of_both_directions_is_the_larger(seed: int) -> None:
-    """Every order of the searches, with and without the other direction."""
+    """Epsilon of both directions meets the larger one of two directions, and is no wider."""
     pair = _pair(100 + seed)
     for delta in DELTAS:
         both, add, remove = pair.both.epsilon(delta), pair.add.epsilon(delta), pair.remove.epsilon(delta)

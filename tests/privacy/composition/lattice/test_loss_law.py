@@ -117,7 +117,10 @@ def test_generating_function_matches_thirty_digits(law: LossLaw, mean: Mean) -> 
 
 @every_step
 def test_both_hypotheses_have_mass_one(name: str) -> None:
-    """E0 e^{0 L} = E0 e^{1 L} = 1, up to cancellation in the sum for losses of this size."""
+    """E0 e^{0 L} = E0 e^{1 L} = 1, up to cancellation in the sum for losses of this size.
+
+    L is the loss.
+    """
     law = law_of(name)
     found = law.generating(np.array([0.0, 1.0]))
     assert np.abs(found.value).max() <= 1e-12 * law.cumulants(0)[1]
@@ -171,7 +174,10 @@ def test_gaussian_losses_are_normal() -> None:
 
 
 def test_laplace_moments_match_closed_form() -> None:
-    """E0 e^{sL} = e^{-s mu}/2 + e^{(s - 1) mu}/2 + e^{-mu/2} sinh((s - 1/2) mu)/(2 (s - 1/2))."""
+    """E0 e^{sL} = e^{-s mu}/2 + e^{(s - 1) mu}/2 + e^{-mu/2} sinh((s - 1/2) mu)/(2 (s - 1/2)).
+
+    L is the loss of Laplace noise of scale 1 at the distance mu.
+    """
     tilts = np.array([-3.0, 0.2, 0.8, 4.0, 12.0])
     for mu in (0.1, 2.0, 30.0, 2e3):
         with mpmath.workdps(30):
@@ -184,7 +190,10 @@ def test_laplace_moments_match_closed_form() -> None:
 
 @every_step
 def test_distributions_lie_on_exact_curve(name: str) -> None:
-    """P1(L > c) is the power at rate P0(L > c), and P1(L > c) - e^c P0(L > c) is the profile at c."""
+    """P1(L > c) is the power at rate P0(L > c), and P1(L > c) - e^c P0(L > c) is the profile at c.
+
+    L is the loss.
+    """
     law, step = law_of(name), built(STEPS[name])
     assert isinstance(step, AbstractStep)
     curve = step.curves().add
@@ -210,7 +219,10 @@ def test_extreme_losses_match_the_curve(name: str) -> None:
 
 
 def test_clt_mu_of_sampled_steps_matches_formula() -> None:
-    """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base."""
+    """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base.
+
+    The sampling rate is p, and mu is 1 over the noise multiplier.
+    """
     for sigma, rate in ((1.0, 0.01), (0.5, 0.3), (0.1, 1e-3), (30.0, 1e-6)):
         expected = rate**2 * math.expm1(1 / sigma**2)
         assert sampled_gaussian_loss(sigma, rate).clt_mu_squared == pytest.approx(expected, rel=1e-11)

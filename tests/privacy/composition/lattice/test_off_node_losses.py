@@ -112,9 +112,10 @@ def twice(sigma: float, rate: float) -> Tails:
 
 
 def check(spec: dict[str, Any], tails: Tails, tells: Any, c: float, widest: float) -> None:
-    """Check all quantities near a threshold c of the finite losses.
+    """Check all quantities of a mechanism near a threshold `c` of the finite losses.
 
-    `tells` is the mass of either hypothesis outside the other.
+    `tails` are the exact tails of the loss, `tells` is the mass of either hypothesis outside the other, and `widest`
+    limits relative widths.
     """
     with mpmath.workdps(32):
         a0, a1, b0, b1 = tails(mpf(c))

@@ -29,7 +29,7 @@ LAST_DIGITS = 1 - 1e-5
 
 @final
 class Vague(AbstractTradeOff):
-    """A curve with almost trivial bounds: each quantity lies between 0 and its own upper bound."""
+    """Stub of a curve with almost trivial bounds: each quantity lies between 0 and its own upper bound."""
 
     evidence, method = Evidence.CERTIFIED, "vague"
 
@@ -79,7 +79,7 @@ class Vague(AbstractTradeOff):
 
 
 def test_lower_bounds_of_parts_carry_over_to_composition() -> None:
-    """The largest part raises the lower bound of every number, which stays below the known value."""
+    """The largest part of a composition raises the lower bound of every number, which stays below the known value."""
     generator = np.random.default_rng(41)
     for _ in range(20):
         noises = 10 ** generator.uniform(-0.5, 1.5, size=int(generator.integers(2, 5)))

@@ -46,7 +46,7 @@ def _random_part(source: random.Random) -> tuple[GaussianMixturePart, int]:
 
 
 def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
-    """Return M of one step at 35 digits, by trapezoidal sums with as many nodes as needed."""
+    """Return the moments E0 e^{zL} of one step's loss L at 35 digits, by sums with as many nodes as needed."""
     mu = 1 / mpf(part.noise_multiplier)
     h = mpf(1) / (32 if part.noise_multiplier > 1 else 64)
     lowest = -12 - part.mirrored * 3 / part.noise_multiplier
@@ -67,7 +67,7 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 @pytest.mark.parametrize("seed", range(6))
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 def test_sums_enclose_direct_integrals(seed: int) -> None:
-    """K at a real tilt, twice; its values on the contour; majorants and the variation that bounds its truncation."""
+    """The sums are the log-moment function at a real tilt (twice) and on the contour, majorants, and the variation."""
     part, count = _random_part(random.Random(seed))
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))
@@ -146,7 +146,7 @@ def test_certain_shift_matches_gaussian_step(mirrored: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_single_shift_matches_sampled_gaussian_step(seed: int) -> None:
-    """The enclosures of both kinds of parts meet in both directions, alone and with Gaussian and Laplace steps."""
+    """A mixture with one shift and a sampled Gaussian step have enclosures that meet, alone and beside other steps."""
     source = random.Random(seed)
     noise, rate = math.exp(source.uniform(0, 3.5)), math.exp(source.uniform(-5, -0.7))
     count = 200 + int((math.exp(source.uniform(-3, 2)) * noise / rate) ** 2)

@@ -12,7 +12,7 @@ from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 
 def _tilts(random: np.random.Generator) -> list[float]:
-    """Draw tilts on both sides of both poles, near and far, as contours of strong and weak runs have."""
+    """Draw tilts left and right of the poles 0 and 1, near and far, as contours of strong and weak runs have."""
     away = 10.0 ** random.uniform(-15, 1.5, 12)
     return [float(pole + side * distance) for pole in (0, 1) for side in (-1, 1) for distance in away]
 

@@ -38,10 +38,7 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_enclosure_covers_rate_with_remainder(seed: int, remove: bool, kinds: int) -> None:
-    """A rate with a remainder of either sign equals their sum.
-
-    The enclosure is not much wider than the remainder requires.
-    """
+    """A rounded rate and its remainder of either sign equal the exact rate, and widen the enclosure by little."""
     draw = random.Random(seed)
     sigma, rate = draw.uniform(0.8, 2.5), draw.choice([0.002, 0.05, 0.6])
     count = round(draw.uniform(0.5, 4) * 1e3)
@@ -56,7 +53,7 @@ def test_enclosure_covers_rate_with_remainder(seed: int, remove: bool, kinds: in
 @pytest.mark.parametrize("reflected", [False, True])
 @pytest.mark.parametrize("sigma", [0.5, 1.1])
 def test_deformed_contours_use_remainder_of_rate(sigma: float, reflected: bool) -> None:
-    """A contour for the rounded rate and its remainder agrees with one for their sum."""
+    """The contour for a rounded rate with its remainder agrees with the contour for the sum of both."""
     rate, count, delta, rest = 2.0**-10, 12, 1e-4, 2.0**-40
     found: list[tuple[float, float]] = []
     for step in (SampledStep(sigma, rate, count, rest), SampledStep(sigma, rate + rest, count)):

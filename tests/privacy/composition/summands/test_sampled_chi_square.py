@@ -39,7 +39,10 @@ def _random_steps(source: random.Random, largest: float = 1e6) -> ChiSquareSteps
 
 
 def _moment(steps: ChiSquareSteps, z: mpmath.mpc) -> mpmath.mpc:
-    """Return M(z) of one step at 30 digits, by a trapezoidal sum over ln T."""
+    """Return the moment M(z) = E0 e^{zL} of one step's loss L at 30 digits, by a trapezoidal sum over ln T.
+
+    T is the statistic of the step.
+    """
     d, k, p = mpf(steps.dimension), mpf(steps.susceptibility), mpf(steps.sample_rate)
     n = mpf(steps.effective_batch_size.numerator) / steps.effective_batch_size.denominator
     m, a, b = n * k, k / 2 - d / 2 * mpmath.log(1 - 1 / n), 1 / (2 * (n - 1))
@@ -87,7 +90,10 @@ def test_moments_match_integrals(steps: ChiSquareSteps) -> None:
 
 
 def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
-    """Return the density times dT/ds, up to a constant, and w at s = `place`."""
+    """Return the density of the statistic T times dT/ds, up to a constant, and the likelihood ratio, at s = `place`.
+
+    T is l ln(1 + e^s).
+    """
     d, m, p = mpf(law.degrees), mpf(law.noncentrality), mpf(law.rate)
     linear = mpmath.re(place) > 0
     whole = place + mpmath.log1p(mpmath.exp(-place)) if linear else mpmath.log1p(mpmath.exp(place))
@@ -100,6 +106,8 @@ def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmat
 def test_strips_bound_the_integrand() -> None:
     """On s - iq, the density times dT/ds grows by at most e^{Q q^2}, and w by at most the stated factor, on and
     between nodes.
+
+    T is the statistic, l ln(1 + e^s), w the likelihood ratio and q the height in the strip.
     """
     source = random.Random(5)
     with mpmath.workdps(30):

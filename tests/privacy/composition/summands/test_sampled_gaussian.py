@@ -19,7 +19,10 @@ mp: Any = mpmath
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_moments_at_large_tilts_match_quadrature(seed: int, sign: int) -> None:
-    """M(s) = E0 w^s by adaptive quadrature in 30 digits, where (1 - p)^s alone would be useless."""
+    """M(s) = E0 w^s by adaptive quadrature in 30 digits, where (1 - p)^s alone would be useless.
+
+    w is the likelihood ratio, and p the sampling rate.
+    """
     draw = random.Random(seed)
     sigma, rate, count = 10 ** draw.uniform(2, 6), draw.uniform(0.1, 0.9), 1000
     tilt = sign * draw.uniform(0.05, 0.5) * sigma / rate

@@ -38,7 +38,10 @@ TILTS = (-12.0, -0.7, 0.0, 0.5, 1.0, 2.3, 15.0)
 
 
 def moment(scale: float, rate: float, z: Any) -> Any:
-    """Return E0 w^z in many digits, with the integral split where it oscillates."""
+    """Return E0 w^z of one Laplace step in many digits, with the integral split where it oscillates.
+
+    w is the likelihood ratio of the step.
+    """
     e, p = mpf(scale), mpf(rate)
     pieces = 2 + int(abs(mpmath.im(z)) * scale * min(rate * math.exp(scale), 1.0) / 8)
 
@@ -181,7 +184,7 @@ def repeated(spec: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach: float) -> None:
-    """Check that both enclosures meet, and that the first is narrow."""
+    """Check that the enclosures of two curves meet, and that those of the first are narrow."""
     rates = np.array([1e-10, 1e-4, 0.2, 0.5, 0.9, 1 - 1e-8])
     epsilons = reach * np.array([-1.0, 0.0, 0.4, 2.0, 6.0])
     one, other = first.points(rates), second.points(rates)

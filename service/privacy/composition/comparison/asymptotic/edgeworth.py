@@ -75,10 +75,8 @@ class EdgeworthTails(ApproximateTails):
     """
 
     def __init__(self, loss: ComposedLoss, order: int) -> None:
-        cumulants = loss.cumulants(0), loss.cumulants(1)
-        self.means = float(cumulants[0][0]), float(cumulants[1][0])
-        self.deviations = math.sqrt(cumulants[0][1]), math.sqrt(cumulants[1][1])
-        self._series = tuple(tail_series(one, order) for one in cumulants)
+        super().__init__(loss)
+        self._series = tuple(tail_series(one, order) for one in self.cumulants)
 
     @override
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
@@ -104,7 +102,8 @@ def tail_series(cumulants: FloatArray, order: int) -> FloatArray:
     """Return the coefficients c_j of He_j(x), j = 0 to 11, in the Edgeworth series of a tail, shape (12,).
 
     The series is P(S > c) = Phi(-x) + phi(x) sum_j c_j He_j(x), with the standardised threshold x and the Hermite
-    polynomials He_j. `cumulants` has the first six cumulants of S. Source: Petrov 1975.
+    polynomials He_j. `cumulants` has the first six cumulants of S. Source: Petrov 1975. `order` is the highest power of
+    1/sqrt(number of steps) in the series.
     """
     deviation = math.sqrt(cumulants[1])
     # Two divisions: the square of the variance is a double, but its third power may be out of range.

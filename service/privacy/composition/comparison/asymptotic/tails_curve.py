@@ -43,7 +43,9 @@ LEAST_VARIANCE = 1e-150
 
 
 def composed_loss(steps: Steps, method: str) -> ComposedLoss:
-    """Return the loss of the run, or raise UnsupportedCombination (field `method`) if it has no asymptotic expansion.
+    """Return the loss of a run of these steps, or raise UnsupportedCombination if it has no asymptotic expansion.
+
+    The field of the error is `method`.
 
     The loss must not have singular mass (outcomes that one hypothesis excludes), and its variance must be positive
     under both hypotheses. Its modes must not be so far apart that no quadrature covers them.
@@ -101,10 +103,11 @@ class ApproximateTails(ABC):
     The parameter indexes thresholds and increases with the threshold of S; each engine chooses its own.
     """
 
-    means: tuple[float, float]
-    """Means of S under H0 and H1, nats."""
-    deviations: tuple[float, float]
-    """Standard deviations of S under H0 and H1, nats."""
+    def __init__(self, loss: ComposedLoss) -> None:
+        """Store the cumulants, means and standard deviations of S under H0 and H1, nats."""
+        self.cumulants = loss.cumulants(0), loss.cumulants(1)
+        self.means = float(self.cumulants[0][0]), float(self.cumulants[1][0])
+        self.deviations = math.sqrt(self.cumulants[0][1]), math.sqrt(self.cumulants[1][1])
 
     @abstractmethod
     def grid(self, hypothesis: Hypothesis) -> FloatArray:
@@ -155,7 +158,7 @@ class MonotoneTails:
 
     @property
     def least(self) -> ApproximateLogTails:
-        """Smallest upper and lower tail of the loss within the range of the grid of thresholds."""
+        """Smallest upper and lower tail probability of the loss within the range of the grid of thresholds."""
         return ApproximateLogTails(self._upper[-1:], self._lower[:1])
 
     def at(self, parameters: FloatArray) -> ApproximateLogTails:
@@ -297,7 +300,10 @@ class ApproximateTradeOff(AbstractTradeOff):
 
 
 def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
-    """Return notes on the faults of the approximate tails under either hypothesis."""
+    """Return notes on the faults of the approximate tails of the loss under both hypotheses.
+
+    `name` is the name of the engine.
+    """
     faults = dict.fromkeys((*faults_of(tails, 0), *faults_of(tails, 1)))
     return tuple(
         (f"{name}: {fault} between -6 and 12 standard deviations. Do not rely on this approximation here.")
@@ -306,7 +312,10 @@ def warnings_of(tails: ApproximateTails, name: str) -> tuple[str, ...]:
 
 
 def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...]:
-    """Return the faults of the tails of one hypothesis between -6 and 12 standard deviations from its mean."""
+    """Return sentences on the faults of approximate tails under one hypothesis: increases, or values outside [0, 1].
+
+    The tails are checked between -6 and 12 standard deviations from the mean.
+    """
     parameters = tails.grid(hypothesis)
     standardised = (tails.thresholds(parameters) - tails.means[hypothesis]) / tails.deviations[hypothesis]
     logs = tails.log_tails(hypothesis, parameters[(standardised >= CHECKED[0]) & (standardised <= CHECKED[1])])
@@ -317,9 +326,10 @@ def faults_of(tails: ApproximateTails, hypothesis: Hypothesis) -> tuple[str, ...
 
 
 def _outward(log_tail: FloatArray) -> FloatArray:
-    """Return ln of a decreasing tail on a grid with the mean in the middle, in the shape of `log_tail`.
+    """Return ln of a tail, made monotone, on a grid with the mean of the loss in the middle.
 
-    The result is the running minimum to the right of the middle, and the running maximum to the left.
+    The result is the running minimum to the right of the middle, and the running maximum to the left, in the shape of
+    `log_tail`.
     """
     middle = len(log_tail) // 2
     left = np.maximum.accumulate(log_tail[middle::-1])[::-1]

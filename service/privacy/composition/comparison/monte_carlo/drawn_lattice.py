@@ -171,7 +171,7 @@ def _transform_noise(first: FloatArray, second: FloatArray, size: int) -> FloatA
 def _range(law: LossLaw, cut: float) -> tuple[float, float]:
     """Return the smallest loss, and the largest loss or one that is exceeded with probability of at most `cut`.
 
-    The bound on the probability holds under both hypotheses.
+    `law` is the law of the loss. The bound on the probability holds under both hypotheses.
     """
     if math.isfinite(law.largest):
         return law.smallest, law.largest

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -19,7 +19,8 @@ from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.distribution_band import DistributionBand, IntArray
+from service.privacy.numerics.distribution_band import DistributionBand
+from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.enclosed.logs import with_logs
@@ -87,39 +88,6 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         f"bounds hold with probability at least {options.confidence:g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
-
-
-class _Intervals(Protocol):
-    """Confidence bounds of the probability beyond a threshold from the number of draws beyond it.
-
-    The methods also give the ranks of draws beyond which a known probability lies.
-    """
-
-    def share_below(self, counts: IntArray, /) -> FloatArray: ...
-    def share_above(self, counts: IntArray, /) -> FloatArray: ...
-    def rank_reaching(self, probabilities: FloatArray, /) -> IntArray: ...
-    def rank_within(self, probabilities: FloatArray, /) -> IntArray: ...
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _SeparateIntervals:
-    """Confidence intervals for `samples` draws, each of which fails with probability `failure`."""
-
-    samples: int
-    failure: float
-
-    def share_below(self, counts: IntArray) -> FloatArray:
-        return binomial.share_below(counts, self.samples, self.failure)
-
-    def share_above(self, counts: IntArray) -> FloatArray:
-        return binomial.share_above(counts, self.samples, self.failure)
-
-    def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        return binomial.rank_reaching(probabilities, self.samples, self.failure)
-
-    def rank_within(self, probabilities: FloatArray) -> IntArray:
-        return binomial.rank_within(probabilities, self.samples, self.failure)
 
 
 @final
@@ -204,13 +172,16 @@ class MonteCarloTradeOff(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         failure = self._failure / POINT_DIVISOR
-        separate = _SeparateIntervals(self._draws.samples, failure)
+        separate = binomial.BinomialIntervals(self._draws.samples, failure)
         return self._points(np.array([rate]), separate, lambda eps: self._delta_above(eps, failure)).power.at(
             0, self.evidence
         )
 
     def _points(
-        self, alpha: FloatArray, intervals: _Intervals, most_profile: Callable[[FloatArray], FloatArray]
+        self,
+        alpha: FloatArray,
+        intervals: DistributionBand | binomial.BinomialIntervals,
+        most_profile: Callable[[FloatArray], FloatArray],
     ) -> CurvePoints:
         samples, band = self._draws.samples, self._draws.band
         (absent, present), (null_shift, other_shift) = self._ascending, self._shifts
@@ -271,17 +242,17 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return with_logs(np.where(settled, singular.lower, least), np.where(settled, singular.upper, most))
 
     def _delta_above(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return an upper bound of delta(eps) = E1 (1 - e^{eps - S})_+ of the loss S, which decreases with eps.
+        """Return an upper bound of the profile delta(eps) = E1 (1 - e^{eps - S})_+ at `epsilon`, shape (n,).
 
-        E1 is the expectation under H1. The bound fails with probability of at most `failure`.
+        S is the loss and E1 the expectation under H1. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] - self._draws.band)
         return np.minimum(binomial.mean_above(means, self._draws.samples, failure) + self._slack[1], 1.0)
 
     def _delta_below(self, epsilon: FloatArray, failure: float) -> FloatArray:
-        """Return a lower bound of the profile delta(eps), which decreases with eps.
+        """Return a lower bound of the profile delta(eps) at `epsilon`, shape (n,).
 
-        The bound fails with probability of at most `failure`.
+        The profile decreases with eps. The bound fails with probability of at most `failure`.
         """
         means = self._mean_excess(epsilon - self._shifts[1] + self._draws.band)
         return np.maximum(binomial.mean_below(means, self._draws.samples, failure) - self._slack[1], 0.0)
@@ -296,7 +267,10 @@ class MonteCarloTradeOff(AbstractTradeOff):
         return sums[::-1]
 
     def _mean_excess(self, thresholds: FloatArray) -> FloatArray:
-        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold."""
+        """Return the sample mean of (1 - e^{threshold - D})_+ over the draws D under H1, at each threshold.
+
+        A draw D is a rounded loss of the run.
+        """
         samples = self._draws.samples
         first = np.searchsorted(self._ascending[1], thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self._log_sums[first], 700.0))
@@ -363,7 +337,10 @@ class TailProfile:
         return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
-        """Return E (1 - e^{t - X})_+ at each threshold t, in their shape; it decreases with t."""
+        """Return the mean of (1 - e^{t - X})_+ over X at each threshold t, in their shape; it decreases with t.
+
+        X is the random number with the tails of this profile.
+        """
         first = np.searchsorted(self.ascending, thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
         return np.clip(self.masses[first] - missing, 0.0, 1.0)
@@ -372,7 +349,7 @@ class TailProfile:
 def _first(
     falling: Callable[[FloatArray], FloatArray], target: float, last: float, beyond: float
 ) -> tuple[float, float]:
-    """Return a bracket of the smallest x in [0, last] with falling(x) <= target, for a decreasing function.
+    """Return a bracket of the smallest x in [0, `last`] at which the decreasing function `falling` is at most `target`.
 
     If there is none, both numbers are `beyond`. Both are always at most `beyond`.
     """
@@ -380,9 +357,5 @@ def _first(
         return beyond, beyond
     if falling(np.zeros(1))[0] <= target:
         return 0.0, 0.0
-    low, high = 0.0, last
-    for _ in range(ROUNDS):
-        points = np.linspace(low, high, 33)
-        first = int(np.argmax(falling(points[1:]) <= target)) + 1
-        low, high = float(points[first - 1]), float(points[first])
-    return min(low, beyond), min(high, beyond)
+    ends = sectioned(lambda x: falling(x[0])[None] <= target, np.zeros(1), np.array([last]), ROUNDS, sections=33)
+    return min(float(ends[0][0]), beyond), min(float(ends[1][0]), beyond)

@@ -28,7 +28,7 @@ from service.privacy.composition.inversion.deformed.sums import (
     spacing_for,
 )
 from service.privacy.composition.inversion.readings.contour import Integrals
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, joined, taken
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 
 ComplexLongArray = NDArray[np.complexfloating[Any, Any]]
@@ -43,7 +43,6 @@ _MOST_TERMS = 3_000_000
 
 @cache
 def _rule() -> tuple[NDArray[np.longdouble], NDArray[np.longdouble]]:
-    """Return nodes and weights of Gauss-Legendre quadrature on [-1, 1] as long doubles, within 2^-64."""
     with ctx.workprec(200):
         pairs = [arb.legendre_p_root(NODES, k, weight=True) for k in range(NODES)]
 
@@ -93,7 +92,6 @@ class DeformedContour:
         self.usable = self._evaluate(self._nodes())
 
     def _nodes(self) -> ContourNodes:
-        """Return the Gauss-Legendre nodes z of all panels of the contour, with weights dz/pi."""
         dtype, panels = self._dtype, self._layout.panels
         x = _rule()[0].astype(dtype)
         low, high = panels.start.real[:, None].astype(dtype), panels.end.real[:, None].astype(dtype)
@@ -121,18 +119,14 @@ class DeformedContour:
         """
         found: list[Moments] = []
         for panel, (tau, spacing, log_error) in enumerate(plans):
-            path = self._layout.panels.paths[kind].chosen(np.array([panel]))
+            path = taken(self._layout.panels.paths[kind], np.array([panel]))
             own = slice(panel * NODES, (panel + 1) * NODES)
             there = 1 - nodes.x[own] if self._layout.reflected else nodes.x[own]
             path_nodes = PathNodes(self._steps[kind], path, self._dtype, tau, spacing, from_least=self._from_least)
             sums = moments(path_nodes, there, nodes.t[own])
-            found.append(Moments(sums.real, sums.imag, sums.error + math.exp(min(log_error, 700.0))))
-        imag = np.concatenate([part.imag for part in found])
-        return Moments(
-            np.concatenate([part.real for part in found]),
-            -imag if self._layout.reflected else imag,
-            np.concatenate([part.error for part in found]),
-        )
+            imag = -sums.imag if self._layout.reflected else sums.imag
+            found.append(Moments(sums.real, imag, sums.error + math.exp(min(log_error, 700.0))))
+        return joined(found)
 
     def _plan(self, kind: int, panel: int) -> tuple[RealArray, float, float]:
         """Return the trapezoid sum for M of one kind of step on a panel: nodes tau, spacing, ln of the error bound.
@@ -161,7 +155,7 @@ class DeformedContour:
         if length > 20_000:
             return np.array([]), 0.0, math.inf
         tau = low + spacing * np.arange(length, dtype=np.float64)
-        path = panels.paths[kind].chosen(np.array([panel]))
+        path = taken(panels.paths[kind], np.array([panel]))
         values = PathValues.along(grid.step, path, tau[None], np.zeros((1, 1)))
         weight = values.log_density(grid.step)[0] + np.log(np.abs(values.speed[0])) + math.log(spacing)
         ratio = values.log_ratio[0] - least

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from service.privacy.composition.inversion.deformed.paths import (
     path_family,
 )
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import BoolArray, FloatArray
+from service.privacy.numerics.arrays import BoolArray, FloatArray, joined, taken
 from service.privacy.numerics.work import count_work
 
 _SHIFTS = np.array([0.8, 0.45, 0.2, 0.04])
@@ -57,8 +58,7 @@ _AN_EXPONENTIAL, _A_PATH_NODE, _A_ROUGH_NODE = 0.012, 0.4, 0.02
 """Work, in microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Strips:
+class Strips(NamedTuple):
     """Bounds of the integrals B on the borders G +- i alpha of strips around P paths G, for A half-widths alpha.
 
     G is a path in the complex plane of the outcome v of a step, g is the density of v under H0, w is the likelihood
@@ -67,9 +67,9 @@ class Strips:
 
     Attributes
     ----------
-    shift : (A, P)
+    shift : (P, A)
         Half-widths alpha.
-    above, below : (A, P, V)
+    above, below : (P, A, V)
         ln of upper bounds of B on either border.
     tail : (P, V)
         ln of an upper bound of the part of the integral beyond the grid of nodes.
@@ -86,34 +86,15 @@ class Strips:
 
         A strip is the set of paths within a distance of a path (`Strips`).
         """
-        return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=0))
+        return np.asarray(np.isfinite(self.above + self.below).all(axis=-1).any(axis=-1))
 
     def from_point(self, first: int) -> Strips:
         """Return the strips at the points z with index `first` and later ones.
 
-        A strip is the set of paths within a distance of a path (`Strips`).
+        A strip is the set of all paths within some distance of a path, with bounds of integrals along them.
         """
-        return Strips(self.shift, self.above[..., first:], self.below[..., first:], self.tail[:, first:])
-
-    def chosen(self, index: NDArray[np.intp]) -> Strips:
-        """Return the strips of the paths with the given indices.
-
-        A strip is the set of paths within a distance of a path (`Strips`).
-        """
-        return Strips(self.shift[:, index], self.above[:, index], self.below[:, index], self.tail[index])
-
-    @staticmethod
-    def joined(parts: list[Strips]) -> Strips:
-        """Return the strips of the paths of all `parts` as one object, in their order.
-
-        A strip is the set of paths within a distance of a path (`Strips`).
-        """
-        return Strips(
-            np.concatenate([part.shift for part in parts], axis=1),
-            np.concatenate([part.above for part in parts], axis=1),
-            np.concatenate([part.below for part in parts], axis=1),
-            np.concatenate([part.tail for part in parts]),
-        )
+        above, below = self.above[..., first:], self.below[..., first:]
+        return self._replace(above=above, below=below, tail=self.tail[:, first:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +176,21 @@ class MajorantGrid:
 
     @staticmethod
     def size(step: SampledStep, need: float, tilt: float, fineness: float = 1.0) -> float:
-        """Return the approximate number of nodes of a grid with these parameters.
+        """Return the approximate number of nodes of the trapezoid sums that bound a step's moment-generating function.
 
-        The grid has the nodes of the trapezoid sums that bound the moment-generating function of a step.
+        The nodes omit a mass of about e^-need under the law tilted by e^{tilt loss}. `fineness` divides the distance of
+        the nodes.
         """
         low, high = _reach(step, need, tilt)
         return (high - low) / _spacing(step, fineness)
 
     @property
     def rough_tau(self) -> FloatArray:
-        """Nodes tau of approximate majorants, which choose contours and paths, shape (1, J)."""
+        """Nodes tau on a path of the sums that approximate majorants, shape (1, J).
+
+        A majorant bounds a moment-generating function by the integral of a modulus along the path. Approximations
+        choose contours and paths.
+        """
         return self.tau[None, :: self._stride]
 
     @property
@@ -217,7 +203,7 @@ class MajorantGrid:
 
     @cached_property
     def family(self) -> Paths:
-        """All paths in the complex plane of a step's outcome v that are tried, the real line first."""
+        """Paths in the complex plane of a step's outcome v that are tried for its moments, the real line first."""
         return path_family(self.step)
 
     @cached_property
@@ -246,7 +232,7 @@ class MajorantGrid:
         """
         plain = self.estimates(z)
         values = self._family_values.paths
-        below = values.joined([values, self._lower_values.paths])
+        below = joined([values, self._lower_values.paths])
         under = np.concatenate([plain, self._estimates(self._lower_values, z)])
         result = np.full_like(plain, np.inf)
         # Cells of the lower side of a strip reach half a node further down.
@@ -278,7 +264,7 @@ class MajorantGrid:
         and the likelihood ratio w. The result is the logarithm of the trapezoid sum without error terms.
         """
         return np.concatenate(
-            [self._plain(paths.chosen(some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
+            [self._plain(taken(paths, some), z[some]) for some in _batches(z, self.rough_tau.size, _A_ROUGH_NODE)]
         )
 
     def _plain(self, paths: Paths, z: ComplexArray) -> FloatArray:
@@ -296,8 +282,8 @@ class MajorantGrid:
         B_G(z) is the integral of |g w^z| along a path G of complex outcomes of the step, with their density g under H0
         and the likelihood ratio w. The strips bound the errors of trapezoid sums.
         """
-        parts = [self._log_bounds(paths.chosen(some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
-        return np.concatenate([bounds for bounds, _ in parts]), Strips.joined([strips for _, strips in parts])
+        parts = [self._log_bounds(taken(paths, some), z[some]) for some in _batches(z, self.tau.size, _A_PATH_NODE)]
+        return joined(parts)
 
     def _log_bounds(self, paths: Paths, z: ComplexArray) -> tuple[FloatArray, Strips]:
         strips = self.strips(paths, z)
@@ -308,7 +294,7 @@ class MajorantGrid:
         total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top
         near = np.where(exponent > top[..., None] - 40, np.abs(values.log_ratio)[:, None], 0.0)
         kernel = _log_kernel(strips.shift, self.spacing)[..., None]
-        error = (math.log(2) + 0.5 * (strips.above + strips.below) + kernel).min(axis=0)
+        error = (math.log(2) + 0.5 * (strips.above + strips.below) + kernel).min(axis=1)
         bound = np.logaddexp(np.logaddexp(total, error), strips.tail) + _ROUNDING * (
             100 + np.abs(top) + np.abs(z) * near.max(axis=-1)
         )
@@ -322,9 +308,10 @@ class MajorantGrid:
         parameter.
         """
         largest = np.minimum(paths.largest_shift(), _STRIP_DEVIATIONS / self.step.sigma)
-        shift = _SHIFTS[:, None] * largest[:, 0]
-        above = np.stack([self._integral(paths, row[:, None], z) for row in shift])
-        below = np.stack([self._integral(paths, -row[:, None], z) for row in shift])
+        shift = _SHIFTS * largest
+        above, below = (
+            np.stack([self._integral(paths, side * row[:, None], z) for row in shift.T], axis=1) for side in (1, -1)
+        )
         ends = PathValues.along(self.step, paths, self.tau[None, [0, -1]], np.zeros_like(paths.eta))
         tail = self._tails(paths, ends, np.zeros_like(paths.eta), z)
         return Strips(shift, above, below, tail)
@@ -491,9 +478,8 @@ class MajorantGrid:
         total = np.log(np.exp(exponent - top[..., None]).sum(axis=-1)) + top + 1e-6
         left = self._left_variation(paths, z, exponent[..., 0], distance[:, :1])
         # |d ln a/dv| >= 1/(1 + e^-u); only |v - m| grows to the right.
-        right = self._right_tail(
-            paths, values[:, [0, -1]], np.zeros_like(paths.eta), z, lag=2 / (float(self.tau[-1]) - step.mean)
-        )
+        ends, lag = taken(values, np.s_[:, [0, -1]]), 2 / (float(self.tau[-1]) - step.mean)
+        right = self._right_tail(paths, ends, np.zeros_like(paths.eta), z, lag=lag)
         falling, far = math.exp(-float(self.tau[-1]) - step.log_odds), self._far_hump(float(self.tau[-1]))
         inverse = (1 + falling) / (1 - (1 + falling) * far)
         factor = step.sigma**2 * distance[:, -1:] + far + inverse * (falling / (1 - falling) + 2 * far)

@@ -24,12 +24,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from service.privacy.composition.inversion.deformed.majorant import MajorantGrid, Strips, least_real
 from service.privacy.composition.inversion.deformed.paths import ComplexArray, Paths
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import FloatArray, IndexArray, joined, taken
 
 NODES = 40
 """Number of nodes of every panel."""
@@ -80,14 +81,16 @@ class Bend:
         return self.theta + across + 1j * self.width * math.cos(self.angle) * np.sinh(u)
 
     def parameters(self) -> FloatArray:
-        """Return the parameters u at which panels begin, increasing from 0; the heights Im z about double."""
+        """Return the parameters u at which the panels of the contour begin, increasing from 0.
+
+        The heights Im z about double from one to the next.
+        """
         rises = math.ceil(math.log2(max(self.width / self.theta, 1.0)))
         near = 0.5 * self.width * 2.0 ** np.arange(-rises, 1.0)
         return np.concatenate([[0.0], np.arcsinh(near / self.width), 1.0 + 0.7 * np.arange(36)])
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """Q straight panels [start, end] of a contour in z, with proved bounds; the first axis of all arrays is the panel.
 
     M is the moment-generating function of the loss of one of N steps of a kind, and B >= |M| is its majorant along a
@@ -116,34 +119,6 @@ class Panel:
     end_bounds: tuple[FloatArray, ...]
     strips: tuple[Strips, ...]
     rule: FloatArray
-
-    def chosen(self, index: IndexArray) -> Panel:
-        """Return the panels with the given indices."""
-        return Panel(
-            self.start[index],
-            self.end[index],
-            tuple(paths.chosen(index) for paths in self.paths),
-            self.corners[index],
-            self.corner_bounds[index],
-            self.distances[index],
-            tuple(bounds[index] for bounds in self.end_bounds),
-            tuple(strips.chosen(index) for strips in self.strips),
-            self.rule[index],
-        )
-
-    @staticmethod
-    def joined(parts: list[Panel]) -> Panel:
-        """Return the panels of all parts, in their order on the contour."""
-        columns = ("start", "end", "corners", "corner_bounds", "distances", "rule")
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-        kinds = range(len(parts[0].paths))
-        whole = Panel(
-            paths=tuple(Paths.joined([part.paths[k] for part in parts]) for k in kinds),
-            strips=tuple(Strips.joined([part.strips[k] for part in parts]) for k in kinds),
-            end_bounds=tuple(np.concatenate([part.end_bounds[k] for part in parts]) for k in kinds),
-            **joined,
-        )
-        return whole.chosen(np.argsort(whole.start.imag))
 
 
 class ContourLayout:
@@ -190,10 +165,7 @@ class ContourLayout:
         self.value, self.reflected, self.gaussian_mu_squared = value, reflected, gaussian_mu_squared
 
     def on(self, grids: Grids) -> ContourLayout:
-        """Return this contour with other grids of majorants.
-
-        The layout divides the contour into panels. A majorant bounds a moment-generating function.
-        """
+        """Return this layout of panels with other grids of majorants, which bound the moment-generating functions."""
         given = self.bend, self.center, self.goal, self.value, self.reflected, self.gaussian_mu_squared
         return ContourLayout(grids, *given)
 
@@ -205,11 +177,10 @@ class ContourLayout:
         return 1 - np.conj(z) if self.reflected else z
 
     def log_sizes(self, log_majorants: FloatArray, z: ComplexArray, shift: FloatArray | float) -> FloatArray:
-        """Return U(z) - value at the threshold center + `shift`, from `log_majorants` = sum N ln B at z.
+        """Return about ln of the size of the inversion integrand at z, relative to the real axis, as an upper bound.
 
-        U(z) bounds ln|F(z)| for the integrand F of the inversion, and `value` is about ln F at the real axis. B is an
-        upper bound of the moment-generating function of one of N steps. The result has the broadcast shape of the
-        arguments.
+        `log_majorants` is sum N ln B at z, where B is an upper bound of the moment-generating function of one of N
+        steps. The threshold is center + `shift`. The result has the broadcast shape of the arguments.
         """
         gaussian = 0.5 * self.gaussian_mu_squared * (z.real**2 - z.imag**2 - z.real)
         if self.gaussian_mu_squared > 0:  # mu^2 and its products are rounded
@@ -261,7 +232,10 @@ class ContourLayout:
         return corners[: end + 1], size[: end + 1]
 
     def lay_out(self) -> bool:
-        """Divide the contour into panels and prove their error bounds; return whether that succeeds."""
+        """Divide the contour into panels and prove the error bounds of quadrature on each.
+
+        Return whether that succeeds.
+        """
         corners = self._corners[0]
         starts, ends, further = corners[:-1], corners[1:], self.bend.points(self.bend.parameters())[len(corners) :]
         proved: list[Panel] = []
@@ -270,7 +244,8 @@ class ContourLayout:
                 starts, ends = ends[-1:], np.array([end])
             if not self._prove_panels(starts, ends, proved):
                 return False
-            self.panels = Panel.joined(proved)
+            panels = joined(proved)
+            self.panels = taken(panels, np.argsort(panels.start.imag))
             self._prove_rest(ends[-1])
             if self._log_rest(np.zeros(1))[1, 0] < self.goal + 3:
                 return True
@@ -293,7 +268,7 @@ class ContourLayout:
                 fine = self._log_rules(part, np.zeros(1))[1, :, 0] < self.goal - 3
                 for bounds, strips in zip(part.end_bounds, part.strips, strict=True):
                     fine &= np.isfinite(bounds).all(axis=1) & strips.finite
-                proved.append(part.chosen(np.flatnonzero(fine)))
+                proved.append(taken(part, np.flatnonzero(fine)))
                 good[planned[fine]] = True
             middle = 0.5 * (starts + ends)[~good]
             starts, ends = np.concatenate([starts[~good], middle]), np.concatenate([middle, ends[~good]])
@@ -302,13 +277,14 @@ class ContourLayout:
     def _plan(self, starts: ComplexArray, ends: ComplexArray) -> tuple[list[IndexArray], IndexArray, FloatArray]:
         """Return the best path of each kind of step, the best Bernstein radius and about ln of the error of Q panels.
 
-        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`.
+        Paths are lists of indices (Q,) in the family of each kind, and radii are indices (Q,) in `_RADII`. `starts` and
+        `ends` are the end points of the panels.
         """
         paths = self._chosen_paths(starts, ends)
         polygons = _polygons(starts, ends, _RADII)
         there = self.moments_at(polygons.reshape(len(starts), -1))
         majorants = sum(
-            grid.step.count * grid.plain(grid.family.chosen(path), there)
+            grid.step.count * grid.plain(taken(grid.family, path), there)
             for grid, path in zip(self.grids, paths, strict=True)
         )
         sizes = self.log_sizes(np.asarray(majorants).reshape(polygons.shape), polygons, 0.0).max(axis=-1)
@@ -325,7 +301,7 @@ class ContourLayout:
         """Return for each kind of step the path with small |F| at the tips of the Bernstein ellipses of Q panels.
 
         The results are indices (Q,) in the family of each kind. The other kinds use the best path at each tip. F is the
-        integrand of the inversion integral.
+        integrand of the inversion integral. `starts` and `ends` are the end points of the panels.
         """
         tips = _polygons(starts, ends, np.array([2.4]))[:, 0, ::2]
         tips = np.asarray(np.maximum(tips.real, self._least_real) + 1j * tips.imag, dtype=np.complex128)
@@ -349,7 +325,7 @@ class ContourLayout:
         points = np.concatenate(
             [self.moments_at(polygons), self.moments_at(both), np.zeros((len(both), 1), dtype=np.complex128)], axis=1
         )
-        paths = tuple(grid.family.chosen(one) for grid, one in zip(self.grids, path, strict=True))
+        paths = tuple(taken(grid.family, one) for grid, one in zip(self.grids, path, strict=True))
         found = [grid.log_bounds(own, points) for grid, own in zip(self.grids, paths, strict=True)]
         corner_bounds = sum(
             grid.step.count * bounds[:, :_CORNERS] for grid, (bounds, _) in zip(self.grids, found, strict=True)
@@ -375,7 +351,7 @@ class ContourLayout:
         there = self.moments_at(self._beyond)[None]
         total, closing = np.zeros(_DOUBLINGS), np.full(_DOUBLINGS, np.inf)
         for grid, paths in zip(self.grids, self.panels.paths, strict=True):
-            path = paths.chosen(np.array([-1]))
+            path = taken(paths, np.array([-1]))
             bounds = grid.log_bounds(path, there)[0][0]
             total = total + grid.step.count * bounds
             closing = np.fmin(closing, grid.log_variation(path, there)[0] - bounds)
@@ -396,7 +372,8 @@ class ContourLayout:
         """Return ln of the errors of I0, I1, ID by quadrature and truncation, at C thresholds center + `shift`; (3, C).
 
         I0 and I1 are the tails of the loss under H0 and H1, and ID is its profile. The errors are relative to e^{value
-        - (theta - pole) c} at the threshold c, with the pole 0 for I0 and 1 for I1 and ID.
+        - (theta - pole) c} at the threshold c, with the pole 0 for I0 and 1 for I1 and ID. The contour crosses the real
+        axis at theta.
         """
         rule = np.logaddexp.reduce(self._log_rules(self.panels, shift), axis=1)
         return np.logaddexp(rule, self._log_rest(shift))
@@ -420,7 +397,11 @@ class ContourLayout:
 
 
 def _polygons(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> ComplexArray:
-    """Return octagons around the Bernstein ellipses of Q panels for R radii, as corners of shape (Q, R, 8)."""
+    """Return octagons around ellipses, as corners of shape (Q, R, 8).
+
+    Each of Q panels from a start to an end has a Bernstein ellipse for each of R radii, on which the error of
+    quadrature is bounded.
+    """
     middle, half = 0.5 * (starts + ends), 0.5 * (ends - starts)
     wide, high = 0.5 * (radii + 1 / radii)[:, None], 0.5 * (radii - 1 / radii)[:, None]
     shape = wide * _CORNER.real + 1j * high * _CORNER.imag
@@ -440,7 +421,8 @@ def _distance(polygons: ComplexArray, pole: float) -> FloatArray:
 def _log_quadrature(starts: ComplexArray, ends: ComplexArray, radii: FloatArray) -> FloatArray:
     """Return ln(8 |d| rho^{1 - 2n}/(rho - 1)), the factor of the quadrature error of Q panels for R radii; (Q, R).
 
-    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes.
+    d is half of the panel, rho is the radius of its Bernstein ellipse, and n is the number of its nodes. `starts` and
+    `ends` are the end points of the panels.
     """
     half = 0.5 * np.abs(ends - starts)
     return np.log(8 * half)[:, None] + (1 - 2 * NODES) * np.log(radii) - np.log(radii - 1)

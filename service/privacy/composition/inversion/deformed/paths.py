@@ -19,13 +19,13 @@ those of a, at -ln rho'. Here rho' = rho e^offset.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.numerics.arrays import FloatArray, taken
 
 ComplexArray = NDArray[np.complex128]
 
@@ -44,8 +44,7 @@ LARGEST_SHIFT = 0.75
 """Largest shift of a ramp, below pi/4, so that |1 + e^{-X}| >= 1 for |Im X| <= 2 alpha."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paths:
+class Paths(NamedTuple):
     """P paths v(tau) = tau + i (eta + (k/2) ln(1 + e^{2 (tau - off + ln rho)})) in the complex plane, tau real.
 
     v is the outcome of a sampled Gaussian step, and rho = p/(1 - p) with its sampling rate p. w(v) is the likelihood
@@ -57,30 +56,20 @@ class Paths:
     slope: FloatArray
     offset: FloatArray
 
-    def chosen(self, index: NDArray[np.intp]) -> Paths:
-        """Return the paths with these indices."""
-        return Paths(self.eta[index], self.slope[index], self.offset[index])
-
-    @staticmethod
-    def joined(parts: list[Paths]) -> Paths:
-        """Return the paths of all `parts` as one object, in their order."""
-        return Paths(
-            np.concatenate([part.eta for part in parts]),
-            np.concatenate([part.slope for part in parts]),
-            np.concatenate([part.offset for part in parts]),
-        )
-
     def height(self, tau: FloatArray, log_odds: float) -> FloatArray:
-        """Return Im v at the real parameters tau, shape (P, J); `log_odds` is ln rho of `Paths`."""
+        """Return the imaginary parts of the outcomes v on the paths at the real parameters tau, shape (P, J).
+
+        `log_odds` is ln rho of `Paths`.
+        """
         return self.eta + 0.5 * self.slope * np.logaddexp(0.0, 2 * (tau - self.offset + log_odds))
 
     def largest_shift(self) -> FloatArray:
         """Return the largest |alpha| for which no path between G and G + i alpha meets a zero of w; shape (P, 1).
 
-        w is the likelihood ratio of a step. The path G has the parameter tau, the height eta, the slope k and the
-        offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v - tau| <= k
-        alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta + alpha + (k/2)
-        ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
+        w is the likelihood ratio of a step at its outcome v. The path G has the parameter tau, the height eta, the
+        slope k and the offset off of `Paths`, and rho = p/(1 - p) for the sampling rate p. With s = tau + ln rho, |Re v
+        - tau| <= k alpha, so that a path meets the abscissa of the zeros at s <= k alpha only. There |Im v| <= eta +
+        alpha + (k/2) ln(1 + e^{2 (k alpha - off)}). The result keeps this bound below pi.
         """
         shift = np.where(self.slope > 0, LARGEST_SHIFT, 1.5)
         height = np.full_like(shift, np.inf)
@@ -109,19 +98,13 @@ def path_family(step: SampledStep) -> Paths:
 
 
 def lower_family(family: Paths) -> Paths:
-    """Return paths like those of the `family`, but below the real line: strips around low paths reach there.
-
-    A strip is the set of paths near a path, with bounds of the trapezoid error.
-
-    A *ramp* is the sloping piece of a path, and the result has the ramps of the family.
-    """
+    """Return paths like those of the `family`, but below the real line, where strips around low paths reach."""
     ramps = np.unique(np.concatenate([family.slope, family.offset], axis=1), axis=0)
     slope, offset = (np.repeat(ramps[:, column], len(_BELOW))[:, None] for column in range(2))
     return Paths(np.tile(_BELOW, len(ramps))[:, None], slope, offset)
 
 
-@dataclass(frozen=True, slots=True)
-class MixtureValues:
+class MixtureValues(NamedTuple):
     """Values of the mixture a(v) = 1 - p + p e^{v + offset} along P paths at J nodes each, shape (P, J).
 
     p is the sampling rate of a step and v is its outcome. For b(v) = a(-v) the fields are functions of -v.
@@ -140,7 +123,7 @@ class MixtureValues:
 
     @staticmethod
     def at(step: SampledStep, v: ComplexArray) -> MixtureValues:
-        """Return the values of a at the outcomes v, of their shape.
+        """Return the values of the density ratio a at complex outcomes v of the step, in the shape of v.
 
         They are computed from e^-u right of the zeros of a, and from e^u left of them, with u = v + `step.log_odds`.
         """
@@ -158,8 +141,9 @@ class MixtureValues:
     def nearby(self, move: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of |r| and |1 - r| within the distance `move` of each v, infinite where no bound is known.
 
-        r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`), and |1 + e^u| >= |1 + e^u0|
-        - |e^u0| (e^move - 1) for u within `move` of u0.
+        r = d ln a/dv = e^u/(1 + e^u) with u = v + ln(p/(1 - p)) + offset (`MixtureValues`). The bounds follow from |1 +
+        e^u| >= |1 + e^u0| - |e^u0| (e^move - 1) for u within `move` of u0. r is the responsibility, and p the sampling
+        rate.
         """
         size = np.abs(self.responsibility)
         room = 1 - size * np.expm1(move)
@@ -167,12 +151,8 @@ class MixtureValues:
         bounds = size * np.exp(move) / room, np.abs(self.complement) / room
         return np.where(np.isnan(room), np.inf, bounds[0]), np.where(np.isnan(room), np.inf, bounds[1])
 
-    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> MixtureValues:
-        return MixtureValues(self.log[at], self.responsibility[at], self.complement[at])
 
-
-@dataclass(frozen=True, slots=True)
-class PathValues:
+class PathValues(NamedTuple):
     """Values along P paths G + i alpha at J real parameters tau, shape (P, J).
 
     Attributes
@@ -189,15 +169,11 @@ class PathValues:
     present: MixtureValues
     absent: MixtureValues | None
 
-    def __getitem__(self, at: IndexArray | tuple[slice, list[int]]) -> PathValues:
-        absent = None if self.absent is None else self.absent[at]
-        return PathValues(self.v[at], self.speed[at], self.present[at], absent)
-
     @staticmethod
     def along(step: SampledStep, paths: Paths, tau: FloatArray, shift: FloatArray) -> PathValues:
-        """Return the values at `tau` of shape (1, J) on paths G + i alpha, with alpha = `shift` of shape (P, 1).
+        """Return the values of a step's densities at the parameters `tau` of P paths G + i alpha.
 
-        Equal paths are computed once.
+        `tau` has the shape (1, J), and alpha = `shift` the shape (P, 1). Equal paths are computed once.
         """
         if len(paths.eta) > 1:
             rows = np.concatenate(
@@ -206,7 +182,7 @@ class PathValues:
             rows, every = np.unique(rows, axis=0, return_inverse=True)
             if len(rows) < len(every):
                 eta, slope, offset, some = (rows[:, column, None] for column in range(4))
-                return PathValues.along(step, Paths(eta, slope, offset), tau, some)[every]
+                return taken(PathValues.along(step, Paths(eta, slope, offset), tau, some), every)
         moved = tau + 1j * shift
         x = 2 * (moved - paths.offset + step.log_odds)
         falling = np.exp(np.where(x.real > 0, -x, x))
@@ -224,7 +200,10 @@ class PathValues:
 
     @property
     def log_ratio(self) -> ComplexArray:
-        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J)."""
+        """Logarithm ln w = ln a - ln b of the likelihood ratio, the privacy loss, shape (P, J).
+
+        phi a and phi b are the densities of H1 and H0 with the normal density phi.
+        """
         return self.present.log if self.absent is None else self.present.log - self.absent.log
 
     @property
@@ -249,7 +228,7 @@ class PathValues:
 
 
 def log1p(q: ComplexArray) -> ComplexArray:
-    """Return ln(1 + q), principal value, of complex q.
+    """Return the principal value of ln(1 + q) for complex q.
 
     The error is a few units of rounding relative to |ln(1 + q)| for small q.
     """

@@ -95,9 +95,9 @@ def _normal_masses(ends: FloatArray) -> FloatArray:
 
 
 def _quantile(tail: FloatArray, alpha: float) -> float:
-    """Return the position, in cells, at which the tail falls to alpha, or NaN where it is not reliable.
+    """Return the position, in lattice cells, at which a tail probability falls to `alpha`, or NaN where unreliable.
 
-    `tail` has P(S >= node) for all nodes of the lattice. Logarithms are interpolated.
+    `tail` has P(S >= node) for all nodes of the lattice of the loss S. Logarithms are interpolated.
     """
     at = int(np.argmax(tail < alpha))
     if not (0 < at < _FULL * _CELLS and tail[at] > 0.1 * alpha):

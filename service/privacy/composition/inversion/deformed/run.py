@@ -103,7 +103,7 @@ def deformed_run(
 
     `gaussian_mu_squared` is mu^2 of the Gaussian part, and `reflected` swaps the hypotheses. The result is None where
     deformed contours are not tried. Mirrored steps have one direction. A deformed contour is a curve in the complex
-    plane along which an inversion integral decays fast.
+    plane along which an inversion integral decays fast. `accuracy` has the error aimed at.
     """
     several = sum(step.count for step in steps) + (gaussian_mu_squared > 0) > 1
     if not 0 < len(steps) <= _MOST_PARTS or not several:
@@ -299,9 +299,9 @@ class DeformedRun:
         return about
 
     def _next_threshold(self, contour: DeformedContour, alpha: float) -> float:
-        """Return the threshold (nats) at which the tail is `alpha` on a contour, or one step towards it.
+        """Return the threshold (nats) at which the tail of the loss is `alpha` on a contour, or one step towards it.
 
-        The step is one of Newton's method (`_moved`).
+        The step is one of Newton's method.
         """
         root = float(solve_tail(contour, np.array([alpha]), at_center=True)[0])
         if math.isfinite(root):
@@ -354,9 +354,9 @@ class DeformedRun:
     def _layout_within(self, error: float, center: float, log_size: float, poles: int) -> ContourLayout | None:
         """Return the layout of the least expensive contour whose error bounds are proved, or None.
 
-        `error` is the error aimed at, relative to e^log_size; the other arguments are those of `_layout`. The least
-        expensive contour is tried first, then the next one, then the least expensive on finer grids. A reflected loss
-        has fine grids, so that only one contour is tried.
+        `error` is the error aimed at, relative to e^log_size; `center` is a threshold (nats), and `poles` the number of
+        poles of the kernel. The least expensive contour is tried first, then the next one, then the least expensive on
+        finer grids. A reflected loss has fine grids, so that only one contour is tried.
         """
         if not (math.isfinite(center + log_size) and self._edge(center) > _SMALLEST_DEVIATION):
             return None
@@ -411,9 +411,10 @@ class DeformedRun:
         return tuple(MajorantGrid(step, need, tilt, fineness) for step in self._steps)
 
     def _saddle(self, grids: Grids, center: float) -> float:
-        """Return about the theta > 1 at which ln F(theta) - (theta - 1) c is smallest, for the threshold c = `center`.
+        """Return about the theta > 1 at which ln F(theta) - (theta - 1) `center` is smallest.
 
-        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0.
+        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0, and `center` a threshold in nats. `grids`
+        serve the moments.
         """
         tilts = 1 + np.geomspace(1e-2, 60 / min(self.deviation, 1.0), 120)
         return float(tilts[np.argmin(self._real(grids, tilts) - (tilts - 1) * center)])
@@ -421,7 +422,7 @@ class DeformedRun:
     def _real(self, grids: Grids, tilts: FloatArray) -> FloatArray:
         """Return about ln F(theta) at the real numbers theta = `tilts`, of their shape.
 
-        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0.
+        F(theta) = E0 e^{theta S} is the moment of the run's loss S under H0, for which `grids` serve.
         """
         there = 1 - tilts if self._reflected else tilts
         total = 0.5 * self._mu_squared * tilts * (tilts - 1)
@@ -444,7 +445,7 @@ class DeformedRun:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
         It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
-        one rare jump. A reflected loss has the estimate by the saddle point.
+        one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point.
         """
         mean, deviation = self._mean, self.deviation
         # The score of the losses between the loss's extreme and the threshold.
@@ -524,16 +525,16 @@ class DeformedRun:
 
 
 def _proved_root(contour: DeformedContour, threshold: float, delta: float) -> tuple[float, float] | None:
-    """Return proved bounds (nats) around an approximate root of the profile at `delta`, or None.
+    """Return proved bounds (nats) of the root of the privacy profile at `delta`, or None where the proof fails.
 
-    `threshold` is the root in nats. The result is None where the proof fails.
+    `threshold` is the approximate root in nats.
     """
     lower, upper = prove_root(contour, np.array([threshold]), np.array([delta]))
     return None if math.isnan(lower[0]) else (float(lower[0]), float(upper[0]))
 
 
 def _rising(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points (x, y) at which both are finite and x exceeds all earlier x, as two arrays."""
+    """Return the points (x, y) at which both numbers are finite and x exceeds all earlier x, as two arrays."""
     x = np.where(np.isfinite(x + y), x, -np.inf)
     new = x > np.concatenate([[-np.inf], np.maximum.accumulate(x)[:-1]])
     return x[new], y[new]

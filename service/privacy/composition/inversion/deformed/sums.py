@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from service.privacy.composition.inversion.deformed.majorant import Strips
 from service.privacy.composition.inversion.deformed.paths import Paths
 from service.privacy.composition.summands.sampled_step import SampledStep
-from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.arrays import FloatArray, joined
 
 Float = type[np.float64] | type[np.longdouble]
 RealArray = NDArray[np.floating[Any]]
@@ -33,12 +33,11 @@ _OF_RATE = 11.0
 
 
 def roundoff(dtype: Float) -> float:
-    """Return the unit roundoff of a type of numbers: 2^-53, or 2^-64 for long doubles of x86-64."""
+    """Return the unit roundoff of a type of numbers: 2^-53 for doubles, or 2^-64 for long doubles of x86-64."""
     return float(np.finfo(dtype).eps) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(NamedTuple):
     """Values of M(z) - 1 at n nodes z, and a bound of their absolute error, all of shape (n,).
 
     M is the moment-generating function of the loss of one step.
@@ -58,15 +57,15 @@ def spacing_for(strips: Strips, panel: int, log_scale: FloatArray, log_goal: flo
     ln of the factors of the three values. `log_goal` is ln of the error aimed at. The result is (0, inf) where no step
     serves.
     """
-    sides = np.stack([strips.above[:, panel], strips.below[:, panel]]) + log_scale  # (2, A, 3)
+    sides = np.stack([strips.above[panel], strips.below[panel]]) + log_scale  # (2, A, 3)
     log_growth = np.logaddexp.reduce(np.concatenate([sides[..., :2].max(axis=-1), sides[..., 2]]), axis=0)
     turns = log_growth - log_goal + 0.1
-    spacings = np.where(np.isfinite(turns), 2 * math.pi * strips.shift[:, panel] / np.maximum(turns, 1.0), 0.0)
+    spacings = np.where(np.isfinite(turns), 2 * math.pi * strips.shift[panel] / np.maximum(turns, 1.0), 0.0)
     best = int(spacings.argmax())
     spacing = float(spacings[best])
     if spacing <= 0:
         return 0.0, math.inf
-    kernel = 2 * math.pi * float(strips.shift[best, panel]) / spacing
+    kernel = 2 * math.pi * float(strips.shift[panel, best]) / spacing
     tails = strips.tail[panel] + log_scale
     tail = np.logaddexp(tails[:2].max(), tails[2])
     return spacing, float(np.logaddexp(log_growth[best] - kernel - math.log(-math.expm1(-kernel)), tail))
@@ -78,15 +77,8 @@ def moments(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:
     M is the moment-generating function of the loss of one step. The errors are rounding, and the effect of moving z by
     8 u |z| with the unit roundoff u.
     """
-    found = [
-        _chunk(nodes, real[first : first + nodes.batch], imag[first : first + nodes.batch])
-        for first in range(0, len(real), nodes.batch)
-    ]
-    return Moments(
-        np.concatenate([part.real for part in found]),
-        np.concatenate([part.imag for part in found]),
-        np.concatenate([part.error for part in found]),
-    )
+    chunks = (slice(first, first + nodes.batch) for first in range(0, len(real), nodes.batch))
+    return joined([_chunk(nodes, real[chunk], imag[chunk]) for chunk in chunks])
 
 
 def _chunk(nodes: PathNodes, real: RealArray, imag: RealArray) -> Moments:

@@ -3,9 +3,9 @@
 The *core* of a sampled Gaussian step is the event that the step has no far loss; a *jump* is a far loss. L is the loss
 of one step, and S is the sum of n losses in the core. P1 and E1 are those of the hypothesis H1 with the record, and
 E1[X; A] is E1 of X on the event A. Let M(z) = E1[e^{zL}; core] and psi(x) = E1[(1 - e^{x - S})_+; core], the profile of
-the sum. For every k > 0 and h > 0, with T = 2 pi/h,
+the sum. Poisson's formula holds for every k > 0 and h > 0, with T = 2 pi/h:
 
-    (h/2 pi) sum_j M(k + ijh)^n e^{-(k + ijh) x}/((k + ijh) (k + 1 + ijh)) = sum_m e^{k m T} psi(x + m T)    (Poisson).
+    (h/2 pi) sum_j M(k + ijh)^n e^{-(k + ijh) x}/((k + ijh) (k + 1 + ijh)) = sum_m e^{k m T} psi(x + m T).
 
 The terms m != 0 (*aliases*) have Chernoff bounds psi(x) <= e^{-sx} M(s)^n at tilts s > k on the right, and 0 < s < k on
 the left. The sum over j ends at a height. Beyond this height, |M(k + it)| is bounded at some heights. Between them the

@@ -7,13 +7,13 @@ score y and, under the normal law, the density g. Let
 
 L is the loss. Under H1 the density of v is g a. The *core* is the event -y1 <= y <= y0. Its moments are integrals over
 the core of the functions g a e^{k (L - l)} (L - l)^j. The tilt k is real, l is a center, and j = 0, 1, 2... They are
-sums of Gauss-Legendre rules on panels. For |Im v| <= pi/2
+sums of Gauss-Legendre rules on panels. Three bounds hold for |Im v| <= pi/2:
 
-    |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p),
+    |a(v)| <= a(Re v),    |a(v)| >= 1 - p + q e^{Re v} cos(Im v),    |ln a(v)| <= (p + q e^{Re v})/(1 - p).
 
-because ln a is an integral of 1/(1 + s (a - 1)) with Re(a - 1) >= -p. The same bounds hold for b, as a function of -v.
-A rule with n nodes on a panel of half-length d errs by at most 8 d r^{1-2n}/(r - 1) times the largest modulus of the
-integrand on the Bernstein ellipse of radius r, because it is exact up to degree 2 n - 1.
+The last one holds because ln a is an integral of 1/(1 + s (a - 1)) with Re(a - 1) >= -p. The same bounds hold for b, as
+a function of -v. A rule with n nodes on a panel of half-length d is exact up to degree 2 n - 1. It errs by at most 8 d
+r^{1-2n}/(r - 1) times the largest modulus of the integrand on the Bernstein ellipse of radius r.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ class CoreLaw:
     """Law of the loss L of one sampled Gaussian step in the core, under H1.
 
     The *core* is the event -`lowest` <= y <= `highest` of the normal score y of the step's outcome v. E1[X; core] is
-    the expectation of X on the core. With the density g of v under the normal law, g a is the density under H1, g b is
-    the density under H0, and L = ln a - ln b (a and b: see the head of this module). Integrals over the core are sums
-    of Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of
-    the rules. A real number k in e^{kL} is a *tilt*.
+    the expectation of X on the core. g is the density of v under the normal law, g a the density under H1, and g b the
+    density under H0. The head of this module defines a and b, and L = ln a - ln b. Integrals over the core are sums of
+    Gauss-Legendre *rules* on panels. *Ellipses* are the Bernstein ellipses of the panels, which bound the errors of the
+    rules. A real number k in e^{kL} is a *tilt*.
     """
 
     def __init__(self, step: SampledStep, lowest: float, highest: float, longest: float = 1.0) -> None:
         """Lay out the nodes for normal scores -`lowest` <= y <= `highest` of a step.
 
-        Panels are no longer than `longest`, or for sigma below 1 no longer than `longest` times sigma, in units of y.
+        Panels are no longer than `longest`, or for a noise multiplier sigma below 1 no longer than `longest` times
+        sigma, in units of y.
         """
         self.step, self._lowest, self.highest = step, lowest, highest
         sigma = step.sigma
@@ -81,7 +82,7 @@ class CoreLaw:
     def _log_mixture(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ln a at real v, and the bound (p + q e^v)/(1 - p) of its modulus, each of the shape of v.
 
-        a(v) = 1 - p + q e^v with the sampling rate p and q = p e^offset (`SampledStep`).
+        a(v) = 1 - p + q e^v with the sampling rate p and q = p e^offset (`SampledStep`). v is the outcome of a step.
         """
         rate = self.step.rate
         grown = rate * np.exp(v + self.step.offset)
@@ -149,7 +150,7 @@ class CoreLaw:
         return float(low) + 1e-9, float(high) + 1e-9
 
     def deviation(self) -> float:
-        """Return about the standard deviation of the loss in the core under H1, in nats.
+        """Return the approximate standard deviation of the loss in the core under H1, in nats.
 
         The core is the event that the step has no rare large loss.
         """
@@ -235,7 +236,7 @@ class CoreLaw:
         odds, lost = math.log(step.rate / (1 - step.rate)) + step.offset, math.log1p(-step.rate)
 
         def rise(v: FloatArray) -> FloatArray:
-            """Return d ln a/dv at real v, for a(v) = 1 - p + q e^v with the sampling rate p."""
+            """Return d ln a/dv at a real outcome v, for a(v) = 1 - p + q e^v with the sampling rate p."""
             return 1 / (1 + np.exp(-(v + odds)))
 
         def log_size(y: FloatArray) -> FloatArray:

@@ -173,5 +173,4 @@ def _with_others(mass: FloatArray, bounded: FloatArray) -> FloatArray:
 
 
 def _choices(steps: int, chosen: int) -> float:
-    """Return an upper bound of the binomial coefficient: `chosen` out of `steps`."""
     return math.exp(float(gammaln(steps + 1) - gammaln(chosen + 1) - gammaln(steps - chosen + 1))) * (1 + _SLACK)

@@ -12,12 +12,12 @@ without the second term unless steps are mirrored. The formula continues delta_1
 
     |delta_1(x)| <= q e^{Re v} g(Re v)/(Y (Y - 1)) e^{sigma^2 (Im v)^2/2} (1 + |X| e^{-2 Re v}).
 
-The continuation is analytic on a disc of radius r <= 1.5 right of 0. There |X| > 1 and |arg(X - 1)| <= (pi + r)/2. For
-mirrored steps
+The continuation is analytic on a disc of radius r <= 1.5 right of 0. There |X| > 1 and |arg(X - 1)| <= (pi + r)/2.
+Mirrored steps have:
 
-    q e^v = (1 - p)(X - 1)(1 + sqrt(1 + w))/2,    w = 4 q^2 X/((1 - p)(X - 1))^2,
+    q e^v = (1 - p)(X - 1)(1 + sqrt(1 + w))/2,    w = 4 q^2 X/((1 - p)(X - 1))^2.
 
-and |w| <= 1/4 on the circle, so in the disc, keeps q e^v away from negative numbers.
+If |w| <= 1/4 on the circle, it is so in the disc, and q e^v stays away from negative numbers.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class JumpLaw:
 
     @np.errstate(all="ignore")
     def log_profile(self, losses: FloatArray) -> FloatArray:
-        """Return upper bounds of ln delta_1(x), the profile of one step, at real losses x (nats), of their shape."""
+        """Return upper bounds of ln of the privacy profile of one step at real losses x (nats), of their shape."""
         step, v = self.step, self.places(losses)
         pull = step.sigma**2 * (v - step.mean)
         log = math.log(self._hump * step.sigma / math.sqrt(2 * math.pi)) + v - 0.5 * (pull / step.sigma) ** 2

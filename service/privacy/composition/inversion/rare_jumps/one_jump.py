@@ -161,8 +161,8 @@ def log_profile(step: SampledStep, epsilon: float, width: float) -> tuple[float,
 class _Middle:
     """Place of the power series of T1, the part of delta with exactly one rare large loss among N steps.
 
-    The place has the tilt k (a real exponent), the center l of one step's loss, and m = (N - 1) l for the N - 1 other
-    steps, l and m in nats.
+    `tilt` is a real exponent k, and `center` the center l of one step's loss in nats. `total` is m = (N - 1) l for the
+    N - 1 other steps.
     """
 
     tilt: float
@@ -185,7 +185,7 @@ class _OneJump:
 
     @np.errstate(all="ignore")
     def bounds(self) -> tuple[float, float]:
-        """Return a lower and an upper bound of ln delta(epsilon) of the run, infinite where none is known."""
+        """Return a lower and an upper bound of ln of the run's privacy profile at epsilon, infinite where unknown."""
         step, moderate = self._step, self._law.score(_MODERATE * self._epsilon)
         highest = self._law.score(self._jump)
         far = max(self._law.score(3 * self._epsilon), highest + 1 / step.sigma) < FARTHEST_SCORE

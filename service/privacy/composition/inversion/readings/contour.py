@@ -58,12 +58,15 @@ class InversionContour(Protocol):
 
     @property
     def center(self) -> float | FloatArray:
-        """Threshold in nats for which the contour is laid out, or an array (C,) for C contours."""
+        """Threshold of the loss in nats for which the contour is laid out, or an array (C,) for C contours."""
         ...
 
     @property
     def deviation(self) -> float | FloatArray:
-        """Approximate standard deviation of the loss weighted by e^{theta S}, or of the bulk of that law, in nats."""
+        """Approximate standard deviation of the loss S weighted by e^{theta S}, or of the bulk of that law, in nats.
+
+        theta is the tilt of the contour.
+        """
         ...
 
     @property

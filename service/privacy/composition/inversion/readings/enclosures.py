@@ -22,11 +22,11 @@ class Readings:
     upper: FloatArray
 
     def of(self, indices: IndexArray) -> Readings:
-        """Return the enclosures of the numbers at the given indices (columns)."""
+        """Return the enclosures of the numbers at the given indices, which are columns of the arrays."""
         return Readings(self.lower[:, indices], self.upper[:, indices])
 
     def tighten(self, at: IndexArray, other: Readings) -> None:
-        """Intersect the columns at the indices `at` with other enclosures, where NaN stands for an unknown bound.
+        """Intersect the columns at the indices `at` with the enclosures `other`, where NaN stands for an unknown bound.
 
         Raises
         ------

@@ -232,7 +232,7 @@ def prove_root(contour: InversionContour, threshold: FloatArray, delta: FloatArr
 
 
 def _root_margins(contour: InversionContour, threshold: FloatArray) -> Iterator[FloatArray]:
-    """Yield distances (nats), shape (n,), from approximate roots of the profile within which true roots should lie.
+    """Yield distances (nats), shape (n,), from approximate roots `threshold` within which true roots should lie.
 
     The distances increase from one array to the next. They are multiples of the contour's error over the profile's
     slope.

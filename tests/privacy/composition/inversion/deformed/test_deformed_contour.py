@@ -25,6 +25,7 @@ from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.summands.sampled_gaussian import SampledGaussianSteps
 from service.privacy.composition.summands.sampled_laplace import LaplaceSteps
 from service.privacy.composition.summands.sampled_step import SampledStep
+from service.privacy.numerics.arrays import taken
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from tests.privacy.agreement import meet
 from tests.privacy.cases import built, dpsgd
@@ -72,8 +73,9 @@ def test_enclosures_contain_published_values(case: tuple[float, float, int, floa
 
 
 def _two_steps(sigma: float, rate: float, threshold: float) -> tuple[float, float]:
-    """Return P0(S > c) and P1(S > c) of two steps: the second step in closed form, the first by a fine trapezoidal
-    sum.
+    """Return P0(S > c) and P1(S > c) of the loss S of two steps.
+
+    The second step is a closed form, the first a fine trapezoidal sum.
     """
     spacing = 2e-4
     y = np.arange(-14.0, 14.0 + 1 / sigma, spacing)
@@ -168,7 +170,7 @@ def test_majorants_exceed_fine_sums_and_moments(step: SampledStep) -> None:
     fine.tau = np.arange(fine.tau[0], fine.tau[-1], fine.spacing)
     z = np.array([1.5, 1.5 + 3j, 2 + 20j, 2.5 + 90j, -3 + 15j])
     with np.errstate(all="ignore"):
-        paths = grid.family.chosen(np.arange(0, len(grid.family.eta), 7))
+        paths = taken(grid.family, np.arange(0, len(grid.family.eta), 7))
         points = np.broadcast_to(z, (len(paths.eta), len(z)))
         bounds, _ = grid.log_bounds(paths, points)
         exact = fine.plain(paths, points)
@@ -192,7 +194,7 @@ def test_nearly_constant_losses_take_little_memory(seed: int) -> None:
 
 
 def _moments_by_sums(step: SampledStep, z: Any) -> Any:
-    """Return E0 w^z by a fine trapezoidal sum over real y."""
+    """Return the moments E0 w^z of the likelihood ratio w of a step, by a fine trapezoidal sum over real outcomes."""
     y = np.arange(-12.0, 24.0, 1e-3)
     present, absent = (
         np.log1p(step.rate * np.expm1(s * y / step.sigma - 0.5 / step.sigma**2)) * (s > 0 or step.mirrored)
@@ -330,8 +332,9 @@ def test_few_steps_in_remove_direction_use_the_profile(seed: int) -> None:
 
 
 def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any, Any]:
-    """Return P1(S <= c) and P0(S <= c) of two steps to 25 digits: the second step in closed form, the first by
-    quadrature.
+    """Return P1(S <= c) and P0(S <= c) of the loss S of two steps to 25 digits.
+
+    The second step is a closed form, the first a quadrature.
     """
 
     def needed(y: Any) -> Any:
@@ -355,7 +358,7 @@ def _two_steps_removed(sigma: float, rate: float, threshold: float) -> tuple[Any
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])
 def test_two_steps_in_remove_direction_match_quadrature(seed: int) -> None:
-    """The rate is P1(S <= c) and the power is P0(S <= c)."""
+    """The rate is P1(S <= c) and the power is P0(S <= c) for the loss S of the run."""
     random = np.random.default_rng(seed)
     for _ in range(2):
         sigma, rate = log_uniform(random, 0.5, 2.0), log_uniform(random, 1e-4, 0.05)

@@ -29,7 +29,7 @@ The error falls like e^{-2 pi a/h}, with a up to pi sigma.
 
 
 def _tails(step: Step, threshold: mpf) -> tuple[mpf, mpf]:
-    """Return P0(L > t) and P1(L > t) of one sampled step."""
+    """Return P0(L > t) and P1(L > t) of the loss L of one sampled step."""
     sigma, rate = mpf(step[0]), mpf(step[1])
     ratio = (mpmath.exp(threshold) - 1 + rate) / rate
     if ratio <= 0:
@@ -45,7 +45,10 @@ def _gaussian_tails(mu: mpf, threshold: mpf) -> tuple[mpf, mpf]:
 
 
 def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: float) -> tuple[mpf, mpf]:
-    """Return P0(S > c), P1(S > c) of a sampled step and a step with the given tails, as a sum over the first."""
+    """Return P0(S > c) and P1(S > c) of the loss S of two steps, as a sum over outcomes of the first.
+
+    The first step is sampled, and the second has the given tails.
+    """
     sigma, rate = mpf(first[0]), mpf(first[1])
     null = alternative = mpf(0)
     for k in range(-450, 450 + int(32 / first[0])):

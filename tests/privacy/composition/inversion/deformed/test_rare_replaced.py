@@ -45,7 +45,7 @@ class _Question:
         return pair(self.mechanism, neighbours=ONE_REPLACED).add
 
     def answer(self, curve: AbstractTradeOff, epsilon: float) -> Enclosure:
-        """Return the answer of a curve; `epsilon`: where a delta is asked."""
+        """Return the answer of a curve to this question; a question for delta is asked at `epsilon`."""
         if self.kind == "power":
             return curve.power_at(self.at)
         return curve.epsilon(self.at) if self.kind == "epsilon" else curve.profile_at(epsilon)

@@ -29,7 +29,7 @@ _NARROW = 1e-6
 
 @np.errstate(all="ignore")
 def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
-    """Return ln delta_1 at any losses: P1(L > x) - e^x P0(L > x) with normal tails, to about nine digits."""
+    """Return ln of one step's profile P1(L > x) - e^x P0(L > x) at losses x, by normal tails to nine digits."""
     sigma, rate, shift = step.sigma, step.rate, 1 / step.sigma
     if step.mirrored:
         hump = math.log(rate) + step.offset
@@ -63,7 +63,7 @@ def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ln of the density of H1, and L, at normal scores."""
+    """Return ln of the density of H1, and the loss, at normal scores of the outcome of a step."""
     v, rate = step.mean + y / step.sigma, step.rate
 
     def log_mixture(u: FloatArray) -> FloatArray:
@@ -75,7 +75,7 @@ def _weights_and_losses(step: SampledStep, y: FloatArray) -> tuple[FloatArray, F
 
 
 def _direct(step: SampledStep, epsilon: float, steps: int) -> float:
-    """Return ln delta of some steps by integrals over all but one of them."""
+    """Return ln delta of a run of `steps` equal steps, by integrals over all but one of them."""
     if steps == 1:
         return float(_log_profile_of_one(step, np.array([epsilon]))[0])
     y, share = _nodes(step, epsilon)
@@ -166,7 +166,7 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
 
 
 def test_tail_bounds_of_two_core_steps_hold() -> None:
-    """Bounds of P1(S > a) hold, and exceed the tail of two losses by a small factor."""
+    """Bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail of two losses by a small factor."""
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
     jump, moderate = 0.035, 0.015
@@ -186,7 +186,7 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
 def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
-    """The core is the whole run but for negligible jumps: its profile is that of the other contours."""
+    """The core is the whole run but for negligible jumps, so that its profile is that of ordinary contours."""
     step = SampledStep(noise, rate, steps, mirrored=True)
     lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
     delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
@@ -207,7 +207,10 @@ def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int)
     ],
 )
 def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
-    """The parts depend on the least loss of a jump, their sum does not; all of them contribute in these runs."""
+    """The parts of delta depend on the least loss of a jump, and their sum does not.
+
+    All parts contribute in these runs.
+    """
     for mirrored in (True, False):
         step = SampledStep(noise, rate, steps, mirrored=mirrored)
         found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]

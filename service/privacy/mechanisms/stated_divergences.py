@@ -1,0 +1,207 @@
+"""Releases of which only bounds of Renyi divergences are known: zero-concentrated and Renyi differential privacy."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final, final
+
+from typing_extensions import override
+
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, ResolvedStep, Steps
+from service.privacy.mechanisms.approximate_dp import ApproximateDp
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, MechanismHazard
+from service.privacy.mechanisms.domain import EPSILON, MU, resolved
+from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.neighbours import Neighbours
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
+from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.pair import TradeOffPair
+
+if TYPE_CHECKING:
+    from service.privacy.trade_off.stated_class.region import AbstractRegion
+
+
+STATED_DIVERGENCES_ALONE: Final = MechanismHazard(
+    code="stated_divergences_alone",
+    text="Every answer is for the worst mechanism with the stated bounds of Renyi divergences, and different "
+    "answers may be for different mechanisms. A description of the run itself (noise, sampling rate and steps, as "
+    "dpsgd or gaussian) gives better numbers.",
+    about="parameters",
+    alone=True,
+)
+BRACKET: Final = (
+    "bracket: one mechanism with the stated bounds attains the lower bound in every step (Gaussian noise, or "
+    "randomised response). "
+    "The upper bound composes the worst case of each step (Zhu, Dong, Wang 2022, Theorem 10) and the stated "
+    "bounds (Bun, Steinke 2016, Lemma 7; Mironov 2017, Proposition 1). No mechanism attains it."
+)
+IMPLIED_DELTA: Final = 1e-12
+"""delta of the guarantee (eps, delta) that stands for a class without a polygon in compositions."""
+MOST_RECORDS: Final = 1024
+"""Largest number of records of a chain, whose members are evaluated one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedDivergences(AbstractStep):
+    """Any mechanism whose Renyi divergences between neighbours have stated bounds.
+
+    Notes
+    -----
+    The curves of one step are exact: for every rate, epsilon and delta one mechanism of the class attains the answer
+    (`trade_off/stated_class/curve.py`). No mechanism attains all of them. So compositions are brackets. For k records
+    the worst case is the k-fold chain T(T(...T(q))): a mechanism that draws one more coin of the worst pair for every
+    changed record, up to k, satisfies the stated bounds, and by induction no other mechanism has more power.
+    """
+
+    type_premises = (PARAMETERS_ARE_PROVED,)
+    type_hazards = (STATED_DIVERGENCES_ALONE,)
+    records: int = resolved(1)
+
+    @abstractmethod
+    def region(self) -> AbstractRegion | None:
+        """Return the pairs of two-outcome laws with these bounds, or None if some bound is 0."""
+
+    @property
+    @abstractmethod
+    def gaussian_mu(self) -> float:
+        """Largest mu of Gaussian noise with these bounds for one record, rounded down."""
+
+    @property
+    @abstractmethod
+    def is_forward_only(self) -> bool:
+        """Whether only the divergences of the law with the record from the law without the record have bounds."""
+
+    @abstractmethod
+    @override
+    def added(self, count: int) -> AbstractStep | None:
+        """Return one step with the bounds of `count` such steps together, or None beyond the domain.
+
+        Renyi divergences of the same order add up, also if later mechanisms depend on earlier results (Bun, Steinke
+        2016, Lemma 7; Mironov 2017, Proposition 1).
+        """
+
+    @override
+    def under(self, neighbours: Neighbours) -> AbstractStep:
+        # The parameters hold for one record under the relation in force.
+        if neighbours.records > MOST_RECORDS:
+            reason = f"the chain of members is computed for at most {MOST_RECORDS} records."
+            raise neighbours.refused(self.type, reason, ("fewer records",))
+        return self.resolved_for(neighbours)
+
+    @abstractmethod
+    def resolved_for(self, neighbours: Neighbours) -> AbstractStep:
+        """Return the step for these neighbours."""
+
+    @override
+    def rounded(self, side: int) -> AbstractStep:
+        """Return a pair of laws with finitely many losses that dominates the class (side 1)."""
+        return self if side < 0 else _dominating(self)
+
+    @override
+    def curves(self) -> TradeOffPair:
+        source = "worst case over the class: T(q) = max {p : D_a(p || q) <= eps(a) for all stated orders}"
+        curve = class_curve(self)
+        add, remove = (curve, curve) if not self.is_forward_only else (curve, curve.reversed())
+        return TradeOffPair(add, remove, source=source)
+
+    @override
+    def attained(self) -> Attained | None:
+        return Attained(Gdp(mu=0.0), BRACKET, choices=self._attacks) if self.region() is not None else None
+
+    def _attacks(self, count: int) -> tuple[Steps, ...]:
+        """Return runs of `count` equal members that compose exactly: randomised responses, and Gaussian noise."""
+        mu = min(self.gaussian_mu * self.records * (1 - 2.0**-50), MU.high)
+        runs: list[Steps] = [((PureDp(epsilon=_response(self)), count),)]
+        if mu > 0:
+            runs.append(((Gdp(mu=mu), count),))
+        return tuple(runs)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DominatingPolygon(ResolvedStep):
+    """Pair of two laws with finitely many outcomes that dominates a class of mechanisms.
+
+    Attributes
+    ----------
+    step : StatedDivergences
+        The class.
+    """
+
+    type: ClassVar[str] = "rdp"
+    step: StatedDivergences
+
+    @override
+    def curves(self) -> TradeOffPair:
+        known = _polygon_curve(self.step)
+        if known is None:
+            return self.step.curves()
+        polygon, revealed = known
+        add = WithSingularMass(polygon, SingularMass.of([(revealed, 1)]))
+        source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+        return TradeOffPair(add, add.reversed(), source=source)
+
+
+@lru_cache(maxsize=64)
+def _dominating(step: StatedDivergences) -> AbstractStep:
+    """Return a step that is at least as easy to attack as every member of a class.
+
+    Where no polygon is known, the pair of (eps, delta)-DP for one delta serves, which the class implies.
+    """
+    if step.region() is None:
+        return step
+    if _polygon_curve(step) is not None:
+        return DominatingPolygon(step=step)
+    curve = class_curve(step)
+    delta = min(max(curve.singular_power.upper, curve.reversed().singular_power.upper) + IMPLIED_DELTA, 1.0)
+    epsilon = max(each.epsilon(delta).upper for each in (curve, curve.reversed()))
+    return ApproximateDp(epsilon=epsilon, delta=delta) if epsilon in EPSILON else ApproximateDp(epsilon=0.0, delta=1.0)
+
+
+@lru_cache(maxsize=64)  # hundreds of points of the boundary
+def _polygon_curve(step: StatedDivergences) -> tuple[AbstractTradeOff, float] | None:
+    from service.privacy.trade_off.stated_class.curve import SymmetricClassTradeOff
+    from service.privacy.trade_off.stated_class.dominating_polygon import dominating_polygon
+
+    curve = class_curve(step)
+    return dominating_polygon(curve.frontier) if isinstance(curve, SymmetricClassTradeOff) else None
+
+
+@lru_cache(maxsize=64)  # a curve remembers its boundary
+def class_curve(step: StatedDivergences) -> AbstractTradeOff:
+    """Return the trade-off curve of the worst case of one step (record added)."""
+    from service.privacy.trade_off.stated_class.curve import ForwardClassTradeOff, SymmetricClassTradeOff
+
+    region = step.region()
+    if region is None:
+        return ApproximateDpTradeOff(0.0, 0.0)
+    return (ForwardClassTradeOff if step.is_forward_only else SymmetricClassTradeOff)(region, step.records)
+
+
+@lru_cache(maxsize=64)
+def _response(step: StatedDivergences) -> float:
+    """Return the epsilon of the randomised response on the boundary, rounded down: ln((1 - q)/q) with p + q = 1."""
+    from flint import arb, ctx
+
+    from service.privacy.numerics.balls import doubles
+    from service.privacy.trade_off.stated_class.region import Base
+
+    region = step.region()
+    if region is None:
+        return 0.0
+    with ctx.workprec(region.bits):
+        point = region.boundary(Base(arb(0.5), arb(0.5), "middle"))
+        low = doubles((point.rate_rest / point.rate).log())[0]
+    return min(max(low, 0.0), EPSILON.high)
+
+
+def root_below(square: Fraction) -> float:
+    """Return a double that is at most the square root of a number."""
+    root = math.sqrt(float(square)) * (1 - 2.0**-50)
+    return root if Fraction(root) ** 2 <= square else math.nextafter(root, 0.0)

@@ -1,0 +1,334 @@
+"""Trade-off curves of stated classes: the worst case over all mechanisms with bounded Renyi divergences.
+
+Let R be the set of pairs (q, p) = (false positive rate, power) for which the two-outcome laws (p, 1 - p) against
+(q, 1 - q) satisfy all stated bounds. A test of a member of the class gives a point of R, by data processing. A point of
+R is itself a member of the class: a mechanism that answers with one coin. So T(q) = max {p : (q, p) in R} is the
+largest power of any member at the rate q. R is convex (`region.py`) and closed and contains p = q, so that T is concave
+and continuous, and 1 - T is a trade-off curve. Every point of T has a member; in general no member has all of T.
+
+Every number that is a supremum over points of a function that grows with the power is therefore attained by a member.
+These are: power at a rate, delta, epsilon, advantage, Bayes accuracy, posterior probabilities, mu over a range.
+
+All numbers are computed in ball arithmetic. The lower bounds are values of pairs that are proved to be members. The
+upper bounds are lines above T (`search.py`), or a line at its own rate for points. The relative width is below 1e-12
+for rho from 1e-12 to 1e4, rates from 1e-300 and deltas from 1e-300 (tested).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from flint import arb, ctx
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure, EnclosureArray, Evidence
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.numerics.balls import doubles, log_doubles
+from service.privacy.numerics.work import count_work, is_spent
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint, ChainFrontier
+from service.privacy.trade_off.stated_class.frontiers import ForwardFrontier, ReverseFrontier, SymmetricFrontier
+from service.privacy.trade_off.stated_class.region import AbstractRegion
+from service.privacy.trade_off.stated_class.search import EpsilonGoal, ProfileGoal, Search, logistic
+from service.privacy.trade_off.stated_class.zcdp import ZcdpRegion
+from service.privacy.trade_off.stated_class.zcdp_mu import global_mu
+
+FARTHEST: Final = 1e7
+"""Nats. Smaller rates than e^-FARTHEST are not searched for delta: one line above the boundary bounds delta there."""
+
+
+class AbstractClassTradeOff(AbstractTradeOff):
+    """Trade-off curve 1 - T of the boundary T of a region of pairs.
+
+    Parameters
+    ----------
+    region : AbstractRegion
+        Pairs with bounded divergences.
+    records : int
+        Number k of records that differ: the curve is that of a chain T(T(...T(q))) of k members.
+    """
+
+    evidence = Evidence.PROVED
+    method = "closed_form"
+
+    def __init__(self, region: AbstractRegion, records: int = 1) -> None:
+        self.region, self.records = region, records
+
+    @cached_property
+    def frontier(self) -> AbstractFrontier:
+        """Boundary T of the region, or of its chain."""
+        link = self._link()
+        return link if self.records == 1 else ChainFrontier(link, self.records)
+
+    @property
+    @abstractmethod
+    def _swapped(self) -> AbstractClassTradeOff:
+        """Curve of swapped hypotheses."""
+
+    @abstractmethod
+    def _link(self) -> AbstractFrontier:
+        """Return the boundary of the region for one record."""
+
+    @final
+    @override
+    def reversed(self) -> AbstractTradeOff:
+        return self._swapped
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        logs = np.empty((4, alpha.size))
+        logs[0], logs[1], logs[2], logs[3] = -np.inf, np.log1p(-alpha), np.log(alpha), 0.0
+        with ctx.workprec(self.frontier.bits):
+            for index, rate in enumerate(alpha.tolist()):
+                if is_spent():  # the remaining rates keep the bounds of guessing
+                    break
+                count_work(self.frontier.cost)
+                try:
+                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)).checked())
+                except NumericalFailure:  # the bounds of guessing hold
+                    continue
+        error = EnclosureArray.from_logs(np.minimum(logs[0], 0.0), np.minimum(logs[1], 0.0))
+        power = EnclosureArray.from_logs(np.minimum(logs[2], 0.0), np.minimum(logs[3], 0.0))
+        # T is concave: no line above it is flatter than the chord to (1, 1), or steeper than that to (0, 0).
+        margin = 1e-14 * (1 + np.abs(np.log(alpha)) + np.abs(np.log1p(-alpha)))
+        with np.errstate(invalid="ignore"):
+            slope = EnclosureArray(logs[0] - np.log1p(-alpha) - margin, logs[3] - np.log(alpha) + margin)
+        return CurvePoints(error, power, slope)
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        with ctx.workprec(self.frontier.bits):
+            found = [self.log_delta(each) for each in epsilon.tolist()]
+        return EnclosureArray.from_logs(*(np.array(column) for column in zip(*found, strict=True)))
+
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds of ln delta(eps)."""
+        if epsilon < 0:
+            # delta(-x) = 1 - e^-x + e^-x delta'(x), with delta' of swapped hypotheses.
+            ends = [arb(end).exp() for end in self._swapped.log_delta(-epsilon)]
+            lower, upper = (arb(epsilon).exp() * end - arb(epsilon).expm1() for end in ends)
+            return min(log_doubles(lower)[0], 0.0), min(log_doubles(upper)[1], 0.0)
+        if epsilon >= self.largest_log_ratio.upper:
+            return -math.inf, -math.inf
+        if is_spent():
+            return -math.inf, 0.0
+        start, goal = self._start_of_profile(epsilon), ProfileGoal(arb(epsilon), arb(epsilon).exp())
+        if start < -FARTHEST:
+            upper = goal.upper(None, self.frontier.at(*logistic(-FARTHEST)))
+            return -math.inf, min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
+        lower, upper = Search(self.frontier, goal).run(start)
+        most = min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
+        return (min(log_doubles(lower)[0], most) if lower > 0 else -math.inf), most
+
+    @override
+    def _epsilon_formula(self, delta: float) -> Enclosure:
+        with ctx.workprec(self.frontier.bits):
+            if self.log_delta(0.0)[1] <= math.log(delta) * (1 + 1e-15):
+                return Enclosure.point(0.0)
+            lower, upper = Search(self.frontier, EpsilonGoal(arb(delta))).run(self._start_of_epsilon(delta))
+            least = doubles(lower.log())[0] if lower > 1 else 0.0
+            most = doubles(upper.log())[1] if upper.is_finite() and upper > 1 else (0.0 if upper <= 1 else math.inf)
+        return Enclosure(max(least, 0.0), max(most, least, 0.0), self.evidence)
+
+    def _start_of_profile(self, epsilon: float) -> float:
+        """Return the logit of a rate from which to search delta(eps), eps >= 0."""
+        orders, bounds = self._starts
+        above = orders - 1
+        with np.errstate(all="ignore"):
+            log_delta = above * (bounds - epsilon) - np.log(above) + orders * np.log1p(-1 / orders)
+        return self._start(epsilon, int(np.argmin(log_delta)))
+
+    def _start_of_epsilon(self, delta: float) -> float:
+        """Return the logit of a rate from which to search epsilon(delta)."""
+        orders, bounds = self._starts
+        with np.errstate(all="ignore"):
+            epsilon = bounds + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+        index = int(np.argmin(epsilon))
+        return self._start(max(float(epsilon[index]), 0.0), index)
+
+    def _start(self, epsilon: float, index: int) -> float:
+        """Return the logit of the rate at which the bound of one order has the slope e^eps, roughly."""
+        orders, bounds = self._starts
+        order, bound = float(orders[index]), float(bounds[index])
+        return min((order - 1) * bound - order * (epsilon + math.log(order / (order - 1))), -0.1)
+
+    @cached_property
+    def _starts(self) -> tuple[FloatArray, FloatArray]:
+        return self.region.starts(float(self.records) ** 2)
+
+
+@final
+class SymmetricClassTradeOff(AbstractClassTradeOff):
+    """Trade-off curve of a class of mechanisms with bounds for both directions. It is its own inverse."""
+
+    @override
+    def _link(self) -> SymmetricFrontier:
+        return SymmetricFrontier(self.region)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _largest(self.region, self.records)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        largest = self.largest_log_ratio
+        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
+
+    @property
+    @override
+    def _swapped(self) -> SymmetricClassTradeOff:
+        return self
+
+    @property
+    @override
+    def global_gdp_mu(self) -> Enclosure | None:
+        """Smallest mu for which every mechanism of the class is mu-GDP; None if it is not computed.
+
+        It is computed for zCDP and one record. It is infinite where the largest log-likelihood ratio is infinite:
+        bounds of finite orders up to a allow T(q) = c q^{(a-1)/a} near rate 0, so that Phi^-1(T(q)) - Phi^-1(q) has no
+        bound there.
+        """
+        if isinstance(self.region, ZcdpRegion):
+            return self._mu_of_zcdp if self.records == 1 else None
+        return Enclosure.point(math.inf) if math.isinf(self.largest_log_ratio.lower) else None
+
+    @cached_property
+    def _mu_of_zcdp(self) -> Enclosure:
+        """Enclosure of the mu of one record, for zCDP."""
+        link = self._link()
+        with ctx.workprec(link.bits):
+            lower, upper = global_mu(link, self.region.least_bound)
+            least, most = doubles(lower)[0], doubles(upper)[1]
+        return Enclosure(max(least, 0.0), most, self.evidence)
+
+    @property
+    @override
+    def global_gdp_mu_error(self) -> float | None:
+        if not isinstance(self.region, ZcdpRegion) or self.records > 1:
+            return None
+        link = self._link()
+        with ctx.workprec(link.bits):
+            return doubles(link.middle.rate)[0]
+
+    @property
+    @override
+    def global_gdp_mu_limit(self) -> float:
+        """Upper bound k mu for k records (Dong, Roth, Su 2022, Theorem 2.14), for zCDP."""
+        return self.records * self._mu_of_zcdp.upper if isinstance(self.region, ZcdpRegion) else math.inf
+
+
+@final
+class ForwardClassTradeOff(AbstractClassTradeOff):
+    """Trade-off curve of a class of mechanisms with bounds for one direction: the record is present under H1 only."""
+
+    @override
+    def _link(self) -> AbstractFrontier:
+        return ForwardFrontier(self.region)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _largest(self.region, self.records)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(-math.inf)
+
+    @property
+    @override
+    def _swapped(self) -> BackwardClassTradeOff:
+        return self._made_swapped
+
+    @cached_property
+    def _made_swapped(self) -> BackwardClassTradeOff:
+        """Curve of swapped hypotheses, made once."""
+        return BackwardClassTradeOff(self.region, self.records)
+
+
+@final
+class BackwardClassTradeOff(AbstractClassTradeOff):
+    """Trade-off curve of a class of forward bounds with swapped hypotheses.
+
+    Notes
+    -----
+    Nothing bounds the Renyi divergence of the law without the record from the law with the record. A member may have
+    outcomes that are possible without the record only: with probability 1 - e^-eps for the smallest bound eps. In a
+    chain of k members the probability is 1 - e^{-k eps} of these outcomes.
+    """
+
+    @override
+    def _link(self) -> AbstractFrontier:
+        return ReverseFrontier(self.region)
+
+    @override
+    def log_delta(self, epsilon: float) -> tuple[float, float]:
+        # At rate 0 the slope of one link is e^-eps a/(a - 1) for the order a of the smallest bound. A chain is less
+        # steep than the power of this slope, because links at larger rates are less steep.
+        order, bound = self.region.order_of_least_bound, self.region.least_bound
+        if order > 1 and epsilon > self.records * (-math.log1p(-1 / order) - bound):
+            singular = self._singular
+            return math.log(singular.lower) * (1 + 1e-15), math.log(singular.upper) * (1 - 1e-15)
+        return AbstractClassTradeOff.log_delta(self, epsilon)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return Enclosure.point(math.inf)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        largest = _largest(self.region, self.records)
+        return Enclosure(-largest.upper, -largest.lower, largest.evidence)
+
+    @cached_property
+    def _singular(self) -> Enclosure:
+        with ctx.workprec(self.frontier.bits):
+            lower, upper = doubles(-(-arb(self.region.least_bound) * self.records).expm1())
+        return Enclosure(max(lower, 0.0), min(upper, 1.0), self.evidence)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return self._singular
+
+    @property
+    @override
+    def _swapped(self) -> ForwardClassTradeOff:
+        return self._made_swapped
+
+    @cached_property
+    def _made_swapped(self) -> ForwardClassTradeOff:
+        """Curve of swapped hypotheses, made once."""
+        return ForwardClassTradeOff(self.region, self.records)
+
+
+def _largest(region: AbstractRegion, records: int) -> Enclosure:
+    """Return the largest log-likelihood ratio of `records` = k records: k times the bound of order infinity, if any.
+
+    Near rate 0 a bound of a finite order a allows p = q^{(a-1)/a}, so it does not bound the ratio.
+    """
+    bound = region.bound_at_infinity
+    if bound is None:
+        return Enclosure.point(math.inf)
+    total = bound * records
+    return Enclosure(math.nextafter(total, 0.0), math.nextafter(total, math.inf), Evidence.PROVED)
+
+
+def _log_bounds(point: BoundaryPoint) -> tuple[float, float, float, float]:
+    """Return bounds of ln f (type II error) and then of ln T (power) at the rate of a boundary point."""
+    least_error = (point.power_rest - point.gap).max(arb(0))
+    return (
+        log_doubles(least_error)[0],
+        log_doubles(point.power_rest)[1],
+        log_doubles(point.power)[0],
+        log_doubles(point.power + point.gap)[1],
+    )

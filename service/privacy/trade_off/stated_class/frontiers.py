@@ -1,0 +1,112 @@
+"""Boundaries of regions of pairs: for both directions, for the forward direction, and for swapped hypotheses.
+
+Let S(p) be the smallest rate q of a member with power p, and T(q) the largest power with rate q, both from the forward
+bounds D_a(p || q) <= eps(a). With swapped hypotheses a member (q, p) becomes (1 - p, 1 - q), and the boundary becomes
+1 - S(1 - q).
+
+Let there be bounds for both directions. A pair with p + q <= 1 satisfies the reverse bounds if it satisfies the forward
+bounds (`zcdp.py`). The region is symmetric about p + q = 1. Let (q*, 1 - q*) be the boundary on this line. For q <= q*
+the boundary of the region is T(q): T(q) + q <= T(q*) + q* = 1. For q >= q* it is 1 - S(1 - q).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, final
+
+from flint import arb
+from typing_extensions import override
+
+from service.privacy.trade_off.stated_class.boundary import AbstractFrontier, BoundaryPoint
+from service.privacy.trade_off.stated_class.region import AbstractRegion, Base
+
+NEAR: Final = 1e-12
+
+
+@final
+class ForwardFrontier(AbstractFrontier):
+    """Boundary T(q) of a region of forward bounds.
+
+    D_a is the Renyi divergence of order a of the law with power p from that with rate q, and D = logit p - logit q.
+    D_a(1 || q) = ln(1/q) for every order. So T = 1 at rates of at least e^-eps for the smallest bound eps. For p -> 1
+    the slope of the line of order a (`region.py`) tends to (1 - 1/a)/q, because D is infinite and e^{D - C(D)} = p/q.
+    """
+
+    def __init__(self, region: AbstractRegion) -> None:
+        self.region, self.bits = region, region.bits
+
+    @override
+    def at(self, rate: arb, rest: arb) -> BoundaryPoint:
+        bound = self.region.least_bound
+        if -rate.log() <= bound:
+            return BoundaryPoint(rate, rest, arb(1), arb(0), arb(0), arb(0))
+        base = Base(rate, rest)
+        if base.rough.largest_divergence > bound * (1 + NEAR):
+            return self.region.boundary(base)
+        # Doubles do not tell such rates from e^-eps. A member of a smaller rate is a member at this rate, too.
+        near = rate * (1 - 4 * NEAR * max(bound, 1.0))
+        point = self.region.boundary(Base(near, 1 - near))
+        gap = point.gap + point.slope * (rate - near)
+        return replace(point, rate=rate, rate_rest=rest, gap=gap)
+
+    @property
+    @override
+    def kink(self) -> tuple[BoundaryPoint, BoundaryPoint] | None:
+        order, exact = self.region.order_of_least_bound, (-arb(self.region.least_bound)).exp()
+        if order == 1:
+            return None
+        slope = (1 - 1 / arb(order)) / exact
+        rate = exact.upper()
+        right = BoundaryPoint(rate, 1 - rate, arb(1), arb(0), arb(0), arb(0))
+        return replace(right, slope=slope, gap=slope * (rate - exact)), right
+
+
+@final
+class ReverseFrontier(AbstractFrontier):
+    """Boundary 1 - S(1 - q) of a region of forward bounds with swapped hypotheses.
+
+    S(p) is the smallest rate of a member with power p.
+    """
+
+    def __init__(self, region: AbstractRegion) -> None:
+        self.region, self.bits = region, region.bits
+
+    @override
+    def at(self, rate: arb, rest: arb) -> BoundaryPoint:
+        return self.region.boundary(Base(rest, rate, "power")).mirrored()
+
+
+@final
+class SymmetricFrontier(AbstractFrontier):
+    """Boundary of a region of bounds for both directions."""
+
+    def __init__(self, region: AbstractRegion) -> None:
+        self.region, self.bits = region, region.bits
+
+    @override
+    def at(self, rate: arb, rest: arb) -> BoundaryPoint:
+        middle = self.middle
+        if rate <= middle.rate:
+            point = self.region.boundary(Base(rate, rest))
+            # A pair above the line p + q = 1 is no proved member. The pair between (0, 0) and the middle is one.
+            return point if point.power <= rest else _with_power(point, middle.power * rate / middle.rate)
+        point = self.region.boundary(Base(rest, rate, "power")).mirrored()
+        if point.power_rest <= rate:
+            return point
+        return _with_power(point, 1 - middle.power_rest * rest / middle.rate_rest)
+
+    @cached_property
+    def middle(self) -> BoundaryPoint:
+        """Member with p + q = 1 next to the point (q*, 1 - q*) of the boundary, and its tangent from the left."""
+        return self.region.boundary(Base(arb(0.5), arb(0.5), "middle"))
+
+    @property
+    @override
+    def kink(self) -> tuple[BoundaryPoint, BoundaryPoint]:
+        return self.middle, self.middle.mirrored()
+
+
+def _with_power(point: BoundaryPoint, power: arb) -> BoundaryPoint:
+    """Return the boundary point with the same rate and line, whose member has another power."""
+    return replace(point, power=power, power_rest=1 - power, gap=(point.gap + point.power - power).max(arb(0)))

@@ -1,0 +1,293 @@
+"""Pairs of two-outcome laws whose Renyi divergences are bounded, in ball arithmetic.
+
+A pair is (p, 1 - p) against (q, 1 - q) with p >= q. `two_outcomes.py` has the formulas in D = logit p - logit q and
+C(s) = ln(1 - q + q e^s). Write u = ln(p/q), v = ln((1 - p)/(1 - q)) and psi(a) = C(a D) - a C(D).
+
+A *constraint* of order a > 1 with bound eps is psi(a) <= (a - 1) eps. Order 1 is KL(p || q) <= eps, and order infinity
+is u <= eps. The set of pairs that satisfy a constraint is convex, because e^psi, KL and p - e^eps q are jointly convex
+in (p, q). So the tangent of a level set at any pair bounds the set. At a pair with p > q this tangent is the line
+through (q, p + gap) with the slope m:
+
+    order:        gap:                                               m:
+    1             (eps - KL)/D                                       e^-C(D) (e^D - 1)/D;
+    1 < a < inf   p (1-p) (e^{(a-1) eps - psi(a)} - 1)/(a (w - p))   (1 - 1/a) e^-C(D) (e^{aD} - 1)/(e^{(a-1)D} - 1);
+    inf           e^eps q - p                                        e^eps.
+
+Here w = C'(a D) = q e^{aD}/(1 - q + q e^{aD}). Proof for a > 1: let g = e^psi = q e^{a u} + (1-q) e^{a v}. Convexity
+gives g + g_p (p' - p) + g_q (q' - q) <= e^{(a-1) eps} for members (q', p'). Here g_p = g a (w - p)/(p (1 - p)) > 0 and
+-g_q/g_p = m. Order 1 is the same with KL_p = u - v = D.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final, final
+
+from flint import arb
+
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.stated_class.boundary import BoundaryPoint
+from service.privacy.trade_off.stated_class.two_outcomes import Fixed, RoughBase
+
+MARGIN_BITS: Final = 72
+"""Members are moved inwards by 2^-MARGIN_BITS of D."""
+CLOSE: Final = arb(2) ** (-MARGIN_BITS - 8)
+"""Relative change of D at which Newton's method ends. The change squares with each step."""
+MOST_MARGINS: Final = 8
+NEWTON_STEPS: Final = 12
+
+
+def cgf(rate: arb, rest: arb, s: arb) -> arb:
+    """Return C(s) = ln(1 - q + q e^s) for the rate q = `rate` and its complement `rest`."""
+    return (rest + rate * s.exp()).log() if s < -1 else (rate * s.expm1()).log1p()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Pair of two-outcome laws, all numbers as balls.
+
+    Attributes
+    ----------
+    rate, rate_rest, power, power_rest : arb
+        The rate q, 1 - q, the power p, and 1 - p.
+    distance, moved : arb
+        D = logit p - logit q, and C(D), where C(s) = ln(1 - q + q e^s).
+    """
+
+    rate: arb
+    rate_rest: arb
+    power: arb
+    power_rest: arb
+    distance: arb
+    moved: arb
+
+    def psi(self, order: arb) -> arb:
+        """Return psi(a) = C(a D) - a C(D) for the order a, which is a - 1 times the Renyi divergence.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
+        return cgf(self.rate, self.rate_rest, order * self.distance) - order * self.moved
+
+    def tilted(self, order: arb) -> tuple[arb, arb]:
+        """Return w = C'(a D) and 1 - w for the order a, with C(s) = ln(1 - q + q e^s)."""
+        tilt = (order * self.distance).exp()
+        whole = self.rate_rest + self.rate * tilt
+        return self.rate * tilt / whole, self.rate_rest / whole
+
+    def above_power(self, order: arb) -> arb:
+        """Return w - p > 0, from the complements where both numbers are next to 1."""
+        w, rest = self.tilted(order)
+        return w - self.power if self.power < 0.5 else self.power_rest - rest
+
+    @property
+    def relative_entropy(self) -> arb:
+        """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
+        return self.power * self.distance - self.moved
+
+    @property
+    def log_ratio(self) -> arb:
+        """Log-likelihood ratio u = ln(p/q) of the power p and the rate q, which is the divergence of order infinity."""
+        return self.distance - self.moved
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Line of pairs: a fixed rate q, a fixed power p, or p + q = 1.
+
+    Attributes
+    ----------
+    value, rest : arb
+        The fixed number and its complement; 1/2 for p + q = 1.
+    fixed : {"rate", "power", "middle"}
+        What is fixed; "middle" stands for p + q = 1.
+    """
+
+    value: arb
+    rest: arb
+    fixed: Fixed = "rate"
+
+    @property
+    def rough(self) -> RoughBase:
+        """Line of pairs in double precision."""
+        return RoughBase(float(self.value.log().mid()), float(self.rest.log().mid()), self.fixed)
+
+    def pair(self, distance: arb) -> Pair:
+        """Return the pair at a distance D = logit p - logit q."""
+        if self.fixed == "middle":
+            tilt = (distance / 2).exp()
+            rate, rest = 1 / (1 + tilt), tilt / (1 + tilt)
+            return Pair(rate, rest, rest, rate, distance, cgf(rate, rest, distance))
+        tilt = (-distance if self.fixed == "power" else distance).exp()
+        whole = self.rest + self.value * tilt
+        other, other_rest = self.value * tilt / whole, self.rest / whole
+        if self.fixed == "power":
+            moved = -cgf(self.value, self.rest, -distance)
+            return Pair(other, other_rest, self.value, self.rest, distance, moved)
+        return Pair(self.value, self.rest, other, other_rest, distance, cgf(self.value, self.rest, distance))
+
+    def slope(self, pair: Pair, order: arb | None) -> arb:
+        """Return the derivative of the divergence of an order by D, times max(a - 1, 1).
+
+        Parameters
+        ----------
+        pair : Pair
+            Pair on the line.
+        order : arb or None
+            The order a; None for infinity.
+
+        Returns
+        -------
+        arb
+            The derivative.
+
+        Notes
+        -----
+        Along p + q = 1 both logits move by half of D, so that the derivative is the mean of those of both other lines.
+        """
+        if order is None:
+            at_rate, at_power = pair.power_rest, pair.rate_rest
+        elif order == 1:
+            at_rate, at_power = pair.distance * pair.power * pair.power_rest, pair.power - pair.rate
+        else:
+            w, _ = pair.tilted(order)
+            at_rate, at_power = order * pair.above_power(order), (order - 1) * (w - pair.rate)
+        return {"rate": at_rate, "power": at_power, "middle": (at_rate + at_power) / 2}[self.fixed]
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """Bound of one divergence that a pair on the boundary attains: its order a (None: infinity) and value eps(a)."""
+
+    order: arb | None
+    bound: arb
+
+    def excess(self, pair: Pair) -> arb:
+        """Return the divergence less its bound, times max(a - 1, 1) for the order a; at most 0 for members."""
+        if self.order is None:
+            return pair.log_ratio - self.bound
+        if self.order == 1:
+            return pair.relative_entropy - self.bound
+        return pair.psi(self.order) - (self.order - 1) * self.bound
+
+    def tangent(self, pair: Pair) -> BoundaryPoint:
+        """Return the pair with the tangent of the boundary there.
+
+        The module docstring of `region.py` has the formulas.
+        """
+        excess = self.excess(pair)
+        if self.order is None:
+            slope = self.bound.exp()
+            gap = slope * pair.rate - pair.power
+        elif self.order == 1:
+            slope = (-pair.moved).exp() * pair.distance.expm1() / pair.distance
+            gap = -excess / pair.distance
+        else:
+            above = self.order * pair.above_power(self.order)
+            gap = pair.power * pair.power_rest * (-excess).expm1() / above
+            rise = (self.order * pair.distance).expm1() / ((self.order - 1) * pair.distance).expm1()
+            slope = (self.order - 1) / self.order * (-pair.moved).exp() * rise
+        return BoundaryPoint(pair.rate, pair.rate_rest, pair.power, pair.power_rest, gap.max(arb(0)), slope)
+
+    def solved(self, base: Base, distance: arb) -> arb:
+        """Return the approximate D = logit p - logit q at which the bound is attained, by Newton's method.
+
+        `base` is the line of pairs, and `distance` a good guess.
+        """
+        for _ in range(NEWTON_STEPS):
+            pair = base.pair(distance)
+            slope = base.slope(pair, self.order)
+            step = (self.excess(pair) / slope).mid()
+            if not step.is_finite():
+                raise NumericalFailure("no boundary of a class of mechanisms near a guess")
+            distance = moved_by(distance, step)
+            if abs(step) <= distance * CLOSE:
+                return distance
+        return distance
+
+
+def moved_by(distance: arb, step: arb) -> arb:
+    """Return `distance` - `step` as an exact number, limited to half and twice the distance."""
+    return (distance - step).mid().max(distance / 2).min(2 * distance).mid()
+
+
+class AbstractRegion(ABC):
+    """Convex set of pairs (q, p), 0 < q <= p < 1, described by bounds of Renyi divergences D_a(p || q).
+
+    Attributes
+    ----------
+    bits : int
+        Precision of balls that covers the cancellation in psi.
+    """
+
+    bits: int
+
+    @abstractmethod
+    def located(self, base: Base) -> tuple[Active, arb]:
+        """Return the active constraint at the boundary on a line of pairs.
+
+        Parameters
+        ----------
+        base : Base
+            The line.
+
+        Returns
+        -------
+        (Active, arb)
+            The constraint, and D at the boundary, roughly.
+        """
+
+    @abstractmethod
+    def unproved(self, pair: Pair, active: Active) -> Active | None:
+        """Return a constraint that a pair is not proved to satisfy, or None for a member.
+
+        `active` is the constraint that is most nearly violated.
+        """
+
+    @property
+    @abstractmethod
+    def least_bound(self) -> float:
+        """Smallest bound of all orders, nats: the power on the boundary is 1 at rates of at least e^-bound."""
+
+    @property
+    def order_of_least_bound(self) -> float:
+        """Largest order that has the smallest bound."""
+        return 1.0
+
+    @property
+    def bound_at_infinity(self) -> float | None:
+        """Bound of order infinity, or None."""
+        return None
+
+    @abstractmethod
+    def starts(self, factor: float) -> tuple[FloatArray, FloatArray]:
+        """Return orders and bounds for the first guess of a search.
+
+        Parameters
+        ----------
+        factor : float
+            Factor of the bounds.
+
+        Returns
+        -------
+        (array, array)
+            Orders a > 1, and bounds of D_a times the factor.
+        """
+
+    def boundary(self, base: Base) -> BoundaryPoint:
+        """Return the boundary on the line of a fixed rate q (largest p) or of a fixed power p (smallest q).
+
+        Raises NumericalFailure if no member next to the boundary is found.
+        """
+        active, distance = self.located(base)
+        for step in range(MOST_MARGINS):
+            pair = base.pair((distance * (1 - arb(2) ** (8 * step - MARGIN_BITS))).mid())
+            other = self.unproved(pair, active)
+            if other is None:
+                return active.tangent(pair)
+            if other is not active:
+                active, distance = other, other.solved(base, distance)
+        raise NumericalFailure("no member of a class of mechanisms is found next to its boundary")

@@ -1,0 +1,117 @@
+"""Members of the class of all mechanisms with bounded Renyi divergences of finitely many orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, final
+
+import numpy as np
+from flint import arb
+from typing_extensions import override
+
+from service.privacy.errors import NumericalFailure
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.trade_off.stated_class.region import AbstractRegion, Active, Base, Pair
+from service.privacy.trade_off.stated_class.two_outcomes import RoughBase, RoughPair, increasing_zero
+
+VIOLATED: Final = 1 + 1e-12
+"""Divergence over its bound above which a guess violates a constraint."""
+FARTHEST: Final = 1e16
+"""Largest D whose exponential is computed."""
+MOST_ROUNDS: Final = 64
+
+
+@final
+class RenyiRegion(AbstractRegion):
+    """Pairs (q, p) of rate and power whose Renyi divergences D_a(p || q) are at most eps(a) for listed orders a.
+
+    Orders are at least 1, infinity included. Bounds are positive and finite.
+
+    The region is the intersection of the sets of single orders. Each set contains p = q and is convex. So on a line of
+    a fixed rate the boundary is the smallest boundary of all orders, and on a line of a fixed power the largest.
+    """
+
+    def __init__(self, orders: Sequence[float], bounds: Sequence[float]) -> None:
+        self.orders, self.bounds = np.array(orders), np.array(bounds)
+        middle = np.isfinite(self.orders) & (self.orders > 1)
+        self._middle, self._levels = np.flatnonzero(middle), ((self.orders - 1) * self.bounds)[middle]
+        self.bits = 224 + 2 * max(0, -math.frexp(self.least_bound)[1])
+        self._constraints = [
+            Active(None if math.isinf(order) else arb(order), arb(bound))
+            for order, bound in zip(orders, bounds, strict=True)
+        ]
+        self._last = 0
+
+    @property
+    @override
+    def least_bound(self) -> float:
+        return float(self.bounds.min())
+
+    @property
+    @override
+    def order_of_least_bound(self) -> float:
+        return float(self.orders[self.bounds == self.least_bound].max())
+
+    @property
+    @override
+    def bound_at_infinity(self) -> float | None:
+        return next(
+            (float(bound) for order, bound in zip(self.orders, self.bounds, strict=True) if np.isinf(order)), None
+        )
+
+    @override
+    def starts(self, factor: float) -> tuple[FloatArray, FloatArray]:
+        # The bound of order 1 serves slightly above 1, that of infinity at a large order.
+        return np.clip(self.orders, 1 + 1e-6, 1e9), factor * self.bounds
+
+    @override
+    def located(self, base: Base) -> tuple[Active, arb]:
+        index, distance = self._guess(base.rough)
+        self._last = index
+        active = self._constraints[index]
+        if distance > FARTHEST:  # a pair inside the region, whose numbers cannot be told from those of its boundary
+            return active, arb(FARTHEST)
+        return active, active.solved(base, arb(distance))
+
+    @override
+    def unproved(self, pair: Pair, active: Active) -> Active | None:
+        if not active.excess(pair) <= 0:
+            return active
+        return next((each for each in self._constraints if not each.excess(pair) <= 0), None)
+
+    def _guess(self, base: RoughBase) -> tuple[int, float]:
+        """Return the index of the attained bound, and D = logit p - logit q, at the boundary on `base`, in doubles.
+
+        Each round solves the constraint that the solution of the round before violates most.
+        """
+        binding = self.bounds < base.largest_divergence
+        if not binding.any():
+            raise NumericalFailure("no bound limits the power at this rate")
+        index = self._last if binding[self._last] else int(np.argmax(binding))
+        distance = 1.0
+        for _ in range(MOST_ROUNDS):
+            distance = increasing_zero(lambda d, at=index: self._share(base.pair(d), at) - 1, distance)
+            shares = np.where(binding, self._shares(base.pair(distance)), 0.0)
+            worst = int(np.argmax(shares))
+            if worst == index or shares[worst] <= VIOLATED:
+                return index, distance
+            index = worst
+        return index, distance
+
+    def _share(self, pair: RoughPair, index: int) -> float:
+        """Return the divergence of one order over its bound."""
+        order, bound = float(self.orders[index]), float(self.bounds[index])
+        if order == 1:
+            return pair.relative_entropy / bound
+        if math.isinf(order):
+            return (pair.distance - pair.moved) / bound
+        return pair.tilted(order)[0] / ((order - 1) * bound)
+
+    def _shares(self, pair: RoughPair) -> FloatArray:
+        """Return the divergences of all orders over their bounds."""
+        shares = np.empty_like(self.bounds)
+        shares[self._middle] = pair.many(self.orders[self._middle]) / self._levels
+        for index in np.flatnonzero((self.orders == 1) | np.isinf(self.orders)).tolist():
+            shares[index] = self._share(pair, index)
+        return shares

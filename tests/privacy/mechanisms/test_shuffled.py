@@ -1,0 +1,360 @@
+"""Shuffled reports: stored values, enumeration of all reports, direct sums, and published values that are too low."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.mechanisms.abstract import AbstractMechanism
+from service.privacy.mechanisms.composed import Composed
+from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
+from service.privacy.mechanisms.gaussian import Gaussian
+from service.privacy.mechanisms.neighbours import ONE_ADDED, ONE_REPLACED, Neighbours
+from service.privacy.mechanisms.pure_dp import PureDp
+from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.shuffled.pairs import blanket, clones, own_value, ratio_of, third_value
+from service.privacy.mechanisms.shuffled.shuffled_reports import ShuffledReports
+from service.privacy.mechanisms.shuffled.steps import AnyShuffled, HeldOnes
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.atoms import AtomsTradeOff
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve
+from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
+from service.privacy.trade_off.shuffled.mean_contour import MeanContour
+from service.privacy.trade_off.shuffled.mean_form import MeanForm
+from service.privacy.trade_off.shuffled.ones import Ones
+
+ROWS = [
+    row
+    for row in json.loads((Path(__file__).parents[1] / "reference" / "laws.json").read_text())["rows"]
+    if row["inputs"].get("mechanism", {}).get("type") == "shuffled_reports"
+]
+REPLACED = WorstCase("replace_one")
+Counts = tuple[int, ...]
+mp: Any = mpmath
+
+
+def described(spec: dict[str, Any]) -> ShuffledReports:
+    """Return the mechanism of a stored row."""
+    stated = spec["randomizer"]
+    randomizer: AbstractMechanism = PureDp(epsilon=stated["epsilon"])
+    if stated["type"] == "randomized_response":
+        randomizer = RandomizedResponse(epsilon=stated["epsilon"], options=stated["options"])
+    return ShuffledReports(
+        reports=spec["reports"], randomizer=randomizer, others_holding_one=spec.get("others_holding_one")
+    )
+
+
+def any_reports(reports: int, epsilon: float) -> ShuffledReports:
+    """Return shuffled reports of any randomiser."""
+    return ShuffledReports(reports=reports, randomizer=PureDp(epsilon=epsilon))
+
+
+def responses(reports: int, epsilon: float, options: int, others: int | None = None) -> ShuffledReports:
+    """Return shuffled randomised responses."""
+    randomizer = RandomizedResponse(epsilon=epsilon, options=options)
+    return ShuffledReports(reports=reports, randomizer=randomizer, others_holding_one=others)
+
+
+def worst(mechanism: AbstractMechanism) -> TradeOffPair:
+    """Return the worst-case curves of a mechanism for one replaced record."""
+    return REPLACED.curves(mechanism)
+
+
+def holds(found: Enclosure, value: float, slack: float) -> bool:
+    """Return whether an enclosure contains `value` up to a relative `slack`."""
+    return found.lower <= value * (1 + slack) and found.upper >= value * (1 - slack)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+def test_stored_value(row: dict[str, Any]) -> None:
+    inputs, value = row["inputs"], row["value"]
+    curve = worst(described(inputs["mechanism"])).both
+    found = curve.profile_at(inputs["epsilon"]) if "epsilon" in inputs else curve.epsilon(inputs["delta"])
+    if row["kind"] in ("delta", "class_delta"):
+        assert holds(found, value, row["rel_tol"])
+        assert found.relative_width() <= 1e-9
+    elif row["kind"].startswith("upper"):
+        assert found.upper <= 1.00001 * value
+        assert found.lower <= value
+    else:
+        assert found.lower >= 0.9999 * value
+        assert found.upper >= value
+
+
+@pytest.mark.parametrize(("options", "delta"), [(3, 1e-5), (4, 1e-5), (10, 1e-6), (100, 1e-7)])
+def test_bounds_of_many_responses_nearly_meet(options: int, delta: float) -> None:
+    found = worst(responses(1000, 0.5, options)).both.epsilon(delta)
+    assert found.upper / found.lower <= 1 + 2e-3 if options == 100 else 1 + 5e-4
+
+
+def reported(law: dict[Counts, Fraction], value: int, p: Fraction, options: int) -> dict[Counts, Fraction]:
+    """Return the exact law of the counts with one more randomised response of a person with `value`."""
+    found: dict[Counts, Fraction] = {}
+    for counts, mass in law.items():
+        for each in range(options):
+            more = tuple(number + (index == each) for index, number in enumerate(counts))
+            found[more] = found.get(more, Fraction(0)) + mass * (p if each == value else 1) / (p + options - 1)
+    return found
+
+
+def all_deltas(
+    reports: int, options: int, p: Fraction, thresholds: list[Fraction]
+) -> Iterator[tuple[Counts, list[Fraction]]]:
+    """Yield the other persons' values, and exact deltas of the own values 0 against 1, for every data set."""
+    for others in itertools.combinations_with_replacement(range(options), reports - 1):
+        law = {(0,) * options: Fraction(1)}
+        for value in others:
+            law = reported(law, value, p, options)
+        present, absent = reported(law, 0, p, options), reported(law, 1, p, options)
+        yield (
+            others,
+            [
+                sum((max(present[key] - e * absent[key], Fraction(0)) for key in present), Fraction(0))
+                for e in thresholds
+            ],
+        )
+
+
+@pytest.mark.parametrize(
+    ("reports", "options"), [(2, 2), (3, 2), (4, 2), (5, 2), (6, 2), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3)]
+)
+def test_enumeration_of_all_neighbours(reports: int, options: int) -> None:
+    for number, epsilon in enumerate((0.4, 1.3, 2.8)):
+        random = np.random.default_rng([reports, options, number])
+        p = ratio_of(epsilon, -1)
+        asked = (epsilon * random.uniform(0.02, 0.98, 4)).tolist()
+        thresholds = [Fraction(float(math.exp(each))) for each in asked]
+        found = list(all_deltas(reports, options, p, thresholds))
+        exact, general = worst(responses(reports, epsilon, options)), worst(any_reports(reports, epsilon))
+        for index, each in enumerate(asked):
+            value = float(max(deltas[index] for _, deltas in found))
+            answer, loose = exact.both.profile_at(each), general.both.profile_at(each)
+            assert holds(answer, value, 1e-12)
+            assert answer.relative_width() <= 1e-9
+            assert loose.upper >= value * (1 - 1e-12)
+            if options == 2:
+                for others, deltas in found:
+                    held = worst(responses(reports, epsilon, 2, sum(others))).both.profile_at(each)
+                    assert held.upper >= float(deltas[index]) * (1 - 1e-12)
+
+
+def direct_delta(reports: int, epsilon: float, at: float) -> float:
+    """Return delta of the pair of clones by the sum over the number of clones C, with tails of Bin(C, 1/2)."""
+    with mp.workdps(30):
+        p, e = mp.exp(epsilon), mp.exp(at)
+        share, x = 2 / (p + 1), p / (p + 1)
+        total = mp.mpf(0)
+        for c in range(reports):
+            first = int(mp.ceil((c + 1) * (p * e - 1) / ((p - 1) * (e + 1))))
+            tails = [sum(math.comb(c, a) for a in range(max(k, 0), c + 1)) for k in (first - 1, first)]
+            inner = (x - e * (1 - x)) * tails[0] + (1 - x - e * x) * tails[1]
+            total += math.comb(reports - 1, c) * share**c * (1 - share) ** (reports - 1 - c) * inner / 2**c
+        return float(total)
+
+
+def test_random_cases_against_direct_sums() -> None:
+    random = np.random.default_rng(4)
+    disagree = 0
+    for _ in range(300):
+        reports, epsilon = int(random.integers(2, 61)), float(random.uniform(0.05, 4.0))
+        at = epsilon * float(random.uniform(0, 0.99))
+        truth = direct_delta(reports, epsilon, at)
+        curve = AnyShuffled(reports=reports, epsilon=epsilon).curves().both
+        low, _, high = MeanContour(clones(reports, ratio_of(epsilon, 1))).log_delta(at, 2048)
+        listed = curve.profile_at(at)
+        disagree += not (holds(listed, truth, 1e-13) and low - 1e-12 <= math.log(truth) <= high + 1e-12)
+        assert listed.relative_width() <= 1e-8
+    assert disagree == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_contour_encloses_listed_profile(seed: int) -> None:
+    random = np.random.default_rng([7, seed])
+    epsilon, options = float(random.uniform(0.1, 5.0)), int(random.integers(3, 9))
+    reports = int(random.integers(2, 30))
+    p = ratio_of(epsilon, -1)
+    forms = [kind(reports, options, p) for kind in (blanket, third_value, own_value)]
+    for form in (*forms, forms[-1].swapped()):
+        listed, top = AtomsTradeOff(listed_mean(form)), math.log(form.largest_ratio)
+        for at in (top * random.uniform(0, 0.95, 3) ** 2).tolist():
+            low, _, high = MeanContour(form).log_delta(at, 4096)
+            truth = listed.profile_at(at)
+            assert math.exp(low) <= truth.upper
+            assert math.exp(high) >= truth.lower
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_from_the_profile_enclose_listed_points(seed: int) -> None:
+    random = np.random.default_rng([8, seed])
+    form = clones(int(random.integers(20, 60)), ratio_of(float(random.uniform(0.2, 3.0)), 1))
+    listed, searched = AtomsTradeOff(listed_mean(form)), MeanCurve(form)
+    rates = np.array([1e-9, 1e-4, 0.03, 0.4, 0.7, 0.999])
+    truth, found = listed.points(rates), searched.points(rates)
+    for one, other in ((truth.power, found.power), (truth.type_two_error, found.type_two_error)):
+        assert (other.lower <= one.upper).all()
+        assert (other.upper >= one.lower).all()
+        assert (other.upper <= other.lower * 1.02 + 1e-12).all()
+
+
+def test_table_encloses_the_profile() -> None:
+    curve = MeanCurve(clones(2000, ratio_of(1.0, 1)))
+    epsilons = np.linspace(-0.3, 0.9, 60)
+    many, single = curve.profile(epsilons), [curve.profile_at(each) for each in epsilons.tolist()]
+    assert (many.lower <= [each.upper for each in single]).all()
+    assert (many.upper >= [each.lower for each in single]).all()
+    shown = np.array([each.lower for each in single]) > 1e-12
+    assert (many.upper[shown] <= 1.05 * many.lower[shown]).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ones_against_exact_fractions(seed: int) -> None:
+    random = np.random.default_rng([9, seed])
+    reports = int(random.integers(2, 60))
+    others, epsilon = int(random.integers(0, reports)), float(random.uniform(0.05, 5.0))
+    p = ratio_of(epsilon, -1)
+    law = {0: Fraction(1)}
+    chances = [p / (p + 1)] * others + [1 / (p + 1)] * (reports - 1 - others)
+    for chance in chances:
+        law = {
+            count: law.get(count, Fraction(0)) * (1 - chance) + law.get(count - 1, Fraction(0)) * chance
+            for count in range(len(law) + 1)
+        }
+    at = epsilon * float(random.uniform(0, 0.98))
+    threshold, truth, rest = Fraction(math.exp(at)), p / (p + 1), 1 / (p + 1)
+    value = Fraction(0)
+    for count in range(reports + 1):
+        before, here = law.get(count - 1, Fraction(0)), law.get(count, Fraction(0))
+        term = truth * before + rest * here - threshold * (rest * before + truth * here)
+        value += max(term, Fraction(0))
+    ones = Ones(reports, others, p)
+    low, high = ones.log_delta(at)
+    log_value = math.log(value)
+    # The threshold above is the double nearest to e^eps.
+    slack = 1e-13 * (1 + reports)
+    assert low - slack <= log_value <= high + slack
+    assert high - low <= 1e-8
+    listed = AtomsTradeOff(ones.listed(0.0)).profile_at(at)
+    assert holds(listed, float(value), slack)
+
+
+@pytest.mark.parametrize("reports", [10**4, 10**6, 10**9])
+def test_held_ones_are_exact_for_many_reports(reports: int) -> None:
+    step = HeldOnes(reports=reports, epsilon=1.0, others=reports // 3)
+    found = step.curves().both.profile_at(3 / math.sqrt(reports))
+    assert found.relative_width() <= 1e-7
+    epsilon = worst(responses(reports, 1.0, 2, reports // 3)).both.epsilon(1e-8)
+    assert epsilon.relative_width() <= 1e-8
+
+
+@pytest.mark.parametrize("reports", [1000, 10**5, 10**7, 10**9])
+@pytest.mark.parametrize("local", [0.1, 1.0, 4.0])
+def test_bracket_of_any_randomiser(reports: int, local: float) -> None:
+    found = worst(any_reports(reports, local)).both.epsilon(1e-6)
+    assert 0 <= found.lower <= found.upper <= local * (1 + 1e-9)
+    if 0.001 * local < found.upper < 0.5 * local:
+        assert found.upper <= 1.2 * found.lower  # 15.5 % at most for many reports
+
+
+def peer_delta(reports: int, options: int, epsilon: float, at: float) -> float:
+    """Return the number of a published script for k-ary response, in which a report of a third value has no outcome."""
+    p, e = math.exp(epsilon), math.exp(at)
+    c = 1 / (p + options - 1)
+    masses: dict[Counts, tuple[float, float]] = {}
+    for hidden in range(reports):
+        likely = math.comb(reports - 1, hidden) * (2 * c) ** hidden * (1 - 2 * c) ** (reports - 1 - hidden)
+        for a in range(hidden + 1):
+            here = likely * math.comb(hidden, a) / 2**hidden
+            rest = 1 - c - p * c
+            for counts, present, absent in (
+                ((a + 1, hidden - a), p * c, c),
+                ((a, hidden - a + 1), c, p * c),
+                ((a, hidden - a), rest, rest),
+            ):
+                known = masses.get(counts, (0.0, 0.0))
+                masses[counts] = known[0] + here * present, known[1] + here * absent
+    return sum(max(present - e * absent, 0.0) for present, absent in masses.values())
+
+
+def test_published_parameters_are_below_an_attained_value() -> None:
+    """The parameters of wangsw/PrivacyAmplification for k-ary randomised response give no upper bound."""
+    published = peer_delta(2, 4, 1.508, 1.440)
+    assert published == pytest.approx(0.00526, rel=2e-3)
+    found = worst(responses(2, 1.508, 4)).both.profile_at(1.440)
+    assert found.lower == pytest.approx(0.02374, rel=1e-3)
+    ((_, attained),) = [
+        (others, deltas[0])
+        for others, deltas in all_deltas(2, 4, ratio_of(1.508, -1), [Fraction(math.exp(1.440))])
+        if others == (0,)
+    ]
+    assert float(attained) == pytest.approx(found.lower, rel=1e-9)
+    assert found.lower > 4 * published
+
+
+def test_adaptive_randomiser_by_person_is_not_covered() -> None:
+    """A second person who repeats the report of the first undoes the shuffling, which the premise excludes."""
+    local, at = 1.0, 0.3
+    p, e = math.exp(local), math.exp(at)
+    repeated = (p - e) / (p + 1)
+    assert repeated == pytest.approx(0.368, abs=1e-3)
+    assert worst(any_reports(2, local)).both.profile_at(at).upper < 0.27
+    assert "one_randomizer" in [each.code for each in any_reports(2, local).premises]
+
+
+def test_rounds_compose() -> None:
+    rounds = worst(Repeated(mechanism=any_reports(2000, 1.0), steps=10)).both.epsilon(1e-6)
+    single = worst(any_reports(2000, 1.0)).both.epsilon(1e-6)
+    assert single.upper < rounds.lower < rounds.upper < 10 * single.upper
+    assert rounds.upper <= 1.25 * rounds.lower
+    few = worst(Repeated(mechanism=responses(3, 1.0, 3), steps=4))
+    assert few.bracket is not None
+    assert few.both.epsilon(1e-3).upper <= 4.0
+    beside = worst(Composed(mechanisms=(any_reports(500, 1.0), Gaussian(noise_multiplier=2.0)))).both.epsilon(1e-5)
+    alone = worst(Gaussian(noise_multiplier=2.0)).both.epsilon(1e-5)
+    assert beside.lower >= alone.lower * (1 - 1e-6)
+    assert beside.upper <= beside.lower * 1.1
+
+
+def test_one_report_is_not_shuffled() -> None:
+    assert any_reports(1, 0.7).under(ONE_REPLACED) == PureDp(epsilon=0.7)
+    assert worst(any_reports(50, 0.0)).both.profile_at(0.0).upper == 0
+
+
+@pytest.mark.parametrize("neighbours", [ONE_ADDED, Neighbours("zero_out"), Neighbours("replace_one", 2)])
+def test_other_neighbours_are_refused(neighbours: Neighbours) -> None:
+    with pytest.raises(UnsupportedCombination, match="shuffled_reports") as error:
+        any_reports(10, 1.0).under(neighbours)
+    assert error.value.field == "threat_model"
+
+
+def test_invalid_fields() -> None:
+    with pytest.raises(OutOfDomain, match="others_holding_one"):
+        responses(10, 1.0, 3, 4)
+    with pytest.raises(OutOfDomain, match="others_holding_one"):
+        responses(10, 1.0, 2, 10)
+    with pytest.raises(OutOfDomain, match="epsilon"):
+        any_reports(10, 200.0)
+    with pytest.raises(UnsupportedCombination, match="shuffled_reports of gaussian"):
+        ShuffledReports(reports=10, randomizer=Gaussian(noise_multiplier=1.0))
+
+
+def test_forms_are_pairs_of_laws() -> None:
+    p = Fraction(5, 2)
+    for form in (clones(7, p), blanket(7, 5, p), third_value(7, 5, p), own_value(7, 5, p)):
+        assert isinstance(form, MeanForm)
+        for ratios in (form.present, form.absent):
+            assert sum(weight * ratio for weight, ratio in zip(form.weights, ratios, strict=True)) == 1
+        assert sum(form.weights) == 1
+    low, high = (Ones(5, 1, ratio_of(1.0, side)) for side in (-1, 1))
+    assert OnesCurve(low, high).largest_log_ratio.upper >= 1 >= OnesCurve(low, high).largest_log_ratio.lower
