@@ -137,7 +137,7 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Other runs on the same data determined the settings.",
         "Count all runs, or tune on other data.",
         "numbers_changed",
-        "Every number covers all runs together, as if all their results were released.",
+        "Every number covers the choice of the best run: the upper bound holds for every score.",
     ),
 }
 """Hazards by code. The effect `none` of a hazard that may be present is a claim: `why` gives its reason."""
