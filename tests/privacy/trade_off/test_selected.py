@@ -93,7 +93,10 @@ def curve_of(pair: list[tuple[Fraction, Fraction]]) -> PolygonTradeOff:
 def delta_of_order(
     pair: tuple[tuple[Fraction, Fraction], ...], phi: Callable[[Fraction], Fraction], slope: Fraction
 ) -> Fraction:
-    """Return delta at e^eps = `slope` >= 1 if the scores of the outcomes rise in the order of `pair`."""
+    """Return delta at e^eps = `slope` >= 1 if the scores of the outcomes rise in the order of `pair`.
+
+    `phi` is the generating function of the number of trials.
+    """
     total, below = Fraction(0), (Fraction(0), Fraction(0))
     for p, q in pair:
         above = (below[0] + p, below[1] + q)
@@ -118,7 +121,7 @@ def test_no_score_order_of_small_pairs_exceeds_upper_bound(
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
 def test_attack_in_three_zones_is_attained(counts: TrialCounts, phi: Callable[[Fraction], Fraction]) -> None:
-    """Outcomes are split by a coin at the rates q and u + q, and scored by zones: the exact law is the formula's."""
+    """A coin splits outcomes at the rates q and u + q, and zones score them. The law is exactly that of the formula."""
     random = np.random.default_rng(20261128)
     for _ in range(PAIRS):
         pair = small_pair(random)

@@ -20,6 +20,7 @@ from service.privacy.composition.planning.brackets import (
     is_bracket,
     is_single,
     sentence,
+    sides,
 )
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
@@ -164,15 +165,27 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
         return contour_inversion.invert(steps, parts, options, asked)
-    many = smoothed_responses_of(steps) if method != "closed_form" else None
-    if many is not None:
-        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
-    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    beside = _beside_noise_or_losses(steps, method, options)
     if beside is not None:
         return beside
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
+    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+
+    The result is None for other runs.
+    """
+    asked = None if method == "contour" else engines.discretised
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    if beside is not None or method == "closed_form":
+        return beside
+    return contour_inversion.listed_beside_a_little_noise(steps, options, asked)
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
@@ -269,9 +282,9 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
     mechanism.
     """
-    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
-    above = merged((dominating, count) for (_, dominating, _), count in sides)
-    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in known)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in known if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = (
@@ -280,7 +293,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))

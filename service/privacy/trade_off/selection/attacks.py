@@ -91,7 +91,7 @@ def _tests(nodes: Nodes, counts: TrialCounts, epsilons: FloatArray) -> tuple[Flo
 
 
 def _test(nodes: Nodes, counts: TrialCounts, top: IndexArray, middle: IndexArray) -> tuple[FloatArray, FloatArray]:
-    """Return an upper bound of the rate and a lower bound of the power of tests of three zones.
+    """Return an upper bound of the rate and a lower bound of the power of tests with three zones of scores.
 
     `top` are the nodes at the top of the middle zone, and `middle` those with the rate of the middle zone.
     """

@@ -95,7 +95,7 @@ class NegativeBinomialCounts(TrialCounts):
 
     @cached_property
     def _minus_log_g(self) -> float:
-        """The t = -ln g > 0 at which the mean is right."""
+        """The t = -ln g > 0 at which the mean of the law is `mean`."""
         from scipy.optimize import brentq
 
         if self.shape == 1:

@@ -216,7 +216,7 @@ def _thinned(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _merged(nodes: FloatArray, inner: FloatArray) -> FloatArray:
-    """Return the sequence node, inner, node, inner, ..., node."""
+    """Return the sequence nodes[0], inner[0], nodes[1], inner[1], ..., nodes[-1]."""
     merged = np.empty(len(nodes) + len(inner))
     merged[::2], merged[1::2] = nodes, inner
     return merged
