@@ -29,6 +29,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.rdp import Rdp
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.shuffled.shuffled_reports import ShuffledReports
 from service.privacy.mechanisms.zcdp import Zcdp
 
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
@@ -59,6 +60,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             ReportNoisyMax,
             PermuteAndFlip,
             SparseVector,
+            ShuffledReports,
         )
     }
 )
