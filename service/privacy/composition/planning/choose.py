@@ -21,10 +21,11 @@ from service.privacy.composition.planning.brackets import (
     is_single,
     sentence,
 )
+from service.privacy.composition.planning.cost import TABLES
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
-from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
@@ -148,6 +149,8 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     named = engines.by_name(method, steps, options)
     if named is not None:
         return named
+    if method == "auto" and not is_single(steps) and any(step.is_tabulated for step, _ in steps):
+        return _tabulated(steps, options)
     if method != "contour":
         known = closed_forms.one_step(steps[0][0]) if is_single(steps) else None
         known = known or closed_forms.summed(steps)
@@ -169,6 +172,17 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
+    """Return the plan of a run whose laws of losses are built from tables when curves are first needed."""
+    lattices = _on_lattices(steps, options)
+    model = summed([TABLES.scaled(len(steps)), lattices.cost])
+    return Plan(CLOSED_FORM, model, partial(_from_tables, steps, lattices))
+
+
+def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
+    return (closed_forms.summed(steps) or lattices).curves
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
@@ -218,9 +232,8 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
         return [*plans, _composition(most, kind, method, options)]
-    if method == "auto" and is_single(most):
-        return [*plans, closed_forms.one_step(most[0][0])]
-    if method == "auto" and closed_forms.atoms_of(most) is not None and (known := closed_forms.summed(most)):
+    if method == "auto" and any(step.is_tabulated for step, _ in most):
+        known = closed_forms.one_step(most[0][0]) if is_single(most) else _tabulated(most, loose)
         return [*plans, known]
     return [*plans, engines.lattices(most, loose)]
 
