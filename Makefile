@@ -47,7 +47,7 @@ thorough: $(VENV)/development $(GUIDE) ## run the tests that take long for what 
 system: $(VENV)/development ## attacks and ends by the clock as well: /livez within 0.3 s; on an idle machine
 	LONGEST_WAIT_SECONDS=0.3 WORKER_FREE_SECONDS=1 WORKER_DEAD_SECONDS=2 LARGEST_P99_FACTOR=3 \
 	JOB_AGAIN_SECONDS=30 JOB_FREE_SECONDS=2 LONGEST_EVENT_SECONDS=2 LEAST_SHARED_HITS=0.95 $(RUN) -m pytest -rPs \
-		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py faulty_redis.py exhausted.py several_processes.py shares.py streams.py supervisor.py operator_port.py operate_jobs.py)
+		tests/execution/test_redis_client.py $(addprefix tests/system/test_,attacks.py fuzzing.py processes.py memory.py mixed_load.py local_jobs.py upgrades.py cluster_jobs.py cluster_upgrades.py redis_access.py faulty_redis.py exhausted.py several_processes.py shares.py streams.py supervisor.py operator_port.py operate_jobs.py)
 
 soak: $(VENV)/development ## mixed load for MINUTES=30: leaked processes, descriptors and files; from 20 minutes on growth of memory
 	$(RUN) -m tests.system.soak --minutes $(MINUTES)

@@ -34,6 +34,7 @@ AssumptionCode = Annotated[
         "noise_equal_on_all_coordinates",
         "noise_is_fresh",
         "noise_is_integer",
+        "one_law_of_configurations",
         "one_noisy_release",
         "one_randomizer",
         "order_is_drawn_once",
@@ -47,6 +48,7 @@ AssumptionCode = Annotated[
         "reports_are_local",
         "run_approximated",
         "sampling_is_poisson",
+        "score_is_covered",
         "scores_bounded",
         "scores_move_little",
         "sensitivity_bounded",
@@ -59,6 +61,7 @@ AssumptionCode = Annotated[
         "susceptibility_is_chi_square",
         "table_is_right",
         "trials_are_independent",
+        "trials_ignore_data",
         "weights_are_exponential",
     ],
     named_schema(

@@ -40,6 +40,7 @@ from api_schemas.scalar_types import (
 )
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import DpsgdMechanism
+from api_schemas.trials import FixedTrialCount, ReleasedTrials, TrialCountSpec
 
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
@@ -284,6 +285,28 @@ class ShuffledReportsMechanism(Request):
         return self
 
 
+class SelectedMechanism(Request):
+    """The best of several independent trials of one mechanism, by a score, or all trials of a fixed number.
+
+    The mechanism describes a whole trial, the computation of its score included. The bounds hold for every score. They
+    come from two theorems (`tight` is false). Repetitions and compositions must not contain a selection of the best.
+    """
+
+    type: Literal["selected"]
+    mechanism: InnerMechanism
+    trials: TrialCountSpec
+    released: ReleasedTrials = "best"
+
+    @model_validator(mode="after")
+    def _all_are_counted(self) -> Self:
+        if self.released == "all" and not isinstance(self.trials, FixedTrialCount):
+            raise field_error(
+                "released",
+                'A random number of trials releases only the best. Send "best", or a fixed number of trials.',
+            )
+        return self
+
+
 MechanismSpec = Annotated[
     GaussianMechanism
     | LaplaceMechanism
@@ -300,6 +323,7 @@ MechanismSpec = Annotated[
     | DpsgdMechanism
     | NoisySgdMechanism
     | MixtureMechanism
+    | SelectedMechanism
     | RandomizedResponseMechanism
     | UnaryEncodingMechanism
     | StaircaseMechanism
@@ -318,7 +342,14 @@ InnerMechanism = Annotated[
     Field(validation_alias=AliasChoices("mechanism", "event"), description="The nested mechanism."),
 ]
 
-for _model in (PoissonSampledMechanism, RepeatedMechanism, ComposedMechanism, MixtureComponent, MixtureMechanism):
+for _model in (
+    PoissonSampledMechanism,
+    RepeatedMechanism,
+    ComposedMechanism,
+    MixtureComponent,
+    MixtureMechanism,
+    SelectedMechanism,
+):
     _model.model_rebuild()
 
 
@@ -368,6 +399,10 @@ def tree_size(mechanism: MechanismSpec) -> TreeSize:
     if isinstance(mechanism, PoissonSampledMechanism):
         depth, components, steps = tree_size(mechanism.mechanism)
         return TreeSize(depth + 1, components, steps)
+    if isinstance(mechanism, SelectedMechanism):
+        depth, components, steps = tree_size(mechanism.mechanism)
+        times = mechanism.trials.count if isinstance(mechanism.trials, FixedTrialCount) else 1
+        return TreeSize(depth + 1, components, steps * times)
     if isinstance(mechanism, ComposedMechanism):
         sizes = [tree_size(part) for part in mechanism.mechanisms]
         return TreeSize(
@@ -394,7 +429,7 @@ def nodes_of(mechanism: MechanismSpec) -> list[MechanismSpec]:
     """Return all mechanisms in the tree of a mechanism, the root included."""
     if type(mechanism) in _SINGLE:
         return [mechanism]
-    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism):
+    if isinstance(mechanism, PoissonSampledMechanism | RepeatedMechanism | SelectedMechanism):
         return [mechanism, *nodes_of(mechanism.mechanism)]
     if isinstance(mechanism, ComposedMechanism):
         return [mechanism, *(node for part in mechanism.mechanisms for node in nodes_of(part))]

@@ -17,6 +17,7 @@ from api_schemas.fields import shape_of, type_of
 from api_schemas.mechanisms import MechanismSpec, is_one_step, nodes_of
 from api_schemas.options import OPTIONS, MethodOptions
 from api_schemas.threat_models import ThreatModelSpec, WorstCaseThreatModel
+from api_schemas.trials import TrialCountSpec
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.errors import NumericalFailure, OutOfDomain, PrivacyComputationError, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism
@@ -24,6 +25,7 @@ from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.caveats import Premise
 from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.mechanisms.trials import TRIAL_LAWS
 from service.privacy.threat_models.abstract import AbstractThreatModel
 from service.privacy.threat_models.catalogue import threat_model_class
 from service.privacy.threat_models.worst_case import WorstCase
@@ -143,6 +145,8 @@ def _constructor_of(kind: type[Request]) -> Callable[..., Any]:
 
         return WeightedSusceptibility
     name = type_of(kind)
+    if kind in shape_of(TrialCountSpec).models:
+        return TRIAL_LAWS[name]
     return threat_model_class(name) if kind in shape_of(ThreatModelSpec).models else MECHANISMS[name]
 
 

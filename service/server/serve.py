@@ -170,9 +170,11 @@ def run_job_worker(*, only_check: bool) -> int:
         return 0 if is_worker_on_this_host(settings.redis_url.get_secret_value()) else NO_WORKER_EXIT_CODE
     if not may_serve(settings, None):
         return PROBLEM_EXIT_CODE
+    from service.server.allocator import share_one_arena
     from service.server.jobs import run_worker
     from service.telemetry.sockets import CannotListen
 
+    share_one_arena()
     try:
         return run_worker(settings)
     except CannotListen as error:

@@ -105,12 +105,24 @@ def test_problem_is_json_whatever_is_accepted(client: TestClient) -> None:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.fixture
-def logging_client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TestClient, io.BytesIO]]:
+@pytest.fixture(scope="module")
+def logging_service() -> Iterator[tuple[TestClient, io.BytesIO]]:
     stream = io.BytesIO()
-    monkeypatch.setattr("service.server.application.make_logger", lambda level: logs.make_logger(level, stream))
-    with TestClient(create_app(Settings(redis_url=None, log_level="critical"))) as client:  # Decisions all the same.
-        yield client, stream
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.server.application.make_logger", lambda level: logs.make_logger(level, stream))
+        with TestClient(
+            create_app(Settings(redis_url=None, log_level="critical"))
+        ) as client:  # Decisions all the same.
+            yield client, stream
+
+
+@pytest.fixture
+def logging_client(logging_service: tuple[TestClient, io.BytesIO]) -> tuple[TestClient, io.BytesIO]:
+    """Return a client of a service that all tests share, and the stream of its log, which is empty before each test."""
+    client, stream = logging_service
+    stream.seek(0)
+    stream.truncate()
+    return client, stream
 
 
 def test_decision_is_one_line_of_the_log(logging_client: tuple[TestClient, io.BytesIO]) -> None:

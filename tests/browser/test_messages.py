@@ -31,6 +31,7 @@ RUN: Final[dict[str, dict[str, str]]] = {
     "release": {"sampling": "gaussian"},
     "epsilon": {"source": "epsilon", "statedEpsilon": "1.2", "statedDelta": "1e-5"},
     "mu": {"source": "epsilon", "statedBy": "mu", "statedMu": "0.5"},
+    "rho": {"source": "epsilon", "statedBy": "rho", "statedRho": "0.5"},
     "claim": {"source": "claim", "claim": "1.2"},
 }
 FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -41,6 +42,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "release": ("noise",),
     "epsilon": ("stated-epsilon", "stated-delta"),
     "mu": ("stated-mu",),
+    "rho": ("stated-rho",),
     "claim": ("claim",),
 }  # fmt: skip
 WHOLE: Final = {

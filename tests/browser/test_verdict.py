@@ -245,6 +245,7 @@ def test_rejection_links_to_its_field(page: Page, watched: Watched) -> None:
         ({"statedEpsilon": "1.2", "statedDelta": "1e-5"}, "(1.2, 1e-5)-differentially private"),
         ({"statedEpsilon": "1.2"}, "1.2-differentially private"),
         ({"statedBy": "mu", "statedMu": "0.5"}, "-differentially private"),
+        ({"statedBy": "rho", "statedRho": "0.5"}, "-differentially private"),
     ],
 )
 def test_epsilon_alone_has_answer(page: Page, address: str, run: dict[str, str], words: str) -> None:

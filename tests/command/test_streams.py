@@ -24,9 +24,9 @@ NO_JSON: Final = "privacy-bounds: standard input is not JSON.\n"
     [
         thorough(f"{EPSILON} --value >&-", 0, ""),
         thorough(f"{EPSILON} 2>&-", 0, ""),
-        (f"{EPSILON} <&- >&- 2>&-", 0, ""),
+        thorough(f"{EPSILON} <&- >&- 2>&-", 0, ""),
         (f"{EPSILON} > /dev/full", 2, FULL),
-        ("--version > /dev/full", 2, FULL),
+        thorough("--version > /dev/full", 2, FULL),
         ("epsilon --run - --delta 1e-5 <&-", 2, NO_JSON),
         ("mcp <&- >&-", 0, ""),
     ],

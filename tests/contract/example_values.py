@@ -13,6 +13,7 @@ GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.0}
 INSIDE: dict[str, Any] = {
     "mechanism": GAUSSIAN,
     "mechanisms": [GAUSSIAN, {"type": "gdp", "mu": 1.0}],
+    "trials": {"type": "geometric", "mean": 10.0},
     "components": [
         {"weight": 0.25, "mechanism": GAUSSIAN},
         {"weight": 0.75, "mechanism": {"type": "gdp", "mu": 1.0}},

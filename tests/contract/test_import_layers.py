@@ -167,7 +167,7 @@ _CORE = """
     trade_off.approximate_dp
     trade_off.shifted trade_off trade_off.combinators trade_off.sampling trade_off.shuffled
     trade_off.chi_square trade_off.pair
-    trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy
+    trade_off.selection trade_off.mixture trade_off.pointwise_max_pair mechanisms composition.planning.accuracy
     composition.planning.options composition.planning.cost_model
     composition.planning.plan composition.inversion.readings composition.summands composition.exact_sums.abstract
     composition.exact_sums.laplace_reach composition.exact_sums.laplace_sums composition.exact_sums.laplace_curves

@@ -125,7 +125,7 @@ def drawn_name(drawn: random.Random) -> str:
     return "".join(drawn.choices(CHARACTERS, k=drawn.randint(1, 12))).strip(".") + ".json"
 
 
-@pytest.mark.parametrize("seed", [0, *map(thorough, range(1, 4))])
+@pytest.mark.parametrize("seed", [*map(thorough, range(4))])
 def test_any_file_name_is_taken(seed: int, tmp_path: Path) -> None:
     drawn = random.Random(seed)
     folder = tmp_path / f"work {drawn_name(drawn)}"

@@ -82,7 +82,7 @@ def wait_for_work(process: psutil.Process) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("sent", "busy"),
     [
-        (signal.SIGINT, False),
+        thorough(signal.SIGINT, False),
         (signal.SIGTERM, True),
         *(thorough(*row) for row in ((signal.SIGINT, True), (signal.SIGTERM, False))),
         *(thorough(signal.SIGHUP, busy) for busy in (False, True)),

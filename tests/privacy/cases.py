@@ -11,6 +11,7 @@ from service.privacy.mechanisms.abstract import AbstractMechanism
 from service.privacy.mechanisms.catalogue import MECHANISMS
 from service.privacy.mechanisms.mixture import WeightedMechanism
 from service.privacy.mechanisms.neighbours import NeighboringRelation
+from service.privacy.mechanisms.trials import TRIAL_LAWS
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
 
@@ -21,7 +22,9 @@ def built(spec: Mapping[str, Any]) -> AbstractMechanism:
     """Build the mechanism of a specification as in a request."""
     fields: dict[str, Any] = {}
     for name, value in spec.items():
-        if isinstance(value, Mapping):
+        if name == "trials":
+            fields[name] = TRIAL_LAWS[value["type"]](**{key: each for key, each in value.items() if key != "type"})
+        elif isinstance(value, Mapping):
             fields[name] = built(value)
         elif name == "components":
             fields[name] = tuple(
@@ -91,6 +94,11 @@ def noisy_sgd(dataset_size: int, noise_std: float, steps: int = 1) -> dict[str, 
     """Return a run with batches of 400 gradients of 650 numbers, clipped to 500."""
     sizes = {"dataset_size": dataset_size, "batch_size": 400, "dimension": 650, "steps": steps}
     return {"type": "noisy_sgd", **sizes, "noise_std": noise_std, "max_grad_norm": 500.0}
+
+
+def selected(base: dict[str, Any], law: str, **numbers: float) -> dict[str, Any]:
+    """Return the best of several trials of `base`, whose number has the law with these numbers."""
+    return {"type": "selected", "mechanism": base, "trials": {"type": law, **numbers}, "released": "best"}
 
 
 def mixture(*components: tuple[float, dict[str, Any]]) -> dict[str, Any]:
@@ -380,6 +388,12 @@ CASES: tuple[Case, ...] = (
         {"type": "discrete_gaussian", "sigma": 4.0, "sensitivity": 2, "dimension": 10},
     ),
     Case("skellam", {"type": "skellam", "variance": 2.0, "sensitivity": 1}, _delta(1.0, 0.02925448593374293)),
+    Case("selected_once", selected(sampled(0.1, gaussian(1.0)), "geometric", mean=1.0)),
+    Case(
+        "selected_all",
+        selected(gaussian(10.0), "fixed", count=100) | {"released": "all"},
+        (Published("delta", 4.0, "both", 4.712241201e-5, 1e-14, PEERS),),
+    ),
     Case("dpsgd_schedule", dpsgd(1.0, 0.02, 1) | {"noise_multiplier": [1.0, 2.0, 1.0], "steps": [200, 100, 50]}),
     Case("dpsgd_fixed", dpsgd(4.0, 0.05, 1000) | {"sampling": "fixed_without_replacement"}),
     Case("dpsgd_full_batch", dpsgd(10.0, 1.0, 100), (Published("epsilon", 1e-5, "both", 4.3771780957, 1e-10, PEERS),)),

@@ -17,6 +17,13 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(MechanismSpec)
 GAUSSIAN = {"type": "gaussian", "noise_multiplier": 1.1}
 LAPLACE = {"type": "laplace", "noise_multiplier": 2.0}
 SIZES = {"type": "dpsgd", "noise_multiplier": 1.1, "batch_size": 256, "dataset_size": 60_000}
+
+
+def selected(trials: dict[str, Any]) -> dict[str, Any]:
+    """Return a selection among trials of a mu-GDP mechanism, whose number has the law `trials`."""
+    return {"type": "selected", "mechanism": {"type": "gdp", "mu": 0.5}, "trials": trials}
+
+
 TITLES: dict[str, dict[str, Any]] = {
     "Gaussian mechanism, noise 1.1": GAUSSIAN,
     "Laplace mechanism, noise 2": LAPLACE,
@@ -99,6 +106,16 @@ TITLES: dict[str, dict[str, Any]] = {
         "type": "mixture",
         "components": [{"weight": 0.75, "mechanism": GAUSSIAN}, {"weight": 0.25, "mechanism": LAPLACE}],
     },
+    "stated mu 0.5, best of 3 trials": selected({"type": "fixed", "count": 3}),
+    "stated mu 0.5, all of 1 trial": selected({"type": "fixed", "count": 1}) | {"released": "all"},
+    "stated mu 0.5, best of a geometric number of trials, mean 10": selected({"type": "geometric", "mean": 10}),
+    "stated mu 0.5, best of a negative binomial number of trials, mean 10, shape 0": selected(
+        {"type": "truncated_negative_binomial", "mean": 10, "shape": 0}
+    ),
+    "stated mu 0.5, best of a Poisson number of trials, mean 2.5": selected({"type": "poisson", "mean": 2.5}),
+    "stated mu 0.5, best of up to 20 trials, each run with probability 0.5": selected(
+        {"type": "binomial", "count": 20, "probability": 0.5}
+    ),
     "DP-SGD, noise 1.1, batches of 256 of 60 000, 15 epochs": {**SIZES, "epochs": 15},
     "DP-SGD, noise 1.1, batches of 256 of 60 000, 1 step": {**SIZES, "steps": 1},
     "DP-SGD, noise 1.1, fixed batches of 256 of 60 000, 1.5 epochs": {

@@ -228,12 +228,40 @@ def _unary_encoding(random: Generator) -> Spec:
     return found if random.uniform() < 0.5 else {**found, "bits_per_value": _whole(1, 5, 1000)(random)}
 
 
-COMPOUNDS: Final = ("repeated", "composed", "mixture")
+COMPOUNDS: Final = ("repeated", "composed", "mixture", "selected")
+TRIALS: Final[dict[str, Callable[[Generator], Spec]]] = {
+    "fixed": lambda random: {"count": _whole(1, 30, 1e6)(random)},
+    "geometric": lambda random: {"mean": mostly_common(1.0, 40.0, spread(1.0, 1e6))(random)},
+    "truncated_negative_binomial": lambda random: {
+        "mean": mostly_common(1.0, 40.0, spread(1.0, 1e6))(random),
+        "shape": float(random.choice([-0.9, -0.5, 0.0, 0.5, 1.0, 2.0, 100.0])),
+    },
+    "poisson": lambda random: {"mean": mostly_common(0.1, 40.0, spread(1e-300, 1e6))(random)},
+    "binomial": lambda random: {"count": _whole(1, 30, 1e6)(random), "probability": rate(random)},
+}
+SELECTED_SHARE: Final = 0.08
+"""Share of mechanisms that are selections of several trials."""
+
+
+def _selected(random: Generator) -> Spec:
+    """Draw a selection of trials of an element or of a short composition."""
+    law = str(random.choice(list(TRIALS)))
+    base = ELEMENTS[DRAWN[random.integers(len(DRAWN))]](random)
+    if random.uniform() < 0.3:
+        base = {"type": "repeated", "mechanism": base, "steps": int(random.integers(1, 50))}
+    released = "all" if random.uniform() < 0.2 else "best"
+    return {"type": "selected", "mechanism": base, "trials": {"type": law, **TRIALS[law](random)}, "released": released}
+
+
 DRAWN: Final = tuple(name for name in ELEMENTS for _ in range(2 if name == "dpsgd" else 1))
 
 
 def mechanism(random: Generator, depth: int = 3) -> Spec:
-    """Draw a mechanism, nested up to a depth. Mixtures are outermost."""
+    """Draw a mechanism, nested up to a depth. Mixtures and selections are outermost."""
+    if depth == 3 and not _only_earlier.get():
+        (beside,) = random.spawn(1)
+        if beside.uniform() < SELECTED_SHARE:
+            return _selected(beside)
     kind = random.uniform() if depth > 0 else 0.0
     if kind < 0.4:
         (aside,) = random.spawn(1)  # a stream of its own: requests without later elements stay the same

@@ -153,9 +153,9 @@ def quoted(mechanism: Spec, question: Spec = EPSILON, **more: Any) -> int:
 
 
 def test_quotes_grow_with_directions_kinds_and_shifts() -> None:
-    """Each further kind of sampled step adds one cost, and each further shift another.
+    """Each further kind of sampled step adds the same cost, and so does each further shift.
 
-    Two directions cost twice as much.
+    Two directions cost double.
     """
     mixtures = [
         MIXTURE | {"shifts": [k / 4 for k in range(count)], "weights": [1 / count] * count} for count in (2, 4, 8)

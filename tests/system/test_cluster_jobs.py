@@ -71,6 +71,7 @@ def test_sweep_completes_on_cluster(tmp_path: Path) -> None:
         assert other.status_code == 422
 
 
+@pytest.mark.thorough
 def test_decision_made_by_cluster_is_found_and_logged(tmp_path: Path) -> None:
     gate = {"name": "gate", "rules": [{"question": ADVANTAGE, "at_most": 0.9}]}
     subject = {"name": "next-word model", "version": "2.1.0"}

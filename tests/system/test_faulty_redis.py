@@ -93,7 +93,7 @@ def test_full_redis_stores_nothing_and_recovers(own_redis: RedisServer, database
 
 
 def test_read_only_replica_is_read_and_recovers(own_redis: RedisServer, database: Any, tmp_path: Path) -> None:
-    """After a failover the address may lead to a replica for a while. What it has is used."""
+    """After a failover the address may lead to a replica for a while. Results that the replica has are used."""
     with asking(own_redis.url, tmp_path) as asker:
         wait_for(asker.is_used)
         database.config_set("replica-serve-stale-data", "yes")

@@ -17,7 +17,7 @@ from tests.timeouts import TEST_TIMEOUT
 
 
 @pytest.mark.parametrize(
-    ("examples", "sent"), [(3, "nothing"), thorough(12, "nothing"), thorough(4, "key"), thorough(4, "no key")]
+    ("examples", "sent"), [thorough(3, "nothing"), thorough(12, "nothing"), thorough(4, "key"), thorough(4, "no key")]
 )
 def test_live_service_conforms_to_its_document(tmp_path: Path, examples: int, sent: str) -> None:
     """`sent`: nothing to a service that is open, or requests with a key or without one to a service that is closed."""

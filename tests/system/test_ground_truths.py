@@ -81,6 +81,7 @@ def wait_for(store: redis.Redis, pattern: str) -> bytes:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_two_services_compute_ground_truth_once(redis_url: str, services: Services) -> None:
     """The computation takes a fortieth of the time for which the other service waits."""
     before = sum(counted(client, COMPUTATIONS) for client in services)

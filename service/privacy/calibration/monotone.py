@@ -164,6 +164,15 @@ MECHANISMS: Final[Mapping[tuple[str, str], Law]] = {
     ("noisy_sgd", "susceptibility"): NOT_READ,
 }
 """Laws by the type of a mechanism and the name of its field."""
+TRIALS: Final[Mapping[tuple[str, str], Law]] = {
+    ("fixed", "count"): Law(-1),
+    ("geometric", "mean"): Law(-1),
+    ("truncated_negative_binomial", "mean"): Law(-1),
+    ("poisson", "mean"): Law(-1),
+    ("binomial", "count"): Law(-1),
+    ("binomial", "probability"): Law(-1),
+}
+"""Laws by the law of a number of trials and its field. The signs are those of all computed examples, without proofs."""
 SIZES: Final = ("sample_rate", "batch_size", "dataset_size")
 """Fields of `dpsgd` that determine the steps if `epochs` is stated."""
 NOT_IN_SAMPLING: Final = ("noise_multiplier", "noise_std", "max_grad_norm", "steps", "epochs")
@@ -235,7 +244,7 @@ def law_of_mechanism(kind: str, field: str, fields: Mapping[str, object], *, wor
     Law
         Sign and theorem.
     """
-    law = MECHANISMS.get((kind, field), UNKNOWN)
+    law = MECHANISMS.get((kind, field)) or TRIALS.get((kind, field), UNKNOWN)
     if not worst_case:
         return RELAXED.get((kind, field), Law(law.sign))
     if kind == "dpsgd" and field in SIZES:

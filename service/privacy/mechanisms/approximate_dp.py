@@ -13,7 +13,16 @@ from typing_extensions import override
 from service.privacy.mechanisms.abstract import AbstractStep, TwoPointPart
 from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, STATED_PARAMETERS_ALONE
 from service.privacy.mechanisms.domain import DELTA, EPSILON
-from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, between, group_delta, multiple
+from service.privacy.mechanisms.groups import (
+    MOST_RECORDS,
+    STATED,
+    BracketedStep,
+    GroupOfStated,
+    attained_noise,
+    between,
+    group_delta,
+    multiple,
+)
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
@@ -92,4 +101,8 @@ class ApproximateDp(StatedDp):
             return between(revealing, above)
         noise = attained_noise(self.epsilon, neighbours)
         below = ((self, 1),) if noise is None else ((noise, 1), (revealing, 1))
-        return BracketedStep(below=below, above=above, bracket=STATED)
+        if k > MOST_RECORDS or self.delta == 1:
+            return BracketedStep(below=below, above=above, bracket=STATED)
+        return GroupOfStated(
+            epsilon=self.epsilon, delta=self.delta, records=k, below=below, above=above, bracket=STATED
+        )

@@ -29,6 +29,7 @@ from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.rdp import Rdp
 from service.privacy.mechanisms.repeated import Repeated
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.mechanisms.shuffled.shuffled_reports import ShuffledReports
 from service.privacy.mechanisms.zcdp import Zcdp
 
@@ -51,6 +52,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             DpSgd,
             NoisySgd,
             Mixture,
+            Selected,
             RandomizedResponse,
             UnaryEncoding,
             Staircase,

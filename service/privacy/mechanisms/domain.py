@@ -70,6 +70,11 @@ SCORE_SCALE = Domain(1e-6, 1e15)
 SCORE_SENSITIVITY = Domain(1e-6, 1e15)
 POSITIVE_EPSILON = Domain(1e-6, 1e4)
 POSITIVES = Domain(1, 10**6, integer=True)
+TRIALS = Domain(1, 10**6, integer=True)
+FEWEST_TRIALS = Domain(1.0, 1e6)
+MEAN_TRIALS = Domain(0.0, 1e6, open_low=True)
+TRIAL_SHAPE = Domain(-0.9, 100.0)
+TRIAL_PROBABILITY = Domain(0.0, 1.0, open_low=True)
 SHIFTS = 256
 """Largest number of shifts of a mixture of Gaussians."""
 COMPONENTS = 256

@@ -1,4 +1,8 @@
-"""Stated guarantees for one record between data sets that differ in several records, known from two sides.
+"""Stated guarantees for one record between data sets that differ in several records.
+
+A single release has an exact worst case, the chain of randomised responses of `trade_off/stated_class/guarantee.py`.
+Under pure DP discrete Laplace noise of scale 1/eps, shifted by k, has its pair and attains it in every step. Runs of
+releases under approximate DP are known from two sides, as follows.
 
 Over k changes of one record an (eps, delta)-DP mechanism is (k eps, delta (1 + e^eps + ... + e^{(k-1) eps}))-DP (Dwork,
 Roth 2014, Theorem 2.2 and after). The pair of this guarantee dominates in every composition. The pair is not attained.
@@ -31,6 +35,8 @@ from service.privacy.trade_off.pair import TradeOffPair
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
 
+MOST_RECORDS: Final = 4096
+"""Largest number of records of a chain, whose members are evaluated one by one."""
 STATED: Final = (
     "bracket: Laplace noise with the stated guarantee for one record attains the lower bound. "
     "The upper bound composes the implied guarantee for several records (Dwork, Roth 2014, "
@@ -69,6 +75,46 @@ class BracketedStep(ResolvedStep):
         add = Bracketed(least.add, most.add)
         remove = add if most.add is most.remove else Bracketed(least.remove, most.remove)
         return TradeOffPair(add, remove, most.source, most.notes, bracket=self.bracket)
+
+    @override
+    def sides(self) -> tuple[Steps, AbstractStep, str | None]:
+        return self.below, self.above, self.bracket
+
+    @override
+    def loss_law(self) -> LossLaw:
+        return self.above.loss_law()
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOfStated(ResolvedStep):
+    """Worst case of k records under a stated (eps, delta)-DP guarantee for one record.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee for one record.
+    records : int
+        Number k of records, at most MOST_RECORDS.
+    below, above, bracket
+        Steps that enclose the step in compositions, as in `BracketedStep`.
+    """
+
+    type: ClassVar[str] = "approximate_dp"
+    epsilon: float
+    delta: float
+    records: int
+    below: Steps
+    above: AbstractStep
+    bracket: str | None
+
+    @override
+    def curves(self) -> TradeOffPair:
+        from service.privacy.trade_off.stated_class.guarantee import GroupTradeOff
+
+        curve = GroupTradeOff(float(self.epsilon), float(self.delta), self.records)
+        source = "k-fold iterate of the curve of one record (Kairouz, Oh, Viswanath 2015, Theorem 2.1)"
+        return TradeOffPair(curve, curve, source)
 
     @override
     def sides(self) -> tuple[Steps, AbstractStep, str | None]:

@@ -9,7 +9,14 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.approximate_dp import TWO_POINTS, StatedDp
-from service.privacy.mechanisms.groups import STATED, BracketedStep, attained_noise, multiple
+from service.privacy.mechanisms.groups import (
+    MOST_RECORDS,
+    STATED,
+    BracketedStep,
+    GroupOfStated,
+    attained_noise,
+    multiple,
+)
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
@@ -34,7 +41,16 @@ class PureDp(StatedDp):
             return self
         above = PureDp(epsilon=rounded(multiple(self.epsilon, neighbours, self.type), 1))
         below = attained_noise(self.epsilon, neighbours) or self
-        return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
+        if neighbours.records > MOST_RECORDS:
+            return BracketedStep(below=((below, 1),), above=above, bracket=STATED)
+        return GroupOfStated(
+            epsilon=self.epsilon,
+            delta=0.0,
+            records=neighbours.records,
+            below=((below, 1),),
+            above=above,
+            bracket=STATED,
+        )
 
     @override
     def curves(self) -> TradeOffPair:

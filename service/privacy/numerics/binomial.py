@@ -8,6 +8,8 @@ their numerical error.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,112 +26,102 @@ A_HALVING = 15.0
 """Work of a bisection step, in microseconds, roughly."""
 
 
-def share_below(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """Return lower confidence bounds of probabilities from numbers of hits.
+@final
+@dataclass(frozen=True, slots=True)
+class BinomialIntervals:
+    """Confidence bounds of the probability beyond a threshold, from the number of samples beyond it, and ranks.
 
-    Parameters
+    Attributes
     ----------
-    counts : array of int
-        Numbers of hits.
-    samples : int
-        Number of trials.
-    failure : float
-        Probability in (0, 1) with which a bound may fail.
-
-    Returns
-    -------
-    array
-        Lower bounds, in the shape of `counts`.
-
-    References
-    ----------
-    Clopper and Pearson 1934.
-    """
-    hits = np.maximum(counts, 1)
-    return np.where(counts > 0, betaincinv(hits, samples - hits + 1, failure), 0.0)
-
-
-def share_above(counts: IntArray, samples: int, failure: float) -> FloatArray:
-    """Return upper confidence bounds of probabilities from numbers of hits.
-
-    Parameters
-    ----------
-    counts : array of int
-        Numbers of hits.
-    samples : int
-        Number of trials.
-    failure : float
-        Probability in (0, 1) with which a bound may fail.
-
-    Returns
-    -------
-    array
-        Upper bounds, in the shape of `counts`.
-
-    References
-    ----------
-    Clopper and Pearson 1934.
-    """
-    hits = np.minimum(counts, samples - 1)
-    return np.where(counts < samples, betaincinv(hits + 1, samples - hits, 1 - failure), 1.0)
-
-
-def rank_reaching(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Return ranks whose samples have at least the given mass at or above them.
-
-    Parameters
-    ----------
-    probabilities : array
-        Required masses.
     samples : int
         Number n of samples.
     failure : float
-        Probability in (0, 1) with which a bound may fail.
-
-    Returns
-    -------
-    array
-        The smallest k for which at least the given mass lies at or above the k-th largest sample; n + 1 if no k does.
+        Probability in (0, 1) with which each bound may fail.
 
     Notes
     -----
     The mass above the k-th largest of n samples is distributed as Beta(k, n - k + 1) or stochastically larger.
-    """
-    return _smallest_rank(probabilities, samples, lambda fall_short: fall_short <= failure)
 
-
-def rank_within(probabilities: FloatArray, samples: int, failure: float) -> IntArray:
-    """Return ranks with at most the given mass strictly above them.
-
-    Parameters
+    References
     ----------
-    probabilities : array
-        Masses.
-    samples : int
-        Number n of samples.
-    failure : float
-        Probability in (0, 1) with which a bound may fail.
-
-    Returns
-    -------
-    array
-        The largest k with at most the given mass strictly above the k-th largest sample; 0 if no k has that.
+    Clopper and Pearson 1934.
     """
-    return _smallest_rank(probabilities, samples, lambda fall_short: fall_short < 1 - failure) - 1
 
+    samples: int
+    failure: float
 
-def _smallest_rank(
-    probabilities: FloatArray, samples: int, reached: Callable[[FloatArray], NDArray[np.bool_]]
-) -> IntArray:
-    low = np.zeros(probabilities.shape, dtype=np.int64)
-    high = np.full(probabilities.shape, samples + 1, dtype=np.int64)
-    level = np.clip(probabilities, 0.0, 1.0)
-    while (high - low > 1).any():
-        middle = np.maximum((low + high) // 2, 1)
-        # P(Beta(k, n - k + 1) <= q) = P(Binomial(n, q) >= k), which falls with k.
-        inside = reached(np.asarray(betainc(middle, samples - middle + 1, level), dtype=np.float64))
-        low, high = np.where(inside, low, middle), np.where(inside, middle, high)
-    return high
+    def share_below(self, counts: IntArray) -> FloatArray:
+        """Return lower bounds of probabilities from numbers of hits.
+
+        Parameters
+        ----------
+        counts : array
+            Numbers of hits among the samples.
+
+        Returns
+        -------
+        array
+            Lower bounds, in the shape of `counts`.
+        """
+        hits = np.maximum(counts, 1)
+        return np.where(counts > 0, betaincinv(hits, self.samples - hits + 1, self.failure), 0.0)
+
+    def share_above(self, counts: IntArray) -> FloatArray:
+        """Return upper bounds of probabilities from numbers of hits.
+
+        Parameters
+        ----------
+        counts : array
+            Numbers of hits among the samples.
+
+        Returns
+        -------
+        array
+            Upper bounds, in the shape of `counts`.
+        """
+        hits = np.minimum(counts, self.samples - 1)
+        return np.where(counts < self.samples, betaincinv(hits + 1, self.samples - hits, 1 - self.failure), 1.0)
+
+    def rank_reaching(self, probabilities: FloatArray) -> IntArray:
+        """Return the smallest k for which at least the given mass lies at or above the k-th largest sample.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses in [0, 1].
+
+        Returns
+        -------
+        array
+            Ranks, in the shape of `probabilities`; n + 1 if no k does.
+        """
+        return self._smallest_rank(probabilities, lambda fall_short: fall_short <= self.failure)
+
+    def rank_within(self, probabilities: FloatArray) -> IntArray:
+        """Return the largest k with at most the given mass strictly above the k-th largest sample.
+
+        Parameters
+        ----------
+        probabilities : array
+            Masses in [0, 1].
+
+        Returns
+        -------
+        array
+            Ranks, in the shape of `probabilities`; 0 if none has.
+        """
+        return self._smallest_rank(probabilities, lambda fall_short: fall_short < 1 - self.failure) - 1
+
+    def _smallest_rank(self, probabilities: FloatArray, reached: Callable[[FloatArray], BoolArray]) -> IntArray:
+        low = np.zeros(probabilities.shape, dtype=np.int64)
+        high = np.full(probabilities.shape, self.samples + 1, dtype=np.int64)
+        level = np.clip(probabilities, 0.0, 1.0)
+        while (high - low > 1).any():
+            middle = np.maximum((low + high) // 2, 1)
+            # P(Beta(k, n - k + 1) <= q) = P(Binomial(n, q) >= k), which falls with k.
+            inside = reached(np.asarray(betainc(middle, self.samples - middle + 1, level), dtype=np.float64))
+            low, high = np.where(inside, low, middle), np.where(inside, middle, high)
+        return high
 
 
 def mean_below(means: FloatArray, samples: int, failure: float) -> FloatArray:

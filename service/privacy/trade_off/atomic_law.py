@@ -105,9 +105,10 @@ def log_running_sums(logs: FloatArray) -> tuple[FloatArray, float]:
     sums, start, before = np.empty(len(logs)), 0, -np.inf
     pieces = 0
     while start < len(logs):
-        stop = int(np.searchsorted(tops, tops[start] + WIDEST_PIECE, side="right"))
-        stop = max(stop, start + 1)
-        scale = float(tops[stop - 1]) - (HEADROOM if tops[stop - 1] > tops[start] + HEADROOM else 0.0)
+        first = float(tops[start])
+        stop = max(int(np.searchsorted(tops, first + WIDEST_PIECE, side="right")), start + 1)
+        last = float(tops[stop - 1])
+        scale = last - (HEADROOM if last > first + HEADROOM else 0.0)
         terms: FloatArray = np.exp(np.maximum(logs[start:stop] - scale, -745.0))
         terms[0] += math.exp(max(before - scale, -745.0)) if before > -np.inf else 0.0
         sums[start:stop] = np.log(running_sums(terms)) + scale

@@ -21,10 +21,19 @@ from api_schemas.mechanisms import (
     PoissonSampledMechanism,
     PureDpMechanism,
     RepeatedMechanism,
+    SelectedMechanism,
     ShuffledReportsMechanism,
 )
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
+from api_schemas.trials import (
+    BinomialTrialCount,
+    FixedTrialCount,
+    GeometricTrialCount,
+    NegativeBinomialTrialCount,
+    PoissonTrialCount,
+    TrialCountSpec,
+)
 from service.rendering.numbers import format_exact, group_digits, percent_exact
 from service.rendering.sentences.discrete_title import discrete_items
 
@@ -41,6 +50,8 @@ def run_title(mechanism: MechanismSpec, longest: int = LONGEST_TITLE) -> str:
             return _around(inner, _times(steps), longest)
         case PoissonSampledMechanism(mechanism=inner, sample_rate=rate):
             return _around(inner, f"sampled at rate {format_exact(rate)}", longest)
+        case SelectedMechanism(mechanism=inner, trials=trials, released=released):
+            return _around(inner, f"{released} of {trials_in_words(trials)}", longest)
         case ComposedMechanism(mechanisms=[alone]):
             return run_title(alone, longest)
         case ComposedMechanism(mechanisms=parts):
@@ -205,3 +216,18 @@ def _numbered(number: int, noun: str) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{group_digits(number)} times"
+
+
+def trials_in_words(trials: TrialCountSpec) -> str:
+    """Return the law of a number of trials in words."""
+    match trials:
+        case FixedTrialCount(count=count):
+            return _numbered(count, "trial")
+        case GeometricTrialCount(mean=mean):
+            return f"a geometric number of trials, mean {format_exact(mean)}"
+        case NegativeBinomialTrialCount(mean=mean, shape=shape):
+            return f"a negative binomial number of trials, mean {format_exact(mean)}, shape {format_exact(shape)}"
+        case PoissonTrialCount(mean=mean):
+            return f"a Poisson number of trials, mean {format_exact(mean)}"
+        case BinomialTrialCount(count=count, probability=share):
+            return f"up to {_numbered(count, 'trial')}, each run with probability {format_exact(share)}"

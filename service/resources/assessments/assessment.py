@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from api_schemas.assessment_examples import ASSESSMENT_EXAMPLES
 from api_schemas.assessments import AssessmentsRequest, AssessmentsResponse, NotApplicable
@@ -66,13 +66,28 @@ def compute_assessment(request: AssessmentsRequest, digest: str, engine_version:
     return _response(request, _planned(request)[0], digest, engine_version)
 
 
-def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, engine_version: str) -> ResponseFields:
-    described, settled = AssessedRun.of(request), plans.settled
-    run, context = settled.run, request.context
+@final
+class _Figures(NamedTuple):
+    """Numbers of an assessment, computed within one allowance of work.
+
+    `answers` are those of the worst case to the standard questions, and `power` is that at the false positive rate of
+    the context. `relaxed` are the fields of weaker attackers, and `others` the attackers that do not apply. `rules` are
+    the answered rules of the policy. `gdp` and `point` are None where they are not shown.
+    """
+
+    answers: list[dict[str, Any]]
+    power: dict[str, Any]
+    relaxed: list[dict[str, Any]]
+    others: list[NotApplicable]
+    rules: Rules
+    gdp: dict[str, Any] | None
+    point: dict[str, Any] | None
+
+
+def _figures(request: AssessmentsRequest, plans: AssessmentPlans, assumptions: tuple[Any, ...]) -> _Figures:
+    """Return the numbers of an assessment. Raise UnsupportedCombination for an attestation that does not apply."""
+    run, context = plans.settled.run, request.context
     questions = standard_questions(context)
-    model = threat_model_of(run.threat_model)
-    known = caveats(mechanism_of(request.mechanism), model)
-    assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
     with at_most(MOST_WORK) as work:
         parts = len(questions) + len(plans.attackers.requests) + 1 + distinct(_rules_of(request), questions)
         shares = WorkBudgetShares(work, parts)
@@ -88,6 +103,16 @@ def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, 
         gdp = gdp_summary(asking.curves, asking.worst_case(MU, "/mechanism")) if plans.reads_mu else None
         point = one_point(run.mechanism, context, answers[0], power)
         rules.answer()
+    return _Figures(answers, power, relaxed, others, rules, gdp, point)
+
+
+def _response(request: AssessmentsRequest, plans: AssessmentPlans, digest: str, engine_version: str) -> ResponseFields:
+    described, settled = AssessedRun.of(request), plans.settled
+    run, context = settled.run, request.context
+    model = threat_model_of(run.threat_model)
+    known = caveats(mechanism_of(request.mechanism), model)
+    assumptions = known.assumptions + assumptions_of(model, mechanism_of(request.mechanism))
+    answers, power, relaxed, others, rules, gdp, point = _figures(request, plans, assumptions)
     everybody = assessed(assumptions, context)
     grounds = RulingGrounds(described, settled, everybody, rules.assumptions_of)
     decided = _apply_policy(request, rules.rule_results(grounds), grounds, digest)

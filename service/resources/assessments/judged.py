@@ -231,7 +231,7 @@ def _counts_epochs(node: MechanismSpec) -> bool:
 def _at_least(node: MechanismSpec, rate: float) -> MechanismSpec:
     """Return the mechanism `node` with sampling rates of at least `rate`.
 
-    The number of steps stays that of the epochs at the smaller rates.
+    Where the run is described by epochs, the number of steps is that of these epochs at the smaller of both rates.
     """
     match node:
         case PoissonSampledMechanism(sample_rate=stated, mechanism=inner):

@@ -19,6 +19,7 @@ const GAPS = {
   "stated-epsilon": "Enter the known epsilon to get an answer.",
   claim: "Enter the claimed number to get an answer.",
   "stated-mu": "Enter the known mu to get an answer.",
+  "stated-rho": "Enter the known rho to get an answer.",
 };
 const LIBRARIES = { opacus: "Opacus", dp_accounting: "dp-accounting", tf_privacy: "TensorFlow Privacy", jax_privacy: "JAX Privacy", riskcal: "riskcal", rdp: "an RDP accountant", zcdp: "a library with rho", privacy_bounds: "this service" };
 const AS_A_JOB = "This run takes longer than the server allows for one request. It continues as a job, and the answer will appear here.";

@@ -21,6 +21,7 @@ export function missing(run) {
   if (run.source === "paste" && run.paste.trim() === "") return "paste";
   if (statesEpsilon(run) && run.statedEpsilon.trim() === "") return "stated-epsilon";
   if (run.source === "epsilon" && run.statedBy === "mu" && run.statedMu.trim() === "") return "stated-mu";
+  if (run.source === "epsilon" && run.statedBy === "rho" && run.statedRho.trim() === "") return "stated-rho";
   if (run.source === "claim" && run.claim.trim() === "") return "claim";
   return null;
 }
@@ -41,6 +42,7 @@ export function mechanismOf(run) {
 
 function stated(run) {
   if (run.statedBy === "mu") return { type: "gdp", mu: typed(run.statedMu) };
+  if (run.statedBy === "rho") return { type: "zcdp", rho: typed(run.statedRho) };
   const epsilon = typed(run.statedEpsilon);
   const delta = typed(run.statedDelta);
   return delta === undefined || delta === 0 ? { type: "pure_dp", epsilon } : { type: "approximate_dp", epsilon, delta };

@@ -9,7 +9,7 @@ const RUN = {
   rateBy: "sizes", rate: "0.01", batch: "480", dataset: "48000",
   lengthBy: "epochs", steps: "1000", epochs: "10", paste: "", format: "detect",
   noiseStd: "2.84", clip: "500", coordinates: "650", susceptibility: "",
-  statedBy: "epsilon", statedEpsilon: "", statedDelta: "", statedMu: "", claimKind: "epsilon", claim: "",
+  statedBy: "epsilon", statedEpsilon: "", statedDelta: "", statedMu: "", statedRho: "", claimKind: "epsilon", claim: "",
 };
 // What a run of a link says by leaving it out, by version of the link.
 const OMITTED = { 1: { rateBy: "rate", lengthBy: "steps" } };

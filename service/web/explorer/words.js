@@ -21,6 +21,7 @@ const FIELDS = [
   [/(^|\/)mechanism\/epsilon/, ["stated-epsilon"], "1.2"],
   [/(^|\/)mechanism\/delta/, ["stated-delta"], "1e-5"],
   [/(^|\/)mechanism\/mu/, ["stated-mu"], "0.5"],
+  [/(^|\/)mechanism\/rho/, ["stated-rho"], "0.5"],
   [/^\/claims\/\d+\/(value|claimed)/, ["claim"], "1.2"],
   [/^\/context\/subject\/name|^\/context\/subject$/, ["subject"], "Digit recogniser"],
   [/^\/context\/subject\/version/, ["version"], "1.0"],

@@ -294,3 +294,33 @@ def test_value_outside_domain_raises(spec: Spec, field: str) -> None:
     with pytest.raises(OutOfDomain) as refusal:
         built(spec)
     assert refusal.value.name == field
+
+
+@pytest.mark.parametrize("steps", [thorough(3), 400])
+def test_losses_without_lattice_are_narrow_beside_noise_and_agree_with_lattices(steps: int) -> None:
+    noise = {"type": "skellam", "variance": 60.0, "sensitivity": 2}
+    run = built({"type": "repeated", "mechanism": noise, "steps": steps})
+    smoothed, lattices = (WorstCase().curves(run, method).both for method in ("contour", "discretised"))
+    found, other = smoothed.epsilon(1e-5), lattices.epsilon(1e-5)
+    assert found.upper - found.lower <= 1e-6 * found.upper
+    assert max(found.lower, other.lower) <= min(found.upper, other.upper)
+    for epsilon in (0.3, 2.0):
+        delta, second = smoothed.profile_at(epsilon), lattices.profile_at(epsilon)
+        assert delta.upper - delta.lower <= 1e-4 * delta.upper
+        assert max(delta.lower, second.lower) <= min(delta.upper, second.upper)
+
+
+def test_few_losses_without_lattice_agree_with_direct_convolution() -> None:
+    """Sampled reports have three losses without a common divisor: smoothed curves enclose the exact sums."""
+    noise = {"type": "staircase", "epsilon": 1.1, "gamma": 0.3}
+    sampled = {"type": "poisson_sampled", "sample_rate": 0.3, "mechanism": noise}
+    law: Any = WorstCase().curves(built(sampled)).add
+    pair = list(zip(np.exp(law.law.log_absent).tolist(), np.exp(law.law.log_present).tolist(), strict=True))
+    run = WorstCase().curves(built({"type": "repeated", "mechanism": sampled, "steps": 5}))
+    with mp.workdps(30):
+        total = convolved([(mp.mpf(a), mp.mpf(b)) for a, b in pair], 5)
+        for epsilon in (0.05, 0.4, 1.0):
+            found, truth = run.add.profile_at(epsilon), float(delta_of(total, epsilon))
+            assert found.lower <= truth * (1 + 1e-12)
+            assert truth * (1 - 1e-12) <= found.upper
+            assert found.upper - found.lower <= 1e-3 * truth

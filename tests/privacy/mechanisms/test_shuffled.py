@@ -284,7 +284,7 @@ def test_published_parameters_are_below_an_attained_value() -> None:
 
 
 def test_adaptive_randomiser_by_person_is_not_covered() -> None:
-    """A second person who repeats the first report undoes the shuffling: the premise excludes it."""
+    """A second person who repeats the report of the first undoes the shuffling, which the premise excludes."""
     local, at = 1.0, 0.3
     p, e = math.exp(local), math.exp(at)
     repeated = (p - e) / (p + 1)

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from service.privacy.numerics.binomial import (
-    mean_above,
-    mean_below,
-    rank_reaching,
-    rank_within,
-    share_above,
-    share_below,
-)
+from service.privacy.numerics.binomial import BinomialIntervals, mean_above, mean_below
 from service.privacy.numerics.distribution_band import DistributionBand
 
 FAILURES = (1e-12, 1e-3, 0.3)
@@ -23,7 +16,8 @@ FAILURES = (1e-12, 1e-3, 0.3)
 @pytest.mark.parametrize("samples", [1, 20, 100_000])
 def test_share_bounds_leave_failure_probability_in_each_tail(samples: int, failure: float) -> None:
     counts = np.unique(np.array([0, 1, samples // 2, samples - 1, samples]))
-    lower, upper = share_below(counts, samples, failure), share_above(counts, samples, failure)
+    intervals = BinomialIntervals(samples, failure)
+    lower, upper = intervals.share_below(counts), intervals.share_above(counts)
     assert (lower[counts == 0] == 0.0).all()
     assert (upper[counts == samples] == 1.0).all()
     hit, missed = counts > 0, counts < samples
@@ -34,7 +28,8 @@ def test_share_bounds_leave_failure_probability_in_each_tail(samples: int, failu
 @pytest.mark.parametrize("failure", FAILURES)
 def test_share_bounds_have_promised_coverage(failure: float) -> None:
     samples, counts = 60, np.arange(61)
-    lower, upper = share_below(counts, samples, failure), share_above(counts, samples, failure)
+    intervals = BinomialIntervals(samples, failure)
+    lower, upper = intervals.share_below(counts), intervals.share_above(counts)
     for share in (1e-12, 0.01, 0.5, 0.97):
         masses = np.asarray(binom.pmf(counts, samples, share))
         assert masses[lower > share].sum() <= failure * (1 + 1e-9)
@@ -44,7 +39,8 @@ def test_share_bounds_have_promised_coverage(failure: float) -> None:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_ranks_are_first_and_last_valid_ones(failure: float) -> None:
     samples, probabilities = 1000, np.array([0.0, 1e-12, 1e-3, 0.5, 0.999, 1.0])
-    reaching, within = rank_reaching(probabilities, samples, failure), rank_within(probabilities, samples, failure)
+    intervals = BinomialIntervals(samples, failure)
+    reaching, within = intervals.rank_reaching(probabilities), intervals.rank_within(probabilities)
     for share, first, last in zip(probabilities, reaching, within, strict=True):
         # P(Beta(k, n - k + 1) <= q) = P(Binomial(n, q) >= k)
         fails = np.asarray(binom.sf(np.arange(samples + 1), samples, share))  # At k - 1 = 0, 1, ..., n.

@@ -15,7 +15,7 @@ from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.approximate_dp import ApproximateDpTradeOff
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 
 LARGEST_DEVIATION: Final = 5_000.0
 """Largest deviation of the number of true answers of equal steps. Sums are about fifty times as long."""
@@ -157,19 +157,22 @@ def smoothed_curve(run: Responses) -> AbstractTradeOff:
     """
     from service.privacy.composition.exact_sums.smoothed_responses import SmoothedResponses
 
-    curve = SmoothedResponses(run.answers)
-    return WithSingularMass(curve, SingularMass.of(run.deltas)) if run.deltas else curve
+    return with_singular_mass(SmoothedResponses(run.answers), run.deltas)
 
 
 def response_curve(run: Responses) -> AbstractTradeOff:
     """Return the curve, its own inverse, of a run of (epsilon, delta)-DP steps, by exact sums."""
+    from service.privacy.composition.exact_sums.different_responses import DifferentResponses
     from service.privacy.composition.exact_sums.equal_responses import EqualResponses
 
-    curve: AbstractTradeOff = ApproximateDpTradeOff(0.0, 0.0)
-    if len(run.answers) > 1:
-        from service.privacy.composition.exact_sums.different_responses import DifferentResponses
-
-        curve = DifferentResponses(*halves(run.answers))
-    for epsilon, count in run.answers if len(run.answers) == 1 else ():
-        curve = ApproximateDpTradeOff(epsilon, 0.0) if count == 1 else EqualResponses(count, epsilon)
-    return WithSingularMass(curve, SingularMass.of(run.deltas)) if run.deltas else curve
+    curve: AbstractTradeOff
+    match run.answers:
+        case ():
+            curve = ApproximateDpTradeOff(0.0, 0.0)
+        case ((epsilon, 1),):
+            curve = ApproximateDpTradeOff(epsilon, 0.0)
+        case ((epsilon, count),):
+            curve = EqualResponses(count, epsilon)
+        case _:
+            curve = DifferentResponses(*halves(run.answers))
+    return with_singular_mass(curve, run.deltas)

@@ -24,7 +24,6 @@ cell let D be the largest shift. There V <= E (D - d)^2 and C <= 2 E (d^2 - D^2)
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeVar, final
@@ -50,61 +49,42 @@ NEARLY: Final = 0.1
 Number = TypeVar("Number", arb, acb)
 
 
-class AnalyticStrip(ABC):
+class AnalyticStrip:
     """Strip 0 <= Im y < `height` in which the density ratio a of a mixture has no zero and arg A >= 0.
 
     A(x, q) = a(x + iq)/a(x) at real x. Given x, the shift has the law with weights proportional to the terms of a(x),
-    with mean m and variance V.
+    with mean m and variance V. This class serves any shifts, from exact bounds of moments of the shift given x. The
+    module docstring proves them.
+
+    Attributes
+    ----------
+    height : arb
+        At most the height H up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
+    variance : arb
+        Upper bound of V.
+    widest : arb
+        Largest q with arg A(x, q + e) >= arg A(x, q - e) for all e >= 0 with q + e < `height`.
     """
 
-    height: arb
-    variance: arb
-    """Upper bound of V."""
-    widest: arb
-    """Largest q with arg A(x, q + e) >= arg A(x, q - e) for all e >= 0 with q + e < `height`."""
+    def __init__(self, height: arb, variance: arb, widest: arb | None = None) -> None:
+        self.height, self.variance, self.widest = height, variance, widest or height
 
-    @abstractmethod
     def least_modulus(self, q: arb) -> arb:
         """Return a lower bound of |A(x, q)| = |a(x + iq)/a(x)| for all real x.
 
         a is the density of H1 at x over the normal density.
         """
+        return 1 - q * q * self.variance / 2
 
-    @abstractmethod
     def least_turn(self, q: arb) -> arb:
         """Return a lower bound of arg A(x, q)/m(x) for all real x, with A(x, q) = a(x + iq)/a(x).
 
         a is the density of H1 at x over the normal density, and m the slope of ln a.
         """
-
-    @abstractmethod
-    def least_in_doubles(self, q: FloatArray) -> FloatArray:
-        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
-
-
-@final
-class MixtureBallStrip(AnalyticStrip):
-    """Strip of a mixture with any shifts, from exact bounds of moments of the shift given x.
-
-    The height is at most H, the height up to which arg A(x, q) rises with q at every x, and stays away from zeros of a.
-    `variance` is at least the variance of the shift at every x. A(x, q) is a(x + iq)/a(x) for the density ratio a. The
-    module docstring of `mixture_strip.py` proves both bounds.
-    """
-
-    def __init__(self, height: arb, variance: arb) -> None:
-        self.height = self.widest = height
-        self.variance = variance
-
-    @override
-    def least_modulus(self, q: arb) -> arb:
-        return 1 - q * q * self.variance / 2
-
-    @override
-    def least_turn(self, q: arb) -> arb:
         return q * (1 - (q / self.height) ** 2 / 3)
 
-    @override
     def least_in_doubles(self, q: FloatArray) -> FloatArray:
+        """Return an approximation of `least_modulus` at the heights q in doubles; no proof relies on it."""
         return 1 - 0.5 * q**2 * float(self.variance)
 
 
@@ -122,9 +102,8 @@ class PairStrip(AnalyticStrip):
     """
 
     def __init__(self, distance: arb) -> None:
-        self._distance = distance
-        self.height, self.widest = (arb.pi() / distance).lower(), (arb.pi() / distance / 2).lower()
-        self.variance = (distance * distance / 4).upper()
+        self._distance, turn = distance, arb.pi() / distance
+        super().__init__(turn.lower(), (distance * distance / 4).upper(), (turn / 2).lower())
 
     @override
     def least_modulus(self, q: arb) -> arb:
@@ -162,7 +141,7 @@ def strip_of(mixture: ExactMixture) -> AnalyticStrip:
         variance, least = _extremes(sums, d, half)
         # 1 - q^2 V/2 stays above 1/20.
         height = least.sqrt().min((arb(1.9) / variance).sqrt()).lower()
-        return MixtureBallStrip(height, variance.upper())
+        return AnalyticStrip(height, variance.upper())
 
 
 def _extremes(sums: list[list[arb]], d: list[arb], half: arb) -> tuple[arb, arb]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -49,19 +50,14 @@ class GroundTruthSearch:
         `digits` is the number of significant digits of every result.
         """
         self._sources, self._guide, self.digits = sources, guide, digits
-        self._points: dict[Fraction, FoundBalls] = {}
+        self._points = lru_cache(maxsize=_LARGEST_MEMORY)(self._search_point)
 
     def point(self, rate: Fraction) -> FoundBalls:
         """Return balls of power, threshold and type II error at a false positive rate in (0, 1).
 
         The balls have the requested digits of both power and type II error.
         """
-        found = self._points.get(rate)
-        if found is None:
-            if len(self._points) >= _LARGEST_MEMORY:
-                self._points.pop(next(iter(self._points)))
-            found = self._points[rate] = self._search_point(rate)
-        return found
+        return self._points(rate)
 
     def _search_point(self, rate: Fraction) -> FoundBalls:
         points = self._guide.points(np.array([float(rate)]))

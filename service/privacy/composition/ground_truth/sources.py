@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, final
+from functools import lru_cache
+from typing import TypeAlias, final
 
 from flint import arb, ctx
 
 from service.privacy.composition.ground_truth.contour import BallContour, GroundTruthRun, Threshold
 from service.privacy.composition.ground_truth.layout import ContourGuide
-from service.privacy.composition.ground_truth.mixture_threshold import normal_tail
+from service.privacy.composition.ground_truth.mixture_threshold import MixtureThresholds, normal_tail
 from service.privacy.composition.ground_truth.nodes import out_of_reach
 from service.privacy.numerics.balls import ball
 
@@ -21,37 +22,6 @@ MOST_BITS = 20_000
 
 _LARGEST_LINES = 24
 """Largest count of cached contours for thresholds nearby."""
-
-
-class ThresholdSource(Protocol):
-    """Source of the test S > c of the loss S for any exact threshold c."""
-
-    @property
-    def bits(self) -> int:
-        """Precision, in bits, of the balls that the source returns."""
-        ...
-
-    def at(self, threshold: arb) -> Threshold:
-        """Return the test S > c of the loss S at the threshold c: its rates, and the density of S at c under H0.
-
-        The rates are the false positive rate, the power and one minus the power. The density is approximate.
-        """
-        ...
-
-
-class Sources(Protocol):
-    """Factory of sources of tests (`ThresholdSource`) near a threshold of the loss."""
-
-    def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
-        """Return independent sources with errors of e^-nats relative to a value e^{log_value} near `threshold`."""
-        ...
-
-    def guess(self, false_positive_rate: float) -> float:
-        """Return a rough threshold of the loss for a false positive rate in (0, 1).
-
-        A test rejects H0 if the loss exceeds the threshold.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +38,13 @@ class GaussianThresholds:
             score = threshold / mu + mu / 2
             density = (-score * score / 2).exp() / (mu * (2 * arb.pi()).sqrt())
             return Threshold(normal_tail(score), normal_tail(score - mu), normal_tail(mu - score), density)
+
+
+ThresholdSource: TypeAlias = BallContour | GaussianThresholds | MixtureThresholds
+"""Source of the test S > c of the loss S for any exact threshold c, with `bits` of precision.
+
+`at(c)` returns the rates of the test, and the approximate density of S at c under H0.
+"""
 
 
 @final
@@ -90,7 +67,7 @@ class ClosedSources:
             raise out_of_reach("the required precision exceeds the limit of the engine.")
         return (self._thresholds(math.ceil(precision)),)
 
-    def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - of the protocol
+    def guess(self, false_positive_rate: float) -> float:  # noqa: ARG002 - as that of `LineSources`
         """Return the threshold 0, because a search in a closed form may start anywhere."""
         return 0.0
 
@@ -104,7 +81,7 @@ class LineSources:
 
     def __init__(self, run: GroundTruthRun, guide: ContourGuide, *, reflected: bool) -> None:
         self._run, self._guide, self._reflected = run, guide, reflected
-        self._kept: dict[tuple[int, int, int], tuple[ThresholdSource, ...]] = {}
+        self._kept = lru_cache(maxsize=_LARGEST_LINES)(self._contours)
 
     def near(self, threshold: float, log_value: float, nats: float) -> tuple[ThresholdSource, ...]:
         """Return two contours with errors of e^-nats relative to e^{log_value}, for tests near the threshold.
@@ -113,13 +90,7 @@ class LineSources:
         """
         spacing = 0.5 * self._guide.deviation
         key = (round(threshold / spacing), math.floor(log_value / 4), math.ceil(nats))
-        found = self._kept.get(key)
-        if found is None:
-            if len(self._kept) >= _LARGEST_LINES:
-                self._kept.pop(next(iter(self._kept)))
-            found = self._contours(key[0] * spacing, 0.51 * spacing, 4.0 * key[1], float(key[2]))
-            self._kept[key] = found
-        return found
+        return self._kept(key[0] * spacing, 0.51 * spacing, 4.0 * key[1], float(key[2]))
 
     def guess(self, false_positive_rate: float) -> float:
         """Return the threshold at which Chernoff's bound of the tail equals the false positive rate."""
@@ -141,3 +112,7 @@ class LineSources:
             for s, second in ((tilt, False), (tilt + 0.37 / deviation, True))
         ]
         return tuple(BallContour(self._run, plan, reflected=self._reflected) for plan in plans)
+
+
+Sources: TypeAlias = ClosedSources | LineSources
+"""Factory of sources of tests (`ThresholdSource`) near a threshold of the loss."""

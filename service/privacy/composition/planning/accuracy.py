@@ -23,6 +23,9 @@ BRACKET: Final = (1e-4, 1e-6)
 The gap between the theorems is wider than these widths. Lattices cost seconds each where they are needed.
 """
 
+SMOOTHED_LOSSES: Final = 1e-5
+"""Finest width of lattices for a run of listed losses that is smoothed with a little noise."""
+
 SMOOTHED_RESPONSES: Final = 1e-3
 """Finest width of lattices for a run that is smoothed with a little noise.
 

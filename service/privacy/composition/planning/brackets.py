@@ -6,9 +6,14 @@ some data sets have this pair of laws. Steps are a tuple of (step, number of suc
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Final
 
 from service.privacy.mechanisms.abstract import AbstractStep, Steps, merged
+from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplaceStep
+from service.privacy.mechanisms.domain import DISCRETE_SCALE, WHOLE_SENSITIVITY
+from service.privacy.mechanisms.groups import GroupOfStated
+from service.privacy.numerics.rounding import rounded
 
 ENGINES_OF_BRACKETS: Final = ("auto", "discretised")
 """Methods that can compose a dominating pair that has neither a contour nor a law of one loss."""
@@ -66,6 +71,21 @@ def dominating(steps: Steps) -> Steps:
     to doubles so that each step reveals no less than the exact step.
     """
     return merged((step.rounded(1), count) for step, count in steps)
+
+
+def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:
+    """Return steps that bound a step from both sides in compositions; None if the step is known exactly.
+
+    The pair of k records under pure eps-DP is that of discrete Laplace noise of scale 1/eps, shifted by k. The noise
+    attains the pair in every step. Two roundings of the scale enclose it.
+    """
+    if not isinstance(step, GroupOfStated) or step.delta > 0 or step.records not in WHOLE_SENSITIVITY:
+        return step.sides()
+    scale = 1 / Fraction(step.epsilon)
+    if float(scale) not in DISCRETE_SCALE:
+        return step.sides()
+    more, less = (DiscreteLaplaceStep(scale=rounded(scale, side), shift=step.records) for side in (1, -1))
+    return ((more, 1),), less, None
 
 
 def added(steps: Steps) -> Steps:

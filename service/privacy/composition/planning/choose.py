@@ -20,16 +20,19 @@ from service.privacy.composition.planning.brackets import (
     is_bracket,
     is_single,
     sentence,
+    sides,
 )
 from service.privacy.composition.planning.cost import TABLES
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
 from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
+from service.privacy.composition.planning.selection import selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
 from service.privacy.mechanisms.mixture import Mixture
 from service.privacy.mechanisms.neighbours import ONE_ADDED, Neighbours
+from service.privacy.mechanisms.selected import Selected
 from service.privacy.trade_off.combinators.bracketed import Bracketed
 from service.privacy.trade_off.combinators.easiest import EasiestOf
 from service.privacy.trade_off.combinators.tighter_of import TighterOf
@@ -99,6 +102,8 @@ def plan(
             return closed_forms.one_step(step)
     if isinstance(mechanism, Mixture):
         return _mixture(mechanism, method, neighbours, options)
+    if isinstance(mechanism, Selected):
+        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
     steps = steps_of(mechanism, neighbours)
     known = _composition(steps, mechanism.type, method, options)
     return replace(known, build=partial(_in_both_directions, known, steps))
@@ -149,13 +154,9 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     named = engines.by_name(method, steps, options)
     if named is not None:
         return named
-    if method == "auto" and not is_single(steps) and any(step.is_tabulated for step, _ in steps):
-        return _tabulated(steps, options)
-    if method != "contour":
-        known = closed_forms.one_step(steps[0][0]) if is_single(steps) else None
-        known = known or closed_forms.summed(steps)
-        if known is not None:
-            return known
+    known = None if method == "contour" else _in_closed_form(steps, options)
+    if known is not None:
+        return known
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -163,15 +164,21 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     asked = None if method == "contour" else engines.discretised
     if method != "closed_form" and parts is not None:
         return contour_inversion.invert(steps, parts, options, asked)
-    many = smoothed_responses_of(steps) if method != "closed_form" else None
-    if many is not None:
-        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
-    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    beside = _beside_noise_or_losses(steps, method, options)
     if beside is not None:
         return beside
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:
+    """Return the plan of a single step, or of a run whose loss is an exact or tabulated sum; None for other runs."""
+    if is_single(steps):
+        return closed_forms.one_step(steps[0][0])
+    if any(step.is_tabulated for step, _ in steps):
+        return _tabulated(steps, options)
+    return closed_forms.summed(steps)
 
 
 def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
@@ -183,6 +190,21 @@ def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
 
 def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
     return (closed_forms.summed(steps) or lattices).curves
+
+
+def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
+    """Return the plan of a run whose loss has no density: contours with a little added noise, or shifted closed forms.
+
+    The result is None for other runs.
+    """
+    asked = None if method == "contour" else engines.discretised
+    many = smoothed_responses_of(steps) if method != "closed_form" else None
+    if many is not None:
+        return contour_inversion.beside_a_little_noise(many, steps, options, asked)
+    beside = None if method == "contour" else closed_forms.beside_two_points(steps)
+    if beside is not None or method == "closed_form":
+        return beside
+    return contour_inversion.listed_beside_a_little_noise(steps, options, asked)
 
 
 def _on_lattices(steps: Steps, options: EngineOptions) -> Plan:
@@ -278,9 +300,9 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
     The lower bounds compose attained pairs of laws, and the upper bounds dominating pairs. `kind` is the type of the
     mechanism.
     """
-    sides = [(step.sides() or (((step, 1),), step, None), count) for step, count in steps]
-    above = merged((dominating, count) for (_, dominating, _), count in sides)
-    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in sides if bracket)
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    above = merged((dominating, count) for (_, dominating, _), count in known)
+    sentences = dict.fromkeys(bracket for (_, _, bracket), _ in known if bracket)
     if method not in CERTAIN:
         if sentences:
             reason = (
@@ -289,7 +311,7 @@ def _between(steps: Steps, kind: str, method: str, options: EngineOptions) -> Pl
             )
             raise UnsupportedCombination("method", f"{method} for {kind} of several records", reason, CERTAIN)
         return _composition(above, kind, method, options)
-    below = merged((part, count * times) for (parts, _, _), count in sides for part, times in parts)
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
     least = _composition(below, kind, "auto" if sentences else method, options)
     most = _composition(above, kind, method, options)
     return Plan(most.engine, summed([least.cost, most.cost]), partial(_enclosed, least, most, tuple(sentences)))

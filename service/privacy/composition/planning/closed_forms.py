@@ -23,22 +23,22 @@ from service.privacy.mechanisms.batches.shuffled_epochs import SumsOfEpochs
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.gaussian import Gaussian
 from service.privacy.mechanisms.gdp import Gdp
+from service.privacy.mechanisms.groups import GroupOfStated
 from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
-from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuffled, EveryDataSet, HeldOnes
 from service.privacy.mechanisms.rdp import Rdp
+from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuffled, EveryDataSet, HeldOnes
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
-from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atom_sums import in_reach, total_law
 from service.privacy.trade_off.atomic_law import AtomicLaw
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.shifted.gaussian import gaussian_curve
 
-PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp)
+PLAIN: Final = (Gaussian, Gdp, Laplace, PureDp, ApproximateDp, GroupOfStated)
 """Steps whose pair is known and attained for all parameters. Alone, they need no other engine."""
 COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     **dict.fromkeys((*PLAIN, Exponential), (cost.ONE_CURVE, cost.CEILING_OF_ONE_CURVE)),
@@ -46,6 +46,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
     **dict.fromkeys((AnyShuffled, AttacksOnShuffled, HeldOnes, EveryDataSet), (cost.SHUFFLED_STEP, None)),
+    GroupOfStated: (cost.STATED_CLASS, None),
     Zcdp: (cost.STATED_CLASS, None),
     Rdp: (cost.STATED_CLASS, None),
 }
@@ -131,10 +132,8 @@ def atoms_of(steps: Steps) -> tuple[tuple[AtomicLaw, int], ...] | None:
 def _listed(steps: Steps, kinds: tuple[tuple[AtomicLaw, int], ...]) -> TradeOffPair:
     from service.privacy.trade_off.atoms import AtomsTradeOff
 
-    add: AbstractTradeOff = AtomsTradeOff(total_law(kinds))
-    mass = SingularMass.of((part.delta, count) for step, count in steps if (part := step.two_point()) is not None)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
+    revealing = ((part.delta, count) for step, count in steps if (part := step.two_point()) is not None)
+    add = with_singular_mass(AtomsTradeOff(total_law(kinds)), revealing)
     reason = "closed_form: the losses of all steps have listed values, and direct sums of products give their total."
     source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
     return TradeOffPair(add, add.reversed(), source, (reason,))
@@ -186,10 +185,8 @@ def shifted(steps: Steps, others: Steps) -> TradeOffPair:
     rest = step.curves() if count == 1 else _composed_laplace(others)
     known = [(part, times) for each, times in steps if (part := each.two_point()) is not None]
     two_point = tuple((part.epsilon, times) for part, times in known if part.epsilon > 0)
-    add: AbstractTradeOff = ShiftedMixture(rest.add, Shifts.of(two_point))
-    mass = SingularMass.of((part.delta, times) for part, times in known)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
+    revealing = ((part.delta, times) for part, times in known)
+    add = with_singular_mass(ShiftedMixture(rest.add, Shifts.of(two_point)), revealing)
     reason = (
         "closed_form: steps with two possible losses shift the thresholds at which the curve of the "
         "other steps is evaluated."

@@ -12,20 +12,27 @@ from service.privacy.composition.exact_sums.exact_runs import Responses, smoothe
 from service.privacy.composition.inversion.loss_shape import has_distant_shifts, is_direct
 from service.privacy.composition.inversion.two_step_run import is_two_steps, two_steps_pair
 from service.privacy.composition.planning import closed_forms, cost
-from service.privacy.composition.planning.accuracy import DEFAULT_ACCURACY, SECOND_ENGINE, SMOOTHED_RESPONSES, Accuracy
+from service.privacy.composition.planning.accuracy import (
+    DEFAULT_ACCURACY,
+    SECOND_ENGINE,
+    SMOOTHED_LOSSES,
+    SMOOTHED_RESPONSES,
+    Accuracy,
+)
 from service.privacy.composition.planning.options import EngineOptions
 from service.privacy.composition.planning.parts import Counted, contour_parts, shifts_beside
 from service.privacy.composition.planning.plan import Plan
 from service.privacy.composition.planning.sub_runs import with_sub_runs
 from service.privacy.limit import WidthLimit
-from service.privacy.mechanisms.abstract import Steps
+from service.privacy.mechanisms.abstract import AtomsPart, Steps, TwoPointPart
 from service.privacy.trade_off.abstract import AbstractTradeOff
+from service.privacy.trade_off.atom_sums import lattice_of
 from service.privacy.trade_off.combinators.advantage_sum import AdvantageSum
 from service.privacy.trade_off.combinators.bracketed import between
 from service.privacy.trade_off.combinators.by_size_of_query import BySizeOfQuery
 from service.privacy.trade_off.combinators.intersected import Intersected
 from service.privacy.trade_off.combinators.second_engine import SecondEngine
-from service.privacy.trade_off.combinators.with_singular_mass import SingularMass, WithSingularMass
+from service.privacy.trade_off.combinators.with_singular_mass import with_singular_mass
 from service.privacy.trade_off.pair import TradeOffPair
 
 CONTOUR: Final = "contour"
@@ -136,6 +143,38 @@ def beside_a_little_noise(run: Responses, steps: Steps, options: EngineOptions, 
     return Plan(CONTOUR, cost.smoothed(len(run.answers)), partial(_smoothed, run, steps, options, lattices))
 
 
+def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> Plan | None:
+    """Plan a run of several steps with listed losses on no common lattice; None for other runs.
+
+    The plan inverts the transform of the run beside a little Gaussian noise. `lattices` is a second engine, or None.
+    """
+    laws = [step.part() for step, _ in steps]
+    are_listed = all(isinstance(part, AtomsPart | TwoPointPart) for part in laws)
+    off_lattice = any(isinstance(part, AtomsPart) and lattice_of(part.law) is None for part in laws)
+    if not (are_listed and off_lattice) or sum(count for _, count in steps) == 1:
+        return None
+    return Plan(CONTOUR, cost.smoothed(len(steps)), partial(_listed_smoothed, steps, options, lattices))
+
+
+def _listed_smoothed(steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
+    from service.privacy.composition.exact_sums.smoothed_atoms import SmoothedAtoms
+    from service.privacy.composition.summands.catalogue import described_run
+
+    run = described_run([(part, count) for step, count in steps if (part := step.part()) is not None])
+    add = with_singular_mass(SmoothedAtoms.of(run.summands, options.accuracy), run.revealing)
+    reason = (
+        "contour: contour inversion gives the run beside a Gaussian step of negligible shift. Two such steps bound the "
+        "effect of the step."
+    )
+    source = "Zhu, Dong, Wang 2022, Theorem 10 (composition of dominating pairs)"
+    inverted = TradeOffPair(add, add.reversed(), source, (reason,))
+    if lattices is None:
+        return inverted
+    return bounded_by_sub_runs(
+        _with_second(inverted, (steps,), options.no_finer_than(SMOOTHED_LOSSES), lattices), steps
+    )
+
+
 def _smoothed(run: Responses, steps: Steps, options: EngineOptions, lattices: Lattices | None) -> TradeOffPair:
     curve = smoothed_curve(run)
     reason = (
@@ -175,11 +214,9 @@ def _contour(parts: tuple[Counted, ...], accuracy: Accuracy = DEFAULT_ACCURACY) 
         "contour: the cumulant generating functions of the steps add up, and a certified contour "
         "integral inverts the sum."
     )
-    add, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
-    mass = SingularMass.of(run.revealing)
-    if mass.mass.upper > 0:
-        add = WithSingularMass(add, mass)
-        remove = add.reversed()
+    known, remove = contour_pair(run.gaussian_mu_squared, run.summands, accuracy=accuracy)
+    add = with_singular_mass(known, run.revealing)
+    remove = remove if add is known else add.reversed()
     return TradeOffPair(
         add, remove, "Zhu, Dong, Wang 2022, Theorems 10 and 11 (composition of dominating pairs)", (reason,)
     )

@@ -102,6 +102,8 @@ class Summand(ABC):
     """Whether the transform of a step falls to 0 along a contour: its loss has a density."""
     is_atomic: ClassVar[bool] = False
     """Whether the loss has only atoms."""
+    rank: ClassVar[int]
+    """Number of the kind of law, by which summands are sorted in a run."""
 
     @property
     @abstractmethod
@@ -163,9 +165,9 @@ class Summand(ABC):
         return None
 
     @property
-    @abstractmethod
     def order(self) -> tuple[Any, ...]:
-        """Sorting key of summands in a run; its first item is an integer for the kind of law."""
+        """Sorting key of summands in a run; its first item is `rank`."""
+        return (self.rank,)
 
     def joins(self, _group: Sequence[Any], /) -> bool:
         """Return whether these steps share the arrays of `_group`, earlier summands of the same kind."""

@@ -65,6 +65,8 @@ _MOST_TERMS = 400
 class GaussianMixtureSteps(Summand):
     """Equal steps, `count` of them, whose law with the record is a mixture of Gaussians with a positive shift."""
 
+    rank = 3
+
     part: GaussianMixturePart
     count: int
 
@@ -136,7 +138,7 @@ class GaussianMixtureSteps(Summand):
     @property
     @override
     def order(self) -> tuple[Any, ...]:
-        return 3, self.part.mirrored, len(self.part.shifts), self.part.noise_multiplier, self.part.weights
+        return self.rank, self.part.mirrored, len(self.part.shifts), self.part.noise_multiplier, self.part.weights
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:

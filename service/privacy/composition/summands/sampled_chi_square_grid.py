@@ -49,6 +49,7 @@ class ChiSquareSteps(Summand):
     `effective_batch_size` * `susceptibility`. `effective_batch_size` is N > 1, and 0 < `sample_rate` < 1.
     """
 
+    rank = 4
     dimension: int
     susceptibility: float
     effective_batch_size: Fraction
@@ -74,11 +75,6 @@ class ChiSquareSteps(Summand):
     @override
     def log_prob_never_sampled(self) -> float:
         return self.count * math.log1p(-self.sample_rate)
-
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (4,)
 
     @classmethod
     @override

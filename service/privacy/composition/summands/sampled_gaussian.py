@@ -55,6 +55,8 @@ class SampledGaussianSteps(Summand):
     The exact rate is `sample_rate` + `rate_rest`, where the rest is at most half a unit in the last place.
     """
 
+    rank = 0
+
     noise_multiplier: float
     sample_rate: float
     count: int
@@ -103,7 +105,7 @@ class SampledGaussianSteps(Summand):
     @property
     @override
     def order(self) -> tuple[int, float, float, int, float]:
-        return 0, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
+        return self.rank, self.noise_multiplier, self.sample_rate, self.count, self.rate_rest
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:

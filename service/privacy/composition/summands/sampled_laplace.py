@@ -53,6 +53,7 @@ class LaplaceSteps(Summand):
     """
 
     decays = False
+    rank = 1
 
     largest_loss: float
     sample_rate: float
@@ -68,11 +69,6 @@ class LaplaceSteps(Summand):
     def loss_range(self) -> tuple[float, float]:
         low, high = np.log1p(self.sample_rate * np.expm1(np.array([-self.largest_loss, self.largest_loss]))).tolist()
         return self.count * low, self.count * high
-
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (1,)
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:

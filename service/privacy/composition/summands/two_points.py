@@ -41,6 +41,7 @@ class TwoPointSteps(Summand):
     """Equal steps, `count` of them, each of which has the privacy loss `loss` > 0 or -`loss` in nats."""
 
     decays = False
+    rank = 2
     is_atomic = True
 
     loss: float
@@ -60,11 +61,6 @@ class TwoPointSteps(Summand):
     @override
     def is_symmetric(self) -> bool:
         return True
-
-    @property
-    @override
-    def order(self) -> tuple[int, ...]:
-        return (2,)
 
     @override
     def joins(self, group: Sequence[Self]) -> bool:

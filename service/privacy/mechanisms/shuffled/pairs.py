@@ -20,8 +20,8 @@ form (`trade_off/shuffled/mean_form.py`). Without residuals (lambda b0 = the law
 **Any randomiser, upper bound.** Choose lambda b0 = max(p_a, p_b)/p, which is at most every p_x. Then X = p (p_a - E
 p_b)/max(p_a, p_b) on clones. Where p_a >= p_b, p_b/p_a is in [1/p, 1] and X in [p (1 - E), p - E]; elsewhere X is in [1
 - p E, p (1 - E)]. So X is in [l, u] with l = 1 - p E <= 0 <= u = p - E. Moreover E X = 1 - E, and E X_+ = int (p_a - E
-p_b)_+ <= (p - E)/(p + 1), the profile of randomised response, which dominates every eps0-DP pair (Kairouz, Oh,
-Viswanath 2015). Let
+p_b)_+ <= (p - E)/(p + 1). This bound is the profile of randomised response, which dominates every eps0-DP pair
+(Kairouz, Oh, Viswanath 2015). Let
 
     X* = p - E, 1 - p E, 0 with the probabilities 1/(p + 1), 1/(p + 1), (p - 1)/(p + 1).
 
@@ -32,9 +32,9 @@ is convex: delta <= E (mean of n X*)_+. The pair of X* has the ratios (alpha, be
 is, and dominates at every eps. It is the pair of Feldman, McMillan and Talwar 2023 (clones with probability 2/(p + 1));
 their erratum restricts the use of that paper's proof, and the argument here does not use the step that failed.
 
-**k-ary response, upper bound.** With c = 1/(p + k - 1), every p_x is c for each value, and (p - 1) c more for x.
-Choose lambda b0 = c for each value. X is p - E at a, 1 - p E at b and 1 - E at the k - 2 other values, each with
-probability c, and 0 with probability (p - 1) c.
+**k-ary response, upper bound.** With c = 1/(p + k - 1), every p_x is c for each value, and (p - 1) c more for x. Choose
+lambda b0 = c for each value. X is p - E at a, 1 - p E at b and 1 - E at the k - 2 other values, each with probability
+c. It is 0 with probability (p - 1) c.
 
 **Lower bounds.** If all others hold one value d, the bound above is an equality with lambda b0 = p_d:
 
@@ -63,7 +63,7 @@ RATIO_ERROR: Final = 4 * UNIT_ROUNDOFF
 
 
 def ratio_of(epsilon: float, side: int) -> Fraction:
-    """Return p = e^epsilon, rounded down to a double (`side` -1) or up (1)."""
+    """Return e^epsilon, rounded down to a double (`side` -1) or up (1)."""
     return Fraction(rounded(exponential(epsilon), side))
 
 

@@ -72,7 +72,10 @@ def curve_of(form: MeanForm) -> AbstractTradeOff:
 
 @lru_cache(maxsize=32)
 def ones_curve(reports: int, others: int, epsilon: float) -> AbstractTradeOff:
-    """Return the curve of binary responses if `others` of the other persons hold 1, the own bit 1 against 0."""
+    """Return the curve of shuffled binary responses for the own bit 1 against 0, if `others` other persons hold 1.
+
+    There are `reports` reports, each epsilon-DP.
+    """
     low, high = (Ones(reports, others, ratio_of(epsilon, side)) for side in (-1, 1))
     if reports <= MOST_ONES and reports * (epsilon + 0.7) <= LEAST_MASS:
         return AtomsTradeOff(low.listed(RATIO_ERROR))
@@ -117,7 +120,7 @@ class AnyShuffled(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Mean form of the dominating pair."""
+        """Mean form (`mean_form.py`) of the pair of laws that dominates every data set."""
         p = ratio_of(self.epsilon, 1)
         if self.options is None or self.options == 2:
             return clones(self.reports, p)
@@ -143,7 +146,7 @@ class AnyShuffled(ShuffledStep):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttacksOnShuffled(ShuffledStep):
-    """Data sets in which all others hold one value: the worst of them, each with its attained pair.
+    """Lower bound of shuffled reports: the worst of several data sets in which all other persons hold one value.
 
     The attributes are those of `AnyShuffled`.
     """
@@ -175,7 +178,7 @@ class AttacksOnShuffled(ShuffledStep):
 
     @property
     def best(self) -> AbstractStep:
-        """Attained step that has the larger variance of the loss, for compositions."""
+        """Step of the data set whose loss has the largest variance, for compositions."""
         # Steers only: each choice gives valid bounds.
         if self.options == 2 or (self.options is None and self.epsilon < CROSSING):
             return HeldOnes(reports=self.reports, epsilon=self.epsilon, others=0, exchanged=False)
@@ -194,7 +197,7 @@ class ThirdValue(ShuffledStep):
 
     @property
     def form(self) -> MeanForm:
-        """Mean form of the attained pair."""
+        """Mean form (`mean_form.py`) of the pair of laws that this data set attains."""
         return third_value(self.reports, self.options, ratio_of(self.epsilon, -1))
 
     @override

@@ -72,6 +72,25 @@ class SingularMass:
         return SingularMass(mass, Enclosure(_rest(high, -1), _rest(low, 1), Evidence.EXACT), exponent)
 
 
+def with_singular_mass(curve: AbstractTradeOff, deltas: Iterable[tuple[float, int]]) -> AbstractTradeOff:
+    """Return the curve of a composition beside steps that reveal everything with positive probability, if any.
+
+    Parameters
+    ----------
+    curve : AbstractTradeOff
+        The curve of the composition where no step reveals everything.
+    deltas : iterable of (float, int)
+        The probabilities with which steps reveal everything, with their counts.
+
+    Returns
+    -------
+    AbstractTradeOff
+        The curve of the whole composition; `curve` itself if no probability is positive.
+    """
+    mass = SingularMass.of(deltas)
+    return WithSingularMass(curve, mass) if mass.mass.upper > 0 else curve
+
+
 def _mass(exponent: float, side: int) -> float:
     value = -math.expm1(-exponent)
     return min(max(value * (1 + side * FUNCTION_ERROR), 0.0), 1.0)

@@ -134,7 +134,18 @@ class SharedLevels:
         return SharedLevels(profile, mirrored, partial(_start_of_profile, curve))
 
     def points(self, alpha: FloatArray) -> CurvePoints:
-        """Return the points of the curve at rates strictly between 0 and 1, as CurvePoints."""
+        """Return the points of the curve at false positive rates.
+
+        Parameters
+        ----------
+        alpha : array, shape (n,)
+            Rates strictly between 0 and 1.
+
+        Returns
+        -------
+        CurvePoints
+            Type II errors, powers and slopes, shape (n,).
+        """
         with np.errstate(all="ignore"):
             read = self.read(alpha)
         error, power = (EnclosureArray.from_logs(np.minimum(*ends), ends[1]) for ends in (read.error, read.power))

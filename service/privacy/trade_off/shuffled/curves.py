@@ -142,7 +142,10 @@ class WorstCurve(ProfileCurve):
 
     @override
     def log_delta(self, epsilon: float, nodes: int) -> LogProfile:
-        """Return bounds of the largest ln delta; `nodes` 0 evaluates finely only curves that may be largest."""
+        """Return bounds of the largest ln delta of the curves at `epsilon`.
+
+        `nodes` is the accuracy; 0 evaluates finely only curves that may have the largest ln delta.
+        """
         rough = [_log_profile(curve, epsilon, nodes or EASY) for curve in self.curves]
         if nodes:
             return max(each[0] for each in rough), max(each[1] for each in rough), max(each[2] for each in rough)
@@ -202,7 +205,7 @@ class WorstCurve(ProfileCurve):
 
 
 def middle_of(curve: AbstractTradeOff, epsilon: float) -> float:
-    """Return about ln delta of a curve at any real `epsilon`."""
+    """Return about ln delta of the curve `curve` at any real `epsilon`."""
     if isinstance(curve, ProfileCurve):
         return curve.middle(epsilon)
     return math.log(max(curve.profile_at(epsilon).upper, 1e-320))

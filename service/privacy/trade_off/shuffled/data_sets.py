@@ -2,7 +2,7 @@
 
 Every report is the own value with probability p/(p + k - 1), and each other value with probability 1/(p + k - 1). The
 own value is 0 under H1 and 1 under H0. Shuffled reports are their numbers of each value. Renaming values does not
-change a curve, so data sets of the others matter only up to the order of the values 2, ..., k - 1, and exchanging 0 and
+change a curve. So data sets of the others matter only up to the order of the values 2, ..., k - 1, and exchanging 0 and
 1 swaps the hypotheses.
 """
 
@@ -26,7 +26,10 @@ Counts = tuple[int, ...]
 
 
 def data_sets(others: int, options: int) -> Iterator[Counts]:
-    """Yield the numbers of other persons who hold each value: first >= second, and the further numbers falling."""
+    """Yield, for each data set, how many of `others` persons hold each of `options` values.
+
+    The first number is at least the second, and the further numbers fall, because renamed values have equal curves.
+    """
     for first in range(others + 1):
         for second in range(min(first, others - first) + 1):
             rest = others - first - second
@@ -84,7 +87,10 @@ def listed_responses(reports: int, options: int, ratio: float, error: float) -> 
 
 
 def _with_report(known: dict[Counts, float], value: int, ratio: float) -> dict[Counts, float]:
-    """Return the law of the counts with one more report of a person who holds `value`."""
+    """Return the law of the counts with one more report of a person who holds `value`.
+
+    `known` is the law without this report, and `ratio` is e^epsilon.
+    """
     options = len(next(iter(known)))
     other = 1 / (ratio + options - 1)
     chances = [ratio * other if each == value else other for each in range(options)]

@@ -1,21 +1,21 @@
 """Profile of a mean form (`mean_form.py`) by one contour integral, with bounds of every error.
 
 Let S = X_1 + ... + X_n with independent terms that are x_i = alpha_i - E beta_i with probability w_i, so that n delta =
-F = E S_+. Let U be an independent normal number of standard deviation h, V = S + U, and for s = s0 + i t, s0 > 0,
-
-    M(s) = n ln sum_i w_i e^{s x_i} + h^2 s^2/2 = ln E e^{s V}.
+F = E S_+. Let U be an independent normal number of standard deviation h, and V = S + U. For s = s0 + i t, s0 > 0, let
+M(s) = n ln sum_i w_i e^{s x_i} + h^2 s^2/2 = ln E e^{s V}.
 
 **Formulas.** The integral of (v - y)_+ e^{s y} over y is e^{s v}/s^2. So C(y) = E (V - y)_+ and the density D of V
 satisfy
 
     C(0) = (1/2 pi) int e^{M(s)}/s^2 dt,    D(0) = (1/2 pi) int e^{M(s)} dt.
 
-**Smoothing.** r(x) = E (x + U)_+ - x_+ = h (phi(y) - |y| Phi(-|y|)) at x = h y lies between 0 and h phi(y) = h^2 times
-the density of U at -x. So C(0) - h^2 D(0) <= F <= C(0).
+**Smoothing.** Let r(x) = E (x + U)_+ - x_+ = h (phi(y) - |y| Phi(-|y|)) at x = h y. It lies between 0 and h phi(y),
+which is h^2 times the density of U at -x. So C(0) - h^2 D(0) <= F <= C(0).
 
 **Aliasing.** With nodes at distance eta and L = 2 pi/eta, Poisson's formula makes the trapezoidal sum of C(0) too large
-by sum_{k != 0} C(k L) e^{s0 k L}, and that of D(0) by a sum of densities: upper bounds need no correction. C(-y) <= y +
-C(0), and C(y) <= e^{M(s1) - s1 y}/(e s1) for s1 > s0, because v e^{-s1 v} <= 1/(e s1). The two geometric series follow.
+by sum_{k != 0} C(k L) e^{s0 k L}. The sum of D(0) is too large by a sum of densities: upper bounds need no correction.
+C(-y) <= y + C(0), and C(y) <= e^{M(s1) - s1 y}/(e s1) for s1 > s0, because v e^{-s1 v} <= 1/(e s1). The two geometric
+series follow.
 
 **Truncation.** |e^{M(s)}| <= e^{M(s0)} e^{-h^2 t^2/2}, whatever the law. The sums beyond T are at most the integrals of
 this bound over t > T, e^{M(s0) - h^2 T^2/2}/(pi h^2) times 1/T^3 for C(0), and times 1/T for D(0).
@@ -67,7 +67,9 @@ ComplexArray = NDArray[np.complex128]
 @final
 @dataclass(frozen=True, slots=True)
 class _Tilt:
-    """Numbers at the real point s0 of a contour: tilt, M without smoothing, its first two derivatives, and its error.
+    """Numbers at the point s0 where a contour crosses the real axis: s0, log-moment M, M', M'' and the error of M.
+
+    M is without the smoothing.
 
     `weights` is the tilted law v_i.
     """
@@ -119,7 +121,10 @@ class MeanContour:
         return _Tilt(s, n * log_one, n * mean, n * spread, error, tilted)
 
     def _tilt(self, terms: FloatArray) -> _Tilt:
-        """Return the tilt with M'(s0) = 2/s0, or a larger one where S is spread too little there."""
+        """Return the numbers at the s0 with M'(s0) = 2/s0, or at a larger s0 where the sum S has too little spread.
+
+        M is the log-moment function of S.
+        """
         # Steers only: any tilt gives valid bounds.
         values, weights, n = terms.tolist(), self._weights.tolist(), self.form.reports
         mean = math.fsum(map(mul, weights, values))
@@ -143,7 +148,7 @@ class MeanContour:
         return self._at(terms, low)
 
     def _integral(self, terms: FloatArray, tilt: _Tilt, nodes: int) -> tuple[float, float, float]:
-        """Return lower bound, approximation and upper bound of ln F."""
+        """Return lower bound, approximation and upper bound of ln F, F = E S_+, by a sum of `nodes` nodes."""
         s0, slope, spread = tilt.at, tilt.slope, math.sqrt(max(tilt.curvature, 1e-300))
         length = max((NATS - min(tilt.log_moment, 0.0)) / s0, 14 * spread + 2 * max(slope, 0.0))
         step = 2 * math.pi / length
@@ -191,7 +196,10 @@ class MeanContour:
     def _transforms(
         self, terms: FloatArray, tilt: _Tilt, t: FloatArray, square: float
     ) -> tuple[ComplexArray, FloatArray, FloatArray]:
-        """Return e^{M(s0 + i t) - M(s0)}, its real part, and a bound of its error; shape of `t`."""
+        """Return e^{M(s0 + i t) - M(s0)} at the heights `t`, its real part, and a bound of its error.
+
+        `square` is the variance of the smoothing.
+        """
         n = self.form.reports
         fall, sine = np.zeros_like(t), np.zeros_like(t)
         for term, weight in zip(terms.tolist(), tilt.weights.tolist(), strict=True):
@@ -220,7 +228,10 @@ class MeanContour:
     def _aliases(
         self, terms: FloatArray, tilt: _Tilt, length: float, square: float, most: float, log_total: float
     ) -> float:
-        """Return an upper bound of the aliases of C(0), over e^{M(s0)}."""
+        """Return an upper bound of the aliases (errors of the trapezoidal rule) of C(0), over e^{M(s0)}.
+
+        `length` is the period of the aliases.
+        """
         s0 = tilt.at
         least = 0.5 * length / max(tilt.curvature + square, 1e-300)
         # Every s1 > s0 gives a bound.
@@ -233,7 +244,10 @@ class MeanContour:
         return (right + left + most * q / (1 - q)) * (1 + 1e-6)
 
     def _alias_above(self, terms: FloatArray, s1: float, s0: float, length: float, square: float) -> float:
-        """Return ln of the aliases of C(k L), k >= 1, by the moment at s1."""
+        """Return ln of the aliases of C(k L), k >= 1, by the moment at s1.
+
+        `length` is the period L.
+        """
         further, drop = self._at(terms, s1), (s1 - s0) * length
         if drop <= 0:
             return math.inf

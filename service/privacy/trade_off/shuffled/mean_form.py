@@ -1,16 +1,13 @@
 """Pairs of laws of counts that are means over independent categories: the mean form of shuffled reports.
 
 Every one of n reports falls into category i with probability w_i, independently. Under the reference measure W^n, the
-laws of the counts N_i have the densities
-
-    dP/dW^n = (1/n) sum_i N_i alpha_i,    dQ/dW^n = (1/n) sum_i N_i beta_i,
-
-where sum w_i alpha_i = sum w_i beta_i = 1. So a category is drawn from w_i alpha_i (P) or w_i beta_i (Q) for one report
-and from w_i for the other n - 1. With E = e^eps and X_i = alpha_i - E beta_i,
+laws of the counts N_i have the densities dP/dW^n = (1/n) sum_i N_i alpha_i and dQ/dW^n = (1/n) sum_i N_i beta_i. Here
+sum w_i alpha_i = sum w_i beta_i = 1. So a category is drawn from w_i alpha_i (P) or w_i beta_i (Q) for one report and
+from w_i for the other n - 1. With E = e^eps and X_i = alpha_i - E beta_i,
 
     delta(eps) = E (mean of n independent X)_+.
 
-If every other person reports by the law w, and one person by p_a (P) or p_b (Q), then the counts of shuffled reports
+Let every other person report by the law w, and one person by p_a (P) or p_b (Q). Then the counts of shuffled reports
 have this form with alpha = p_a/w and beta = p_b/w: shuffling leaves the counts, and the density of n reports, averaged
 over the n places of the own report, is the mean of the ratios.
 """

@@ -5,11 +5,11 @@ extended lines of the neighbouring cells, each through an upper and a lower boun
 
 **Laws.** A convex function that is linear between nodes is the profile of a law at the nodes: the mass under H0 is the
 change of its slope in x. The largest convex function below the upper bounds is not below delta, so its law dominates
-(connecting the dots). Between two nodes, let a be the excess of the chord of lower bounds over the line from the left
-at the right node, and b its excess over the line from the right at the left node. The chord exceeds the larger line by
-at most a b/(a + b). If both lower bounds of every cell are reduced by that much, all chords are below delta, and so is
-the largest convex function below the reduced bounds. A pair with a profile nowhere above that of another pair is a
-function of its outcomes and independent random numbers (Blackwell 1951). So this law is attained.
+(connecting the dots). Consider the chord of lower bounds between two nodes. Let a be its excess over the line from the
+left at the right node, and b its excess over the line from the right at the left node. The chord exceeds the larger
+line by at most a b/(a + b). If both lower bounds of every cell are reduced by that much, all chords are below delta,
+and so is the largest convex function below the reduced bounds. A pair with a profile nowhere above that of another pair
+is a function of its outcomes and independent random numbers (Blackwell 1951). So this law is attained.
 
 For x < 1, delta(1/x) = 1 - 1/x + delta'(x)/x with the profile delta' of the swapped hypotheses, whose masses under H1
 follow in the same way. The slope at x = 1 changes by 1 - delta(1) - s - s' with the falls s, s' of both first cells.
@@ -164,7 +164,7 @@ def _half(table: NodeTable, side: int) -> _Half:
 
 
 def _excess(table: NodeTable, low: FloatArray) -> FloatArray:
-    """Return by how much the lower bounds at the nodes exceed those whose chords are below the profile."""
+    """Return by how much lower bounds at the nodes must be reduced, so that their chords are below the profile."""
     gaps = np.diff(table.nodes[:-1])
     high = np.exp(np.maximum(table.high[:-1], -690.0))
     wide, narrow = np.expm1(gaps), -np.expm1(-gaps)

@@ -6,10 +6,9 @@ under H0. So the shuffled reports, which are their number of ones, have the mass
 
     P(j) = a r(j - 1) + b r(j),    Q(j) = b r(j - 1) + a r(j).
 
-r is log-concave, so r(j - 1)/r(j) and the loss ln P(j)/Q(j) rise with j. With E = e^eps, c1 = (p - E)/(p + 1) and c2 =
-(1 - p E)/(p + 1), the term P(j) - E Q(j) = c1 r(j - 1) + c2 r(j) changes its sign once, and
-
-    delta(eps) = max_J G(J),    G(J) = c1 P(R >= J - 1) + c2 P(R >= J).
+r is log-concave, so r(j - 1)/r(j) and the loss ln P(j)/Q(j) rise with j. Let E = e^eps, c1 = (p - E)/(p + 1) and c2 =
+(1 - p E)/(p + 1). The term P(j) - E Q(j) = c1 r(j - 1) + c2 r(j) changes its sign once. So delta(eps) = max_J G(J) with
+G(J) = c1 P(R >= J - 1) + c2 P(R >= J).
 
 **Contour.** Let K(s) = ln E e^{s R}. For s = s0 + i t with s0 > 0, P(R >= J) is 1/(2 pi) times the integral of e^{K(s)
 - s J}/(1 - e^-s) over -pi < t < pi. So G(J) = (1/2 pi) int (c1 e^s + c2) e^{K(s) - s J}/(1 - e^-s) dt.
@@ -116,14 +115,17 @@ class Ones:
 
 
 def _binomial(count: int, truth: float, other: float) -> FloatArray:
-    """Return the masses of a binomial law, of shape (count + 1,), from logarithms of exact binomial coefficients."""
+    """Return the masses of a binomial law of `count` trials, shape (count + 1,), from exact binomial coefficients.
+
+    `truth` is the probability of a success, and `other` its complement.
+    """
     logs = np.array([math.log(math.comb(count, j)) for j in range(count + 1)])
     j = np.arange(count + 1, dtype=np.float64)
     return np.exp(logs + j * math.log(truth) + (count - j) * math.log(other))
 
 
 class _Contour:
-    """Contour integral of G(J) for several J, at one tilt."""
+    """Contour integral of G(J) for several J at one tilt, with G of the module docstring of `ones.py`."""
 
     def __init__(self, ones: Ones, first: Fraction, second: Fraction) -> None:
         self.first, self.second = float(first), float(second)
@@ -147,7 +149,10 @@ class _Contour:
         return sum((count * share for count, share in zip(self.kinds, shares, strict=True)), Fraction(0))
 
     def _moment(self, tilt: float, number: float) -> float:
-        """Return K(s) - s J at a real tilt s for J = `number`, within a few roundings."""
+        """Return K(s) - s J at a real tilt s for J = `number`, within a few roundings.
+
+        K is the log-moment function of the number of ones.
+        """
         import mpmath
 
         many_digits: Any = mpmath

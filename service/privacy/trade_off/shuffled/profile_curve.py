@@ -252,11 +252,11 @@ class ProfileCurve(AbstractTradeOff):
 
     @cached_property
     def scale(self) -> float:
-        """About the standard deviation of the loss, nats. Steers only."""
+        """Approximate standard deviation of the loss in nats. No bound depends on it."""
         return min(2.5 * math.exp(self.middle(0.0)), self.largest_log_ratio.upper)
 
     def _lowest(self, steer: Callable[[float], float]) -> float:
-        """Return about where `steer` is smallest, a convex function of e^c."""
+        """Return about the point where the function `steer` is smallest; it is convex in e^c."""
         from scipy.optimize import minimize_scalar
 
         bottom = max(self.smallest_log_ratio.lower, -MOST_DEVIATIONS * self.scale)
@@ -272,7 +272,10 @@ class ProfileCurve(AbstractTradeOff):
         near: float,
         known: tuple[float, float],
     ) -> tuple[float, float]:
-        """Return bounds of a number from thresholds around `near`; `known` are bounds that hold anyway."""
+        """Return bounds of a number from thresholds around `near`, intersected with the bounds `known`.
+
+        `proved` evaluates bounds at thresholds.
+        """
         low, high = known
         for nodes, spacing in ROUNDS:
             c = np.unique(np.clip(near + spacing * self.scale * NEARBY, -LARGEST, LARGEST))

@@ -40,7 +40,7 @@ NEWTON_STEPS: Final = 12
 
 
 def cgf(rate: arb, rest: arb, s: arb) -> arb:
-    """Return C(s) = ln(1 - q + q e^s) for the rate q and its complement."""
+    """Return C(s) = ln(1 - q + q e^s) for the rate q = `rate` and its complement `rest`."""
     return (rest + rate * s.exp()).log() if s < -1 else (rate * s.expm1()).log1p()
 
 
@@ -52,9 +52,9 @@ class Pair:
     Attributes
     ----------
     rate, rate_rest, power, power_rest : arb
-        q, 1 - q, p, 1 - p.
+        The rate q, 1 - q, the power p, and 1 - p.
     distance, moved : arb
-        D = logit p - logit q, and C(D).
+        D = logit p - logit q, and C(D), where C(s) = ln(1 - q + q e^s).
     """
 
     rate: arb
@@ -65,7 +65,10 @@ class Pair:
     moved: arb
 
     def psi(self, order: arb) -> arb:
-        """Return psi(a) = C(a D) - a C(D) for the order a, which is a - 1 times the Renyi divergence."""
+        """Return psi(a) = C(a D) - a C(D) for the order a, which is a - 1 times the Renyi divergence.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         return cgf(self.rate, self.rate_rest, order * self.distance) - order * self.moved
 
     def tilted(self, order: arb) -> tuple[arb, arb]:

@@ -55,7 +55,10 @@ class RoughPair:
     moved: float
 
     def tilted(self, order: float) -> tuple[float, float, float]:
-        """Return (psi, w, 1 - w): psi = C(a D) - a C(D) for the order a, and w = C'(a D)."""
+        """Return (psi, w, 1 - w): psi = C(a D) - a C(D) for the order a, and w = C'(a D).
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         s = order * self.distance
         whole = log_mean_exp(self.log_rate, self._log_rate_rest, s)
         return (
@@ -74,7 +77,10 @@ class RoughPair:
         return math.exp(self.log_power) * self.distance - self.moved
 
     def many(self, orders: FloatArray) -> FloatArray:
-        """Return psi(a) = C(a D) - a C(D) for many orders a > 1, in the shape of `orders`."""
+        """Return psi(a) = C(a D) - a C(D) for many orders a > 1, in the shape of `orders`.
+
+        C(s) = ln(1 - q + q e^s) for the rate q, and D = logit p - logit q for the power p.
+        """
         s = orders * self.distance
         z = self.log_rate + np.where(s > _FAR, s, np.log(np.expm1(np.minimum(s, _FAR))))
         return np.where(z < _FAR, np.log1p(np.exp(np.minimum(z, _FAR))), z) - orders * self.moved

@@ -22,14 +22,7 @@ from service.privacy.enclosure import Evidence
 from service.privacy.errors import OutOfDomain
 from service.privacy.losses.law import ComposedLoss
 from service.privacy.losses.steps import laplace_loss, sampled_gaussian_loss, two_point_loss
-from service.privacy.numerics.binomial import (
-    mean_above,
-    mean_below,
-    rank_reaching,
-    rank_within,
-    share_above,
-    share_below,
-)
+from service.privacy.numerics.binomial import BinomialIntervals, mean_above, mean_below
 from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.questions import gaussian_dp, membership
 from service.privacy.trade_off.pair import TradeOffPair
@@ -344,7 +337,7 @@ def test_draws_pass_kolmogorov_smirnov() -> None:
 
 def test_binomial_intervals_match_clopper_pearson() -> None:
     counts = np.array([0, 1, 17, 500, 999, 1000])
-    low, high = share_below(counts, 1000, 0.01), share_above(counts, 1000, 0.01)
+    low, high = BinomialIntervals(1000, 0.01).share_below(counts), BinomialIntervals(1000, 0.01).share_above(counts)
     for index, count in enumerate(counts):
         reference = stats.binomtest(int(count), 1000).proportion_ci(0.98, "exact")
         assert low[index] == pytest.approx(reference.low, abs=1e-12)
@@ -355,11 +348,11 @@ def test_order_statistic_ranks_have_coverage() -> None:
     """The mass above the k-th largest of n is Beta(k, n - k + 1). The ranks are the first that reach their side."""
     samples, failure = 1000, 0.01
     for rate in (1e-4, 0.01, 0.3, 0.999):
-        k = int(rank_reaching(np.array([rate]), samples, failure)[0])
+        k = int(BinomialIntervals(samples, failure).rank_reaching(np.array([rate]))[0])
         if k <= samples:
             assert stats.beta.cdf(rate, k, samples - k + 1) <= failure
         assert k == 1 or stats.beta.cdf(rate, k - 1, samples - k + 2) > failure
-        k = int(rank_within(np.array([rate]), samples, failure)[0])
+        k = int(BinomialIntervals(samples, failure).rank_within(np.array([rate]))[0])
         assert k == 0 or stats.beta.cdf(rate, k, samples - k + 1) >= 1 - failure
         assert k == samples or stats.beta.cdf(rate, k + 1, samples - k) < 1 - failure
 

@@ -268,3 +268,46 @@ def test_runs_are_brackets_around_members(spec: dict[str, Any]) -> None:
         assert delta.lower >= gaussian.profile_at(epsilon).lower * (1 - 1e-6)
         if spec["type"] == "repeated":
             assert delta.upper <= added.profile_at(epsilon).upper * (1 + 1e-9)
+
+
+GROUPS: Final[list[dict[str, Any]]] = [
+    row for row in json.loads(REFERENCE.read_text("utf-8"))["rows"] if row["id"].startswith("pure-group")
+]
+
+
+@pytest.mark.parametrize("row", GROUPS, ids=lambda row: row["id"])
+def test_group_of_pure_dp_has_reference_power(row: dict[str, Any]) -> None:
+    inputs = row["inputs"]
+    pair = WorstCase(records=inputs["records"]).curves(built(inputs["mechanism"]))
+    found = pair.add.power_at(inputs["false_positive_rate"])
+    assert pair.bracket is None
+    assert found.lower * (1 - 1e-12) <= row["value"] <= found.upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "records"), [(0.3, 0.0, 6), (1.0, 1e-3, 3), (0.0, 0.01, 4), (0.5, 1e-6, 20), (2.0, 0.3, 3)]
+)
+def test_group_is_iterated_curve_of_one_record(epsilon: float, delta: float, records: int) -> None:
+    found = WorstCase(records=records).curves(built({"type": "approximate_dp", "epsilon": epsilon, "delta": delta})).add
+    rates = np.exp(np.linspace(-20, -1e-3, 2001))
+    power = rates
+    for _ in range(records):
+        one = 1 - math.exp(-epsilon) * (1 - delta - power)
+        power = np.minimum(np.minimum(delta + math.exp(epsilon) * power, one), 1.0)
+    few = slice(None, None, 100)
+    assert found.points(rates[few]).power.upper == pytest.approx(power[few], rel=1e-11)
+    for each in (0.0, 0.4 * epsilon * records, 0.95 * epsilon * records):
+        value = found.profile_at(each)
+        brute = float((power - math.exp(each) * rates).max())
+        assert value.relative_width() <= TIGHT
+        assert brute * (1 - 1e-12) <= value.upper
+        assert value.lower <= max(brute * (1 + 0.02), delta * 200)
+
+
+def test_group_of_pure_dp_composes_as_discrete_laplace_noise() -> None:
+    run = {"type": "repeated", "steps": 5, "mechanism": {"type": "pure_dp", "epsilon": 0.5}}
+    pair = WorstCase(records=3).curves(built(run))
+    noise = {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 3}
+    same = WorstCase().curves(built({"type": "repeated", "steps": 5, "mechanism": noise}))
+    assert pair.bracket is None
+    assert pair.both.epsilon(1e-5).upper == pytest.approx(same.both.epsilon(1e-5).upper, rel=1e-9)

@@ -75,10 +75,8 @@ class EdgeworthTails(ApproximateTails):
     """
 
     def __init__(self, loss: ComposedLoss, order: int) -> None:
-        cumulants = loss.cumulants(0), loss.cumulants(1)
-        self.means = float(cumulants[0][0]), float(cumulants[1][0])
-        self.deviations = math.sqrt(cumulants[0][1]), math.sqrt(cumulants[1][1])
-        self._series = tuple(tail_series(one, order) for one in cumulants)
+        super().__init__(loss)
+        self._series = tuple(tail_series(one, order) for one in self.cumulants)
 
     @override
     def grid(self, hypothesis: Hypothesis) -> FloatArray:

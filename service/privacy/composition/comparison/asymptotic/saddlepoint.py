@@ -76,12 +76,10 @@ class SaddlepointTails(ApproximateTails):
     """
 
     def __init__(self, loss: ComposedLoss) -> None:
+        super().__init__(loss)
         self._loss = loss
-        cumulants = loss.cumulants(0), loss.cumulants(1)
-        self.means = float(cumulants[0][0]), float(cumulants[1][0])
-        self.deviations = math.sqrt(cumulants[0][1]), math.sqrt(cumulants[1][1])
-        skewness = [float(one[2]) / one[1] ** 1.5 for one in cumulants]
-        excess = [float(one[3]) / one[1] ** 2 for one in cumulants]
+        skewness = [float(one[2]) / one[1] ** 1.5 for one in self.cumulants]
+        excess = [float(one[3]) / one[1] ** 2 for one in self.cumulants]
         self._at_mean = tuple(-l3 / 6 for l3 in skewness)
         self._slope_at_mean = tuple(5 * l3**2 / 24 - l4 / 8 for l3, l4 in zip(skewness, excess, strict=True))
 

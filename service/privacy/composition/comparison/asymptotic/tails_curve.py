@@ -103,10 +103,11 @@ class ApproximateTails(ABC):
     The parameter indexes thresholds and increases with the threshold of S; each engine chooses its own.
     """
 
-    means: tuple[float, float]
-    """Means of S under H0 and H1, nats."""
-    deviations: tuple[float, float]
-    """Standard deviations of S under H0 and H1, nats."""
+    def __init__(self, loss: ComposedLoss) -> None:
+        """Store the cumulants, means and standard deviations of S under H0 and H1, nats."""
+        self.cumulants = loss.cumulants(0), loss.cumulants(1)
+        self.means = float(self.cumulants[0][0]), float(self.cumulants[1][0])
+        self.deviations = math.sqrt(self.cumulants[0][1]), math.sqrt(self.cumulants[1][1])
 
     @abstractmethod
     def grid(self, hypothesis: Hypothesis) -> FloatArray:

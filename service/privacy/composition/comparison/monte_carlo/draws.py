@@ -64,7 +64,10 @@ class Draws:
 
     @cached_property
     def _mean_error(self) -> float:
-        """Error bound of `shifts` in nats, from means of losses as sums over quadrature nodes and over cells."""
+        """Error bound of `shifts`, the differences of two means of the loss in nats.
+
+        The means are sums over quadrature nodes and over cells.
+        """
         sizes = (
             count * math.sqrt(float(law.cumulants(1)[1] + law.cumulants(1)[0] ** 2))
             for law, count in self.loss.parts

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import numpy as np
 from typing_extensions import override
@@ -19,7 +19,7 @@ from service.privacy.losses.law import TOO_FAR_APART, ComposedLoss
 from service.privacy.mechanisms.abstract import Steps
 from service.privacy.numerics import binomial
 from service.privacy.numerics.arrays import FloatArray
-from service.privacy.numerics.distribution_band import DistributionBand, IntArray
+from service.privacy.numerics.distribution_band import DistributionBand
 from service.privacy.numerics.roots import sectioned
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
@@ -88,39 +88,6 @@ def monte_carlo_pair(steps: Steps, options: EngineOptions) -> TradeOffPair:
         f"bounds hold with probability at least {options.confidence:g}."
     )
     return TradeOffPair(add, add.reversed(), SOURCE, (reason,))
-
-
-class _Intervals(Protocol):
-    """Confidence bounds of the probability beyond a threshold from the number of draws beyond it.
-
-    The methods also give the ranks of draws beyond which a known probability lies.
-    """
-
-    def share_below(self, counts: IntArray, /) -> FloatArray: ...
-    def share_above(self, counts: IntArray, /) -> FloatArray: ...
-    def rank_reaching(self, probabilities: FloatArray, /) -> IntArray: ...
-    def rank_within(self, probabilities: FloatArray, /) -> IntArray: ...
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _SeparateIntervals:
-    """Confidence intervals for single numbers from `samples` draws, each of which fails with probability `failure`."""
-
-    samples: int
-    failure: float
-
-    def share_below(self, counts: IntArray) -> FloatArray:
-        return binomial.share_below(counts, self.samples, self.failure)
-
-    def share_above(self, counts: IntArray) -> FloatArray:
-        return binomial.share_above(counts, self.samples, self.failure)
-
-    def rank_reaching(self, probabilities: FloatArray) -> IntArray:
-        return binomial.rank_reaching(probabilities, self.samples, self.failure)
-
-    def rank_within(self, probabilities: FloatArray) -> IntArray:
-        return binomial.rank_within(probabilities, self.samples, self.failure)
 
 
 @final
@@ -205,13 +172,16 @@ class MonteCarloTradeOff(AbstractTradeOff):
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
         failure = self._failure / POINT_DIVISOR
-        separate = _SeparateIntervals(self._draws.samples, failure)
+        separate = binomial.BinomialIntervals(self._draws.samples, failure)
         return self._points(np.array([rate]), separate, lambda eps: self._delta_above(eps, failure)).power.at(
             0, self.evidence
         )
 
     def _points(
-        self, alpha: FloatArray, intervals: _Intervals, most_profile: Callable[[FloatArray], FloatArray]
+        self,
+        alpha: FloatArray,
+        intervals: DistributionBand | binomial.BinomialIntervals,
+        most_profile: Callable[[FloatArray], FloatArray],
     ) -> CurvePoints:
         samples, band = self._draws.samples, self._draws.band
         (absent, present), (null_shift, other_shift) = self._ascending, self._shifts
@@ -367,7 +337,10 @@ class TailProfile:
         return TailProfile(descending[::-1], np.append(0.0, tails)[::-1], sums[::-1])
 
     def at(self, thresholds: FloatArray) -> FloatArray:
-        """Return E (1 - e^{t - X})_+ at each threshold t, in their shape; it decreases with t."""
+        """Return the mean of (1 - e^{t - X})_+ over X at each threshold t, in their shape; it decreases with t.
+
+        X is the random number with the tails of this profile.
+        """
         first = np.searchsorted(self.ascending, thresholds, side="right")
         missing = np.exp(np.minimum(thresholds + self.log_sums[first], 700.0))
         return np.clip(self.masses[first] - missing, 0.0, 1.0)

@@ -1,0 +1,176 @@
+"""Trade-off curve between two lists of supporting lines: upper bounds of a profile in both directions."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.enclosure import SMALLEST, Enclosure, EnclosureArray, Evidence
+from service.privacy.numerics.arrays import FloatArray, IndexArray
+from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
+from service.privacy.trade_off.enclosed.logs import with_logs
+from service.privacy.trade_off.selection.hull import upper_hull
+
+SLACK: Final = 1e-13
+"""Relative error of a sum of few products of numbers that are given as doubles."""
+
+
+@final
+class Lines:
+    """Lines power <= delta_j + e^{eps_j} rate for epsilons eps_j >= 0 that rise from 0, of which none is redundant.
+
+    Attributes
+    ----------
+    epsilons, deltas : array of shape (m,)
+        eps_j in nats, below 700, and delta_j, which fall and are convex in e^eps.
+    """
+
+    def __init__(self, epsilons: FloatArray, deltas: FloatArray) -> None:
+        slopes, deltas = np.exp(epsilons), np.minimum.accumulate(deltas)
+        kept = upper_hull(slopes, -deltas)
+        self.epsilons, self.deltas, self.slopes = epsilons[kept], deltas[kept], slopes[kept]
+
+    def without_first(self) -> Lines:
+        """Return the lines without the flattest line."""
+        return Lines(self.epsilons[1:], self.deltas[1:])
+
+    @property
+    def corners(self) -> FloatArray:
+        """Rates at which successive lines meet, falling, shape (m - 1,)."""
+        return -np.diff(self.deltas) / np.diff(self.slopes)
+
+    def interpolated(self, epsilons: FloatArray) -> FloatArray:
+        """Return the profile of the lines at epsilons >= 0: chords over e^eps, constant beyond the last line."""
+        last = len(self.epsilons) - 1
+        right = np.clip(np.searchsorted(self.epsilons, epsilons), 1, max(last, 1))
+        if last == 0:
+            return np.full_like(epsilons, self.deltas[0])
+        left = right - 1
+        gap = np.expm1(self.epsilons[right] - self.epsilons[left])
+        share = np.clip(np.expm1(np.minimum(epsilons - self.epsilons[left], 700.0)) / gap, 0.0, 1.0)
+        return (1 - share) * self.deltas[left] + share * self.deltas[right]
+
+
+@final
+class BetweenLines(AbstractTradeOff):
+    """Convex curve that is the largest below given lines of its own and of the swapped direction.
+
+    Parameters
+    ----------
+    ahead, back : Lines
+        power <= delta + e^eps rate, and 1 - rate <= delta + e^eps (type II error). Both start at eps = 0.
+
+    Notes
+    -----
+    Each line is a proved bound of the curve of a release. So this curve bounds the release from below, as type II
+    error. Its own numbers are exact up to SLACK over the larger term of each sum.
+    """
+
+    evidence = Evidence.CERTIFIED
+    method = "closed_form"
+
+    is_capped = True
+
+    def __init__(self, ahead: Lines, back: Lines) -> None:
+        """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` sees to this)."""
+        self.ahead, self.back = ahead, back
+        up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
+        first, second = float(ahead.deltas[0]), float(back.deltas[0])
+        self._corner = ((1 - first) - (1 - second) * down) / (up - down) if up > down else 1 - first
+        """Rate at which the flattest line ahead meets the flattest line back."""
+
+    @staticmethod
+    def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray]) -> BetweenLines:
+        """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant."""
+        up, down = Lines(*ahead), Lines(*back)
+        while True:
+            if len(up.epsilons) > 1 and _is_redundant(down, up):
+                up = up.without_first()
+            elif len(down.epsilons) > 1 and _is_redundant(up, down):
+                down = down.without_first()
+            else:
+                return BetweenLines(up, down)
+
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        last = float(self.ahead.epsilons[-1])
+        return Enclosure(last, last, self.evidence) if self.ahead.deltas[-1] == 0 else Enclosure.point(math.inf)
+
+    @property
+    @override
+    def smallest_log_ratio(self) -> Enclosure:
+        last = -float(self.back.epsilons[-1])
+        return Enclosure(last, last, self.evidence) if self.back.deltas[-1] == 0 else Enclosure.point(-math.inf)
+
+    @property
+    @override
+    def singular_power(self) -> Enclosure:
+        return Enclosure.point(float(self.ahead.deltas[-1]))
+
+    @override
+    def reversed(self) -> BetweenLines:
+        return BetweenLines(self.back, self.ahead)
+
+    @override
+    def _points_formula(self, alpha: FloatArray) -> CurvePoints:
+        ahead, back, rest = self.ahead, self.back, 1 - alpha
+        at = np.searchsorted(-ahead.corners, -alpha)
+        power = ahead.deltas[at] + ahead.slopes[at] * alpha
+        behind = np.searchsorted(-(back.deltas[:-1] + back.slopes[:-1] * back.corners), -rest)
+        error = np.maximum(rest - back.deltas[behind], 0.0) / back.slopes[behind]
+        flat = alpha > self._corner
+        error, slack = np.where(flat, error, 1 - power), np.where(flat, SLACK * rest / back.slopes[behind], SLACK)
+        power, loose = np.where(flat, 1 - error, power), np.where(flat, SLACK, SLACK * power + SMALLEST)
+        low = np.where(
+            flat, -_after(back.epsilons, behind), np.where(at > 0, ahead.epsilons[at - 1], -back.epsilons[0])
+        )
+        high = np.where(
+            flat, np.where(behind > 0, -back.epsilons[behind - 1], ahead.epsilons[0]), _after(ahead.epsilons, at)
+        )
+        return CurvePoints(
+            with_logs(np.clip(error - slack, 0.0, rest), np.clip(error + slack, 0.0, rest)),
+            with_logs(np.clip(power - loose, alpha, 1.0), np.clip(power + loose, alpha, 1.0)),
+            EnclosureArray(low, high),
+        )
+
+    @override
+    def _profile_formula(self, epsilon: FloatArray) -> EnclosureArray:
+        ahead = self.ahead.interpolated(np.maximum(epsilon, self.ahead.epsilons[0]))
+        minus = np.minimum(epsilon, -self.back.epsilons[0])
+        back = -np.expm1(minus) + np.exp(minus) * self.back.interpolated(-minus)
+        # Between the flattest lines the profile is the line through the corner where they meet.
+        middle = self._height - np.exp(np.minimum(epsilon, 700.0)) * self._corner
+        value = np.where(epsilon >= self.ahead.epsilons[0], ahead, np.where(epsilon <= minus, back, middle))
+        value = np.maximum(value, -np.expm1(np.minimum(epsilon, 0.0)))
+        slack = np.where((epsilon < self.ahead.epsilons[0]) & (epsilon > minus), 4 * SLACK, SLACK * value)
+        return with_logs(
+            np.maximum(value - slack - SMALLEST, 0.0),
+            np.where(value > 0, np.minimum(value + slack + SMALLEST, 1.0), 0.0),
+        )
+
+    @property
+    def _height(self) -> float:
+        return float(self.ahead.deltas[0] + self.ahead.slopes[0] * self._corner)
+
+
+def _after(epsilons: FloatArray, at: IndexArray) -> FloatArray:
+    """Return the epsilon of the line after each index, infinity after the last line."""
+    return np.append(epsilons, np.inf)[at + 1]
+
+
+def _is_redundant(others: Lines, lines: Lines) -> bool:
+    """Return whether the flattest of `lines` lies above the corner of its neighbours.
+
+    Its neighbours are the next line, and the flattest line of `others`, which belong to the swapped direction.
+    """
+    down = 1 / others.slopes[0]
+    first, second = lines.slopes[:2]
+    if down >= first:
+        return bool(lines.deltas[0] >= 1 - (1 - others.deltas[0]) * down)
+    mirrored = 1 - down + down * others.deltas[0]
+    share = (first - down) / (second - down)
+    return bool(lines.deltas[0] >= mirrored + (lines.deltas[1] - mirrored) * share)

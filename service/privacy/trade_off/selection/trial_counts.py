@@ -1,0 +1,226 @@
+"""Laws of the number of trials, as probability generating functions.
+
+Let K be the number of trials and phi(z) = E z^K, for z in [0, 1]. phi, phi' and phi'' are non-negative and do not
+decrease. Arguments near 1 are given with their complement `rest` = 1 - z, so that no digits cancel. All methods take
+and return arrays of one shape. Their relative error is at most `SLACK`, which also covers the rounding of parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from typing_extensions import override
+
+from service.privacy.numerics.arrays import FloatArray
+
+SLACK: Final = 1e-11
+"""Relative error of all numbers of a law. Exponents are below 1e3, and are products of at most 1e6 and a logarithm."""
+
+
+class TrialCounts(ABC):
+    """Law of the number K of trials, which does not depend on the data."""
+
+    identical: bool = True
+    """Whether the bounds may rely on equal trials: every trial draws its configuration from one law."""
+
+    @property
+    @abstractmethod
+    def nothing(self) -> float:
+        """Probability phi(0) that there is no trial, so that nothing is released."""
+
+    @abstractmethod
+    def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        """Return the derivative phi'(z) of the generating function.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+
+        Returns
+        -------
+        array of shape (n,)
+            The derivative, which does not decrease.
+        """
+
+    @abstractmethod
+    def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        """Return the second derivative phi''(z) of the generating function.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+
+        Returns
+        -------
+        array of shape (n,)
+            The second derivative, which does not decrease.
+        """
+
+    @abstractmethod
+    def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
+        """Return phi(z) - phi(z - step), without cancellation.
+
+        Parameters
+        ----------
+        z, rest : array of shape (n,)
+            Arguments in [0, 1] and their complements.
+        step : array of shape (n,)
+            Differences in [0, z].
+
+        Returns
+        -------
+        array of shape (n,)
+            The probability that the best of K uniform scores is in an interval of length `step` below z.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class NegativeBinomialCounts(TrialCounts):
+    """Negative binomial law, truncated to K >= 1, with mean `mean` > 1 and shape s.
+
+    phi(z) = ((1 - (1-g) z)^-s - 1)/(g^-s - 1), and ln(1 - (1-g) z)/ln g for s = 0. The mean is
+    ((1-g)/g) s/(1 - g^s), which falls from infinity to 1 as g rises from 0 to 1. Shape 1 is the geometric law.
+    """
+
+    mean: float
+    shape: float
+
+    @cached_property
+    def _minus_log_g(self) -> float:
+        """The t = -ln g > 0 at which the mean of the law is `mean`."""
+        from scipy.optimize import brentq
+
+        if self.shape == 1:
+            return math.log(self.mean)
+
+        def excess(t: float) -> float:
+            share = t if self.shape == 0 else -math.expm1(-self.shape * t) / self.shape
+            return math.log(math.expm1(t) / share / self.mean)
+
+        return (
+            float(brentq(excess, 1e-9, 690.0, xtol=1e-300, rtol=4 * np.finfo(float).eps)) if excess(1e-9) < 0 else 1e-9
+        )
+
+    @cached_property
+    def _log_scale(self) -> float:
+        """ln of s/(g^-s - 1), and of 1/(-ln g) for s = 0: phi'(z) is (1-g) times this, times (1-(1-g)z)^(-s-1)."""
+        t, s = self._minus_log_g, self.shape
+        if s == 0:
+            return -math.log(t)
+        if s < 0:
+            return math.log(-s) - math.log(-math.expm1(s * t))
+        return math.log(s) - s * t - math.log(-math.expm1(-s * t))
+
+    @property
+    def _share(self) -> float:
+        return -math.expm1(-self._minus_log_g)  # 1 - g
+
+    def _log_base(self, rest: FloatArray) -> FloatArray:
+        """Return ln(1 - (1-g) z) = ln(g + (1-g) rest)."""
+        return np.log(math.exp(-self._minus_log_g) + self._share * rest)
+
+    @property
+    @override
+    def nothing(self) -> float:
+        return 0.0
+
+    @override
+    def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return self._share * np.exp(self._log_scale - (self.shape + 1) * self._log_base(rest))
+
+    @override
+    def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        most = (self.shape + 1) * self._share**2
+        return most * np.exp(self._log_scale - (self.shape + 2) * self._log_base(rest))
+
+    @override
+    def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
+        base = self._log_base(rest)
+        apart = np.log1p(self._share * step * np.exp(-base))
+        s = self.shape
+        return np.exp(self._log_scale - s * base) * (apart if s == 0 else -np.expm1(-s * apart) / s)
+
+
+@final
+@dataclass(frozen=True)
+class BinomialCounts(TrialCounts):
+    """Binomial law: each of `count` trials is run with probability `probability`. phi(z) = (1 - p (1 - z))^n.
+
+    With probability 1 the number of trials is fixed.
+    """
+
+    count: int
+    probability: float
+
+    @property
+    @override
+    def identical(self) -> bool:  # type: ignore[override]
+        return self.probability < 1
+
+    @property
+    @override
+    def nothing(self) -> float:
+        return 0.0 if self.probability == 1 else math.exp(self.count * math.log1p(-self.probability))
+
+    def _power(self, rest: FloatArray, exponent: int) -> FloatArray:
+        """Return (1 - p rest)^exponent; 1 for the exponent 0, and 0 for negative exponents."""
+        if exponent <= 0:
+            return np.full_like(rest, float(exponent == 0))
+        with np.errstate(divide="ignore"):
+            return np.exp(exponent * np.log1p(-self.probability * rest))
+
+    @override
+    def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return self.count * self.probability * self._at(z, rest, self.count - 1)
+
+    @override
+    def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        n, p = self.count, self.probability
+        return n * (n - 1) * p**2 * self._at(z, rest, n - 2)
+
+    def _at(self, z: FloatArray, rest: FloatArray, exponent: int) -> FloatArray:
+        if self.probability < 1 or exponent <= 0:
+            return self._power(rest, exponent)
+        with np.errstate(divide="ignore"):
+            return np.where(z < 0.5, np.exp(exponent * np.log(z)), self._power(rest, exponent))
+
+    @override
+    def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
+        n, p = self.count, self.probability
+        base = np.where(z < 0.5, (1 - p) + p * z, 1 - p * rest)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = np.minimum(np.where(base > 0, p * step / base, 0.0), 1.0)
+            return self._at(z, rest, n) * -np.expm1(n * np.log1p(-lost))
+
+
+@final
+@dataclass(frozen=True)
+class PoissonCounts(TrialCounts):
+    """Poisson law with mean m > 0. phi(z) = e^(-m (1 - z))."""
+
+    mean: float
+
+    @property
+    @override
+    def nothing(self) -> float:
+        return math.exp(-self.mean)
+
+    @override
+    def slope(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return self.mean * np.exp(-self.mean * rest)
+
+    @override
+    def curvature(self, z: FloatArray, rest: FloatArray) -> FloatArray:
+        return self.mean**2 * np.exp(-self.mean * rest)
+
+    @override
+    def rise(self, z: FloatArray, rest: FloatArray, step: FloatArray) -> FloatArray:
+        return np.exp(-self.mean * rest) * -np.expm1(-self.mean * step)

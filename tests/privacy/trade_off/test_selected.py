@@ -1,0 +1,278 @@
+"""The best of several runs: published values, all score orders of small pairs, quadrature, and laws of both bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+from scipy import special, stats
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.errors import OutOfDomain, UnsupportedCombination
+from service.privacy.numerics.arrays import FloatArray
+from service.privacy.threat_models.worst_case import WorstCase
+from service.privacy.trade_off.polygon import Corners, PolygonTradeOff
+from service.privacy.trade_off.selection.attacks import attacked
+from service.privacy.trade_off.selection.nodes import nodes_of
+from service.privacy.trade_off.selection.trial_counts import (
+    BinomialCounts,
+    NegativeBinomialCounts,
+    PoissonCounts,
+    TrialCounts,
+)
+from service.privacy.trade_off.selection.upper_bound import SelectionBound
+from tests.privacy.cases import built, dpsgd, gaussian, laplace, selected
+from tests.privacy.laws_reference import laws
+
+DELTA = 1e-5
+PAIRS = 12
+
+
+def gdp(mu: float) -> dict[str, Any]:
+    return {"type": "gdp", "mu": mu}
+
+
+def epsilon(spec: dict[str, Any], delta: float = DELTA, direction: str = "both") -> Enclosure:
+    curve = getattr(WorstCase().curves(built(spec)), direction)
+    found: Enclosure = curve.epsilon(delta)
+    return found
+
+
+@pytest.mark.parametrize("row", laws("selected_attack_epsilon"), ids=lambda row: row["id"])
+def test_lower_bound_reaches_best_known_attack(row: dict[str, Any]) -> None:
+    found = epsilon(row["inputs"]["mechanism"], row["inputs"]["delta"])
+    assert found.upper >= row["value"] * (1 - row["rel_tol"])
+    assert found.lower >= 0.98 * row["value"]
+
+
+@pytest.mark.parametrize("row", laws("selected_theorem_epsilon"), ids=lambda row: row["id"])
+def test_upper_bound_is_that_of_theorem(row: dict[str, Any]) -> None:
+    found = epsilon(row["inputs"]["mechanism"], row["inputs"]["delta"])
+    assert row["value"] * (1 - row["rel_tol"]) <= found.upper <= 1.002 * row["value"]
+
+
+LAWS: tuple[tuple[TrialCounts, Callable[[Fraction], Fraction]], ...] = (
+    (BinomialCounts(2, 1.0), lambda z: z**2),
+    (BinomialCounts(5, 1.0), lambda z: z**5),
+    (BinomialCounts(4, 0.25), lambda z: (Fraction(3, 4) + z / 4) ** 4),
+    (NegativeBinomialCounts(4.0, 1.0), lambda z: z / 4 / (1 - Fraction(3, 4) * z)),
+    (NegativeBinomialCounts(32.0, 1.0), lambda z: z / 32 / (1 - Fraction(31, 32) * z)),
+)
+"""Laws of K with rational generating functions phi."""
+
+
+def small_pair(random: Generator) -> list[tuple[Fraction, Fraction]]:
+    """Draw two laws of 2 to 4 outcomes as a list of (P, Q), rational, in the order of falling ratios P/Q."""
+    count = int(random.integers(2, 5))
+    weights = [[int(each) for each in random.integers(1, 60, count)] for _ in range(2)]
+    laws_ = [[Fraction(each, sum(row)) for each in row] for row in weights]
+    return sorted(zip(*laws_, strict=True), key=lambda each: -each[0] / each[1])
+
+
+def curve_of(pair: list[tuple[Fraction, Fraction]]) -> PolygonTradeOff:
+    power = list(itertools.accumulate((p for p, _ in pair), initial=Fraction(0)))
+    rate = list(itertools.accumulate((q for _, q in pair), initial=Fraction(0)))
+    kept = [
+        0,
+        *(i for i in range(1, len(pair)) if pair[i - 1][0] * pair[i][1] != pair[i][0] * pair[i - 1][1]),
+        len(pair),
+    ]
+    columns = (
+        [float(each(i)) for i in kept]
+        for each in (lambda i: rate[i], lambda i: 1 - rate[i], lambda i: power[i], lambda i: 1 - power[i])
+    )
+    return PolygonTradeOff(Corners(*map(np.array, columns)))
+
+
+def delta_of_order(
+    pair: tuple[tuple[Fraction, Fraction], ...], phi: Callable[[Fraction], Fraction], slope: Fraction
+) -> Fraction:
+    """Return delta at e^eps = `slope` >= 1 if the scores of the outcomes rise in the order of `pair`.
+
+    `phi` is the generating function of the number of trials.
+    """
+    total, below = Fraction(0), (Fraction(0), Fraction(0))
+    for p, q in pair:
+        above = (below[0] + p, below[1] + q)
+        gain = phi(above[0]) - phi(below[0]) - slope * (phi(above[1]) - phi(below[1]))
+        total, below = total + max(gain, Fraction(0)), above
+    return total
+
+
+@pytest.mark.parametrize(("counts", "phi"), LAWS)
+def test_no_score_order_of_small_pairs_exceeds_upper_bound(
+    counts: TrialCounts, phi: Callable[[Fraction], Fraction]
+) -> None:
+    random = np.random.default_rng(20261127)
+    slopes = [Fraction(each) for each in (1.0, 1.25, 2.0, 5.0, 20.0)]
+    for _ in range(PAIRS):
+        pair = small_pair(random)
+        bound = SelectionBound(curve_of(pair), counts).deltas(np.log([float(each) for each in slopes]))
+        for slope, most in zip(slopes, bound.tolist(), strict=True):
+            worst = max(delta_of_order(order, phi, slope) for order in itertools.permutations(pair))
+            assert float(worst) <= most * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("counts", "phi"), LAWS)
+def test_attack_in_three_zones_is_attained(counts: TrialCounts, phi: Callable[[Fraction], Fraction]) -> None:
+    """A coin splits outcomes at the rates q and u + q, and zones score them. The law is exactly that of the formula."""
+    random = np.random.default_rng(20261128)
+    for _ in range(PAIRS):
+        pair = small_pair(random)
+        q, top = sorted(Fraction(int(each), 1000) for each in random.integers(1, 1000, 2))
+        zones: list[list[tuple[Fraction, Fraction]]] = [[], [], []]
+        used = Fraction(0)
+        for p, mass in pair:
+            ends = [used, used + mass]
+            cuts = sorted({*ends, *(cut for cut in (q, top) if ends[0] < cut < ends[1])})
+            for left, right in itertools.pairwise(cuts):
+                zones[0 if right <= q else 1 if right <= top else 2].append((p * (right - left) / mass, right - left))
+            used += mass
+        middle, low, high = zones
+        mass_low = [sum((each[side] for each in low), Fraction(0)) for side in (0, 1)]
+        mass_middle = [sum((each[side] for each in middle), Fraction(0)) for side in (0, 1)]
+        assert sum(each[1] for each in (*low, *middle, *high)) == 1
+        power, rate = (phi(mass_low[side] + mass_middle[side]) - phi(mass_low[side]) for side in (0, 1))
+        curve = curve_of(pair)
+        t_top, t_q = (curve.points(np.array([float(each)])) for each in (top, q))
+        found = counts.rise(t_top.power.lower, t_top.type_two_error.upper, t_q.power.lower)
+        assert math.isclose(float(power), found[0], rel_tol=1e-6)
+        at = np.array([float(top)])
+        assert math.isclose(float(rate), counts.rise(at, 1 - at, np.array([float(q)]))[0], rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("counts", "phi"), LAWS)
+def test_attacks_stay_below_upper_bound_and_above_plain_orders(
+    counts: TrialCounts, phi: Callable[[Fraction], Fraction]
+) -> None:
+    random = np.random.default_rng(20261129)
+    epsilons = np.array([0.0, 0.5, 1.5])
+    for _ in range(4):
+        curve = curve_of(small_pair(random))
+        below = attacked(nodes_of(curve), nodes_of(curve.reversed()), counts, np.linspace(0.0, 6.0, 60))
+        assert (below.profile(epsilons).lower <= SelectionBound(curve, counts).deltas(epsilons)).all()
+
+
+def quadrature(mu: float, counts: TrialCounts, eps: float, points: int) -> float:
+    """Return E_Q h(l) of a mu-GDP run, by trapezoid sums over the outcome and the largest of h over a grid of rates."""
+    u = np.linspace(-12.0, 12.0, points)
+    rate_side = counts.slope(special.ndtr(u), special.ndtr(-u))
+    power_side = counts.slope(special.ndtr(u + mu), special.ndtr(-u - mu))
+    outcome = np.linspace(-10.0, 10.0 + mu, points)
+    ratio = np.exp(mu * outcome - mu**2 / 2)
+    most = np.array([np.max(each * power_side - math.exp(eps) * rate_side) for each in ratio])
+    density: FloatArray = stats.norm.pdf(outcome) * np.maximum(most, 0.0)
+    return float(np.trapezoid(density, outcome))
+
+
+def random_counts(random: Generator) -> TrialCounts:
+    mean = float(np.exp(random.uniform(0.1, 4.0)))
+    return (
+        NegativeBinomialCounts(mean, float(random.choice([-0.5, 0.0, 0.5, 1.0, 3.0]))),
+        PoissonCounts(mean),
+        BinomialCounts(int(random.integers(2, 30)), float(random.uniform(0.05, 0.95))),
+        BinomialCounts(int(random.integers(2, 30)), 1.0),
+    )[random.integers(4)]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(8, 300))]
+)
+def test_upper_bound_agrees_with_quadrature(seed: int) -> None:
+    random = np.random.default_rng([20261130, seed])
+    mu, counts = float(np.exp(random.uniform(-2.0, 1.0))), random_counts(random)
+    curve = WorstCase().curves(built(gdp(mu))).add
+    bound = SelectionBound(curve, counts)
+    eps = float(random.uniform(0.0, 3.0 * mu + mu**2))
+    found = float(bound.deltas(np.array([eps]))[0])
+    expected = min(quadrature(mu, counts, eps, 1_200), 1.0)
+    assert expected * (1 - 1e-3) <= found <= expected * (1 + 0.01) + 1e-12
+
+
+@pytest.mark.parametrize("law", ["geometric", "poisson"])
+def test_bounds_rise_with_mean(law: str) -> None:
+    found = [epsilon(selected(gdp(0.7), law, mean=mean)) for mean in (1.5, 3.0, 10.0, 40.0)]
+    for smaller, larger in itertools.pairwise(found):
+        assert smaller.lower < larger.lower
+        assert smaller.upper < larger.upper
+
+
+@pytest.mark.parametrize("base", [gdp(1.0), laplace(1.0), dpsgd(1.0, 0.02, 50)])
+def test_one_trial_is_the_mechanism(base: dict[str, Any]) -> None:
+    known = epsilon(base)
+    for law, numbers in (
+        ("fixed", {"count": 1}),
+        ("geometric", {"mean": 1.0}),
+        ("binomial", {"count": 1, "probability": 1.0}),
+    ):
+        assert epsilon(selected(base, law, **numbers)) == known
+
+
+@pytest.mark.parametrize("mean", [1 + 1e-12, 1 + 1e-6, 1.01])
+def test_hardly_more_than_one_trial_is_hardly_more(mean: float) -> None:
+    found, known = epsilon(selected(gdp(1.0), "geometric", mean=mean)), epsilon(gdp(1.0))
+    assert known.lower * (1 - 2e-3) <= found.upper <= known.upper + 3 * math.log(mean) + 2e-3 * known.upper
+    assert found.lower <= known.upper + 3 * math.log(mean)
+
+
+def test_all_of_fixed_trials_is_composition() -> None:
+    base = dpsgd(1.0, 0.02, 50)
+    known = epsilon({"type": "repeated", "mechanism": base, "steps": 4})
+    assert epsilon(selected(base, "fixed", count=4) | {"released": "all"}) == known
+    best = epsilon(selected(base, "fixed", count=4))
+    assert best.lower < best.upper <= known.upper * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("law", [("geometric", {"mean": 10.0}), ("fixed", {"count": 5})])
+def test_directions_have_their_own_bounds(law: tuple[str, dict[str, float]]) -> None:
+    name, numbers = law
+    spec = selected(dpsgd(1.0, 0.01, 200), name, **numbers)
+    add, remove, both = (epsilon(spec, direction=each) for each in ("add", "remove", "both"))
+    assert add.lower > remove.upper
+    assert both.lower <= add.upper
+    assert add.upper <= both.upper * (1 + 1e-9)
+    pair = WorstCase().curves(built(spec))
+    rates = np.array([1e-3, 0.1, 0.6])
+    inverse = pair.add.reversed().points(rates).power
+    assert np.allclose(inverse.upper, pair.remove.points(rates).power.upper, rtol=1e-9)
+
+
+def test_random_trials_are_narrow() -> None:
+    for base in (gdp(0.5), gdp(2.0), dpsgd(1.0, 0.01, 1000)):
+        for law, numbers in (
+            ("geometric", {"mean": 40.0}),
+            ("truncated_negative_binomial", {"mean": 10.0, "shape": 0.0}),
+        ):
+            found = epsilon(selected(base, law, **numbers))
+            assert found.upper <= 1.02 * found.lower
+
+
+def test_negative_binomial_laws_have_stated_means() -> None:
+    one, none = np.ones(1), np.zeros(1)
+    for mean in (1.0001, 1.5, 10.0, 1e6):
+        for shape in (-0.9, -0.3, 0.0, 0.5, 1.0, 7.0, 100.0):
+            counts = NegativeBinomialCounts(mean, shape)
+            assert math.isclose(counts.slope(one, none)[0], mean, rel_tol=1e-9)
+            assert math.isclose(counts.rise(one, none, one)[0], 1.0, rel_tol=1e-9)
+
+
+def test_selection_inside_composition_is_refused() -> None:
+    best = selected(gaussian(1.0), "geometric", mean=3.0)
+    with pytest.raises(UnsupportedCombination, match="outermost"):
+        epsilon({"type": "repeated", "mechanism": best, "steps": 2})
+    mixed = {
+        "type": "mixture",
+        "components": [{"weight": 0.5, "mechanism": best}, {"weight": 0.5, "mechanism": gdp(0.1)}],
+    }
+    assert 0 < epsilon(mixed).lower < epsilon(best).upper
+
+
+def test_random_trials_release_only_the_best() -> None:
+    with pytest.raises(OutOfDomain, match="fixed number of trials"):
+        built(selected(gaussian(1.0), "geometric", mean=3.0) | {"released": "all"})
