@@ -253,7 +253,9 @@ class ShuffledReportsMechanism(Request):
             examples=[10_000],
         ),
     ]
-    randomizer: LocalRandomizer
+    randomizer: Annotated[
+        LocalRandomizer, Field(examples=[{"type": "randomized_response", "epsilon": 1.0, "options": 2}])
+    ]
     others_holding_one: Annotated[
         int | None,
         Field(
