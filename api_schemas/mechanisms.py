@@ -200,7 +200,7 @@ class MixtureComponent(Request):
 
 
 class MixtureMechanism(Request):
-    """One component, drawn at random and run with all its steps.
+    """One of several runs, drawn at random by the weights of `components`, and made with all its steps.
 
     The draw is secret, but the bounds hold even for an attacker who learns the component. A mixture may contain
     mixtures, repetitions and compositions. Repetitions and compositions must not contain a mixture.

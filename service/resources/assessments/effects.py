@@ -107,6 +107,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         "The response also contains the worst case. A limit without its own attacker uses the worst case.",
     ),
+    "reports_may_repeat": HazardRow(
+        "A person may send several fresh reports.",
+        "Count all reports of a person, or send the same random report again.",
+        "none",
+        _COUNTED,
+    ),
     "sample_rate_inconsistent": HazardRow(
         "The sampling rate contradicts the sizes of batches and data.",
         "Describe the run with batch_size and dataset_size in place of sample_rate.",
@@ -144,6 +150,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Count all runs, or tune on other data.",
         "numbers_changed",
         "Every number covers all runs together, as if all their results were released.",
+    ),
+    "variants_are_not_private": HazardRow(
+        "Several published variants of the technique are not private.",
+        "Compare the code with the stated noise, and release bits only.",
+        "none",
+        "The assumption bits_only covers this hazard.",
     ),
 }
 """Hazards by code. The effect `none` of a hazard that may be present is a claim: `why` gives its reason."""
