@@ -83,6 +83,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         "The verdict is about one record, which is the privacy unit of the request.",
     ),
+    "only_honest_reports": HazardRow(
+        "Only honest reports hide a person.",
+        "Send as `reports` the number of reports of persons who follow the randomiser.",
+        "none",
+        "The numbers hold for the stated number of reports. The assumption one_randomizer covers this hazard.",
+    ),
     "poisson_sampling_assumed": HazardRow(
         "Batches may not have been drawn by Poisson sampling.",
         "Attest sampling_is_poisson, or describe the run with the actual `sampling`.",
