@@ -89,7 +89,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
                     break
                 count_work(self.frontier.cost)
                 try:
-                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)))
+                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)).checked())
                 except NumericalFailure:  # the bounds of guessing hold
                     continue
         error = EnclosureArray.from_logs(np.minimum(logs[0], 0.0), np.minimum(logs[1], 0.0))
@@ -119,10 +119,11 @@ class AbstractClassTradeOff(AbstractTradeOff):
             return -math.inf, 0.0
         start, goal = self._start_of_profile(epsilon), ProfileGoal(arb(epsilon), arb(epsilon).exp())
         if start < -FARTHEST:
-            point = self.frontier.at(*logistic(-FARTHEST))
-            return -math.inf, min(log_doubles(goal.upper(None, point))[1], 0.0)
+            upper = goal.upper(None, self.frontier.at(*logistic(-FARTHEST)))
+            return -math.inf, min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
         lower, upper = Search(self.frontier, goal).run(start)
-        return min(log_doubles(lower.max(arb(0)))[0], 0.0), min(log_doubles(upper)[1], 0.0)
+        most = min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
+        return (min(log_doubles(lower)[0], most) if lower > 0 else -math.inf), most
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:
