@@ -189,7 +189,7 @@ class PoissonSampled(AbstractStep):
         known = base.sampled_under(self.sample_rate, neighbours) if isinstance(base, AbstractStep) else None
         if known is None:
             reason = (
-                "no dominating pair is known for such samples when a record is replaced, for several records, for several "
+                "no dominating pair is known for such samples when a record is replaced, for several records or "
                 "coordinates, and for Gumbel or Laplace noise on scores."
             )
             what = f"poisson_sampled {base.type} with sample_rate < 1"

@@ -71,13 +71,12 @@ class SampledChoice(ResolvedStep):
         return Attained(first, SEVERAL, either_way=False, choices=self._choices, may_come_last=True)
 
     def _choices(self, count: int) -> tuple[Steps, ...]:
-        runs = gap_choices(self.step.eta, count)
         return tuple(
-            tuple(
-                (SampledNoise(step=step, rate=self.rate) if isinstance(step, GapStep) else step, n) for step, n in run
-            )
-            for run in runs
+            tuple((self._sampled(step), times) for step, times in run) for run in gap_choices(self.step.eta, count)
         )
+
+    def _sampled(self, step: AbstractStep) -> AbstractStep:
+        return SampledNoise(step=step, rate=self.rate) if isinstance(step, GapStep) else step
 
 
 def sampled_choice(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
