@@ -7,17 +7,43 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from typing_extensions import override
 
+from service.privacy.enclosure import Enclosure
 from service.privacy.mechanisms.abstract import AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
 from service.privacy.mechanisms.discrete.noise import SAMPLED, SampledNoise
 from service.privacy.mechanisms.discrete.selection import SEVERAL, GapStep, TightPathStep, gap_choices
-from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
+from service.privacy.numerics.rounding import rounded
 from service.privacy.trade_off.pair import TradeOffPair
 from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
 from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
 
 if TYPE_CHECKING:
     from service.privacy.losses.law import LossLaw
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledLaplace(ResolvedStep):
+    """Laplace noise on a Poisson sample, with a double for its largest loss: a dominating pair of a sampled choice.
+
+    Attributes
+    ----------
+    loss, rate : float
+        Largest loss without sampling (nats), and the probability in (0, 1) with which the record is sampled.
+    """
+
+    type: ClassVar[str] = "poisson_sampled"
+    loss: float
+    rate: float
+
+    @override
+    def curves(self) -> TradeOffPair:
+        add = PoissonSampledAdd(LaplaceTradeOff(Enclosure.point(self.loss)), self.rate)
+        return TradeOffPair(add, add.reversed(), SAMPLED)
+
+    @override
+    def part(self) -> LaplacePart:
+        return LaplacePart(self.loss, self.rate)
 
 
 @final
@@ -54,10 +80,7 @@ class SampledChoice(ResolvedStep):
 
     @override
     def rounded(self, side: int) -> AbstractStep:
-        from service.privacy.mechanisms.poisson_sampled import PoissonSampled
-
-        base = self.step.rounded(side)
-        return PoissonSampled(sample_rate=self.rate, mechanism=base) if isinstance(base, Laplace) else base
+        return SampledLaplace(loss=rounded(self.step.eta, side), rate=self.rate)
 
     @override
     def loss_law(self) -> LossLaw:
