@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from api_schemas.base import Request, field_error
+from api_schemas.base import Request, field_error, named_schema
 from api_schemas.scalar_types import POSITIVE_ZERO, Epsilon
 
 WholeSensitivity = Annotated[
@@ -168,6 +168,12 @@ Monotone = Annotated[
 ]
 
 
+ScoreNoise = Annotated[
+    Literal["gumbel", "exponential", "laplace"],
+    named_schema("ScoreNoise", "Law of the noise on every score.", examples=["exponential"]),
+]
+
+
 class ReportNoisyMaxMechanism(Request):
     """The candidate with the largest score plus noise; nothing else is released.
 
@@ -176,10 +182,7 @@ class ReportNoisyMaxMechanism(Request):
     """
 
     type: Literal["report_noisy_max"]
-    noise: Annotated[
-        Literal["gumbel", "exponential", "laplace"],
-        Field(description="Law of the noise on every score.", examples=["exponential"]),
-    ]
+    noise: ScoreNoise
     scale: Annotated[
         float,
         Field(ge=1e-6, le=1e15, description="Scale of the noise, in the unit of the scores.", examples=[2.0]),

@@ -95,7 +95,10 @@ class PmpGaussianParameters(Request):
         return self
 
     def data_size_of(self, count: int) -> int:
-        """Return the number of records n for a number of points. Raise PydanticCustomError unless 0 < n < count."""
+        """Return the number n of training records, which are drawn from `count` points.
+
+        Raise PydanticCustomError unless n is whole and 0 < n < `count`.
+        """
         if self.parent_ratio is None:
             if count % 2:
                 raise limit_error(

@@ -68,7 +68,7 @@ class KeyRing:
         await asyncio.shield(self._reading)
 
     async def _refresh_for(self, identifier: bytes) -> None:
-        """Read the store once more unless the API key with this id appears before.
+        """Wait until the API key with this id is in memory, and read the store of keys once more if it is not.
 
         The key may have been created just now.
         """

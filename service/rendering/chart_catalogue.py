@@ -164,7 +164,7 @@ def assessment_dependencies(response: AssessmentsResponse) -> list[Dependency]:
 
 
 def _at_epsilon(response: AssessmentsResponse, epsilon: float) -> Iterator[Dependency]:
-    """Yield the curve of epsilon at delta alone, and delta against epsilon for the run and for its Gaussian fit."""
+    """Yield the trade-off curve of (`epsilon`, delta)-DP, and the privacy profiles of the run and its Gaussian fit."""
     stated = ApproximateDpMechanism(type="approximate_dp", epsilon=epsilon, delta=response.context.delta)
     yield Dependency("curves", CurvesRequest(mechanism=stated, false_positive_rates=RATES), "alone")
     if epsilon <= 0:

@@ -51,8 +51,9 @@ def read_in_rounds(
 ) -> list[EngineAnswer]:
     """Return the answers of `curves` to `questions` within the rest of `work`, each narrowed by the others.
 
-    A single question may use all work. mu is evaluated after the other questions, because it needs many numbers. Raises
-    PrivacyComputationError with the pointer of a question.
+    `tolerance` is the relative width at which an answer is narrow enough. A single question may use all work. mu is
+    evaluated after the other questions, because it needs many numbers. Raises PrivacyComputationError with the JSON
+    pointer of the question.
     """
     if len(questions) == 1:
         return [_within(work.left, questions[0], partial(_first, curves, questions[0].read, tolerance))]

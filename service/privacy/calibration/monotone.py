@@ -103,6 +103,9 @@ DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
     ("randomized_response", "options"): Law(
         1, "the loss is 0 with a larger probability and otherwise +-epsilon with the same odds (random omission)"
     ),
+    ("shuffled_reports", "reports"): Law(
+        1, "a report of one more person, whose value is known, may be added before shuffling (post-processing)"
+    ),
     ("unary_encoding", "true_bit"): _OTHER_BITS,
     ("unary_encoding", "false_bit"): Law(1, _OTHER_BITS.theorem),
     ("unary_encoding", "bits_per_value"): Law(-1, "fewer bits are a function of all bits (post-processing)"),
@@ -271,8 +274,8 @@ def law_of_threat_model(kind: str, field: str) -> Law:
 def law_of_question(read: str, field: str, side: str | None) -> Law:
     """Return in which direction an answer moves with the field `field` of its question, and the theorem.
 
-    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side` is the side of a
-    predictive value, None for other questions.
+    `read` is the type of the question; for a trade-off it is `power` or `type_two_error`. `side`, for a
+    predictive value, says whether the false positive rate is `at_most` or `at_least` as stated; None otherwise.
     """
     found = QUESTIONS.get((read, field))
     return found if found is not None else QUESTIONS.get((f"{read} {side}", field), UNKNOWN)

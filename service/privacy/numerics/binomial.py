@@ -98,7 +98,7 @@ class BinomialIntervals:
         return self._smallest_rank(probabilities, lambda fall_short: fall_short <= self.failure)
 
     def rank_within(self, probabilities: FloatArray) -> IntArray:
-        """Return the largest k with at most the given mass strictly above the k-th largest sample.
+        """Return the largest k with at most the given mass above the k-th largest sample, at the stated confidence.
 
         Parameters
         ----------

@@ -179,7 +179,7 @@ class ResponseTilts:
         return r + step
 
     def extend(self) -> bool:
-        """Add the run at the next larger tilt; return False if no larger losses are left to resolve."""
+        """Compute and keep the sums at the next larger exponential tilt; return False if larger tilts add no digits."""
         last = self.outer[-1].r
         r = self._next(last)
         left = self._largest - self._cumulants.mean(r)

@@ -336,7 +336,7 @@ class TruncatedSampledGaussian(NormalTrapezoid):
 
     @cached_property
     def near(self) -> FloatArray:
-        """Upper bounds of the responsibility r = p e^v/w within half a node distance of each node.
+        """Upper bounds of the responsibility r = p e^v/w within half a node distance of each integration node.
 
         w = 1 - p + p e^v is the likelihood ratio of a step with sampling rate p, and v its logarithm without sampling.
         The shape is (parts, nodes). A part is a number of equal steps of a run.

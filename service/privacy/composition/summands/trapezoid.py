@@ -495,7 +495,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @override
     def end_error(self, tilts: FloatArray, shift: FloatArray) -> FloatArray:
-        """Return a bound of the sides of all strips and of the mass beyond the nodes, times e^{-shift}.
+        """Return a bound of the error of the trapezoid rule at its ends, times e^{-shift}.
 
         The shape is (S, parts). A side is half a cell from the last node, with the weight 1/(1 + e^{2 pi |Im x|/h}) for
         the node distance h. As e^{q^2/2}, the growth of phi at the height q, stays below the root of the growth of that

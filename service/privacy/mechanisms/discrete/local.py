@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, final
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, Part
-from service.privacy.mechanisms.caveats import Premise
+from service.privacy.mechanisms.caveats import MechanismHazard, Premise
 from service.privacy.mechanisms.discrete.atomic_step import CopiesStep, SometimesReported
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, REPLACE, Neighbours
 from service.privacy.mechanisms.pure_dp import PureDp
@@ -21,6 +21,12 @@ REPORTS_ARE_LOCAL: Final = Premise(
     "reports_are_local",
     "Every record is reported once, by its own person, with fresh secret random numbers. No report depends on another "
     "record, and the attacker may know who sent it.",
+    about="noise",
+)
+REPORTS_MAY_REPEAT: Final = MechanismHazard(
+    code="reports_may_repeat",
+    text="Fresh reports of one person add up. Send `repeated` with the number of reports of a person, or `records` "
+    "of worst_case if the person has several records.",
     about="noise",
 )
 MOST_REPORTS: Final = 10_000

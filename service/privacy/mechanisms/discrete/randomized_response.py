@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.discrete.atomic_step import three_atom_step
-from service.privacy.mechanisms.discrete.local import REPORTS_ARE_LOCAL, LocalStep
+from service.privacy.mechanisms.discrete.local import REPORTS_ARE_LOCAL, REPORTS_MAY_REPEAT, LocalStep
 from service.privacy.mechanisms.domain import EPSILON, OPTIONS
 
 SOURCE = "Kairouz, Bonawitz, Ramage 2016 (k-ary randomised response), law of the loss"
@@ -37,6 +37,7 @@ class RandomizedResponse(LocalStep):
 
     type: ClassVar[str] = "randomized_response"
     type_premises = (REPORTS_ARE_LOCAL,)
+    type_hazards = (REPORTS_MAY_REPEAT,)
     epsilon: Annotated[float, EPSILON]
     options: Annotated[int, OPTIONS]
 

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
-from service.privacy.mechanisms.caveats import Premise
+from service.privacy.mechanisms.caveats import MechanismHazard, Premise
 from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
@@ -27,6 +27,12 @@ BITS_ONLY: Final = Premise(
     "Only bits are released, and the technique stops after the stated number of positive bits. Threshold and queries "
     "have Laplace noise of the scales Delta/threshold_epsilon and 2 positives Delta/query_epsilon. One record changes "
     "every query by at most Delta. The threshold is drawn once.",
+    about="scores",
+)
+VARIANTS_ARE_NOT_PRIVATE: Final = MechanismHazard(
+    code="variants_are_not_private",
+    text="Several published variants of the sparse vector technique are not private (Lyu, Su, Li 2017). Noise on the "
+    "threshold alone, released numbers instead of bits, or bits beyond the stated number void these answers.",
     about="scores",
 )
 ENCLOSED = (
@@ -57,6 +63,7 @@ class SparseVector(DescribedStep):
 
     type: ClassVar[str] = "sparse_vector"
     type_premises = (BITS_ONLY,)
+    type_hazards = (VARIANTS_ARE_NOT_PRIVATE,)
     threshold_epsilon: Annotated[float, POSITIVE_EPSILON]
     query_epsilon: Annotated[float, POSITIVE_EPSILON]
     positives: Annotated[int, POSITIVES]

@@ -13,7 +13,7 @@ from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, Steps
 from service.privacy.mechanisms.approximate_dp import ApproximateDp
 from service.privacy.mechanisms.discrete.atomic_step import CopiesStep, three_atom_step
-from service.privacy.mechanisms.discrete.local import REPORTS_ARE_LOCAL, LocalStep
+from service.privacy.mechanisms.discrete.local import REPORTS_ARE_LOCAL, REPORTS_MAY_REPEAT, LocalStep
 from service.privacy.mechanisms.domain import BIT, BITS_PER_VALUE, check_fields
 from service.privacy.mechanisms.groups import between
 from service.privacy.mechanisms.neighbours import ONE_REPLACED
@@ -44,6 +44,7 @@ class UnaryEncoding(LocalStep):
 
     type: ClassVar[str] = "unary_encoding"
     type_premises = (REPORTS_ARE_LOCAL,)
+    type_hazards = (REPORTS_MAY_REPEAT,)
     true_bit: Annotated[float, BIT]
     false_bit: Annotated[float, BIT]
     bits_per_value: Annotated[int, BITS_PER_VALUE] = 1

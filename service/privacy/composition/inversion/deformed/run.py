@@ -445,7 +445,7 @@ class DeformedRun:
         """Return an estimate of the threshold c (nats) with P0(S > c) = `alpha` for the privacy loss S of the run.
 
         It comes from simulated losses for runs of few steps. Otherwise S is taken as a normal core plus, to the right,
-        one rare jump. A reflected loss has the estimate by the saddle point.
+        one rare jump. The loss in the reversed direction, -S, has the estimate by the saddle point.
         """
         mean, deviation = self._mean, self.deviation
         # The score of the losses between the loss's extreme and the threshold.
