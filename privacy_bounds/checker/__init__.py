@@ -47,14 +47,15 @@ m_k = sum_i w_i (s_i / sigma)^k (Jensen). So integrands are at most phi(y) e^{A 
 beyond Y is at most e^{A + b^2 / 2} Q(Y - b), Q the normal upper tail. For nodes beyond Y, Y - d takes the place of Y
 if Y - d >= b, where the bound falls.
 
-**6. Rare samples.** Each kind of step has a cut c. Let w(y) = Q((y - c) / tau), Q the normal upper tail. Weights w and
-1 - w divide P and Q into a frequent and a rare part. Let B and R = M - B be the transforms of these parts, and
-delta_w the delta of the frequent parts of all N steps. For "add" and c' > 1, 0 <= delta_w <= B(c')^N e^{-(c' - 1) eps}.
-The rest, delta - delta_w, belongs to positive measures, so that sections 1 and 2 hold for it with M^N - B^N in the
-place of M. M^N - B^N is -M^N expm1(N log1p(-R / M)), and at most N R(c') M(c')^{N - 1} for real c'. For m < 0, c' = 1
-gives the bound of all terms. With |M(z)|, |B(z)| <= M(theta), section 3 holds with N B(T) M(theta)^{N - 1}, where B(T)
-is now the bound for R. Moving the path of Q, |Q(x + i eta)| <= e^{eta^2 / 2} Q(x): bounds of weighted integrands on
-y + i eta have a further factor e^{(eta / tau)^2 / 2}. For several kinds, N R / M is summed over the kinds.
+**6. Rare samples.** Each kind of step has a cut c and a width tau > 0; plain steps and "remove" have no cuts. Let w(y)
+= Q((y - c) / tau), Q the normal upper tail. Weights w and 1 - w divide P and Q into a frequent and a rare part. Let B
+and R = M - B be the transforms of these parts, and delta_w the delta of the frequent parts of all N steps. For "add"
+and c' > 1, 0 <= delta_w <= B(c')^N e^{-(c' - 1) eps}. The rest, delta - delta_w, belongs to positive measures, so that
+sections 1 and 2 hold for it with M^N - B^N in the place of M. M^N - B^N is -M^N expm1(N log1p(-R / M)), and at most N
+R(c') M(c')^{N - 1} for real c'. For m < 0, c' = 1 gives the bound of all terms. With |M(z)|, |B(z)| <= M(theta),
+section 3 holds with N B(T) M(theta)^{N - 1}, where B(T) is now the bound for R. Moving the path of Q, |Q(x + i eta)| <=
+e^{eta^2 / 2} Q(x): bounds of weighted integrands on y + i eta have a further factor e^{(eta / tau)^2 / 2}. For several
+kinds, N R / M is summed over the kinds.
 
 **Single steps and Gaussian runs.** The best test of one step is {y > y*} with r(y*) = e^eps, because L rises in y.
 A run of plain steps is one Gaussian step. The best test at alpha is the one of these tests with Q(y > y*) = alpha.

@@ -13,20 +13,36 @@ LARGEST_WORK = 12_000_000
 
 
 def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
-    """Return the weight of the rare part (1), of the frequent part (-1) or of both (0) at y (section 6)."""
+    """Return the weight at the outcome y of the rare part (`part` 1), the frequent part (-1) or both (0).
+
+    Section 6 of the proof (package docstring) defines the weights. y may be complex.
+    """
     return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
 
+def penalty(step: Step, eta: float, guide: Guide, part: int) -> arb:
+    """Return a bound of |weight(y + i eta)| / weight(y) for all real y (section 6 of the proof)."""
+    return ((arb(eta) / guide.widths[step]) ** 2 / 2).exp() if part else arb(1)
+
+
 def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
-    """Bound what lies beyond `start` on a side of y (1 or -1), for t >= 0 (section 5). Infinity: no bound falls."""
+    """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
+
+    The integrand is that of B(u, t, `eta`) of a part for t >= 0, see `majorant`. The result is infinite if the bound
+    does not fall there.
+    """
     height, slope = growth(step, u, eta, side, start)
-    least = weight(step, side * start, guide, part if part == -side else 0).real * guide.penalty(step, eta, part)
+    least = weight(step, side * start, guide, part if part == -side else 0).real * penalty(step, eta, guide, part)
     bound = (height + slope**2 / 2).exp() * upper_tail(start - slope) * least
     return bound if start > slope and start >= 0 else arb("inf")
 
 
 def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int = 0) -> arb:
-    """Return an upper bound of B(u, t, eta) of a part, by adaptive integration of an analytic function in balls."""
+    """Return an upper bound of B(u, t, eta) of a part, which bounds its transform at u + it for one step.
+
+    B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
+    integration of an analytic function in balls. `part` is that of `weight`.
+    """
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
     with ctx.workprec(80 + step.count.bit_length()):
@@ -37,19 +53,25 @@ def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int =
             return ((up + z * rise + down + z.conjugate() * fall) / 2).exp() * weight(step, y, guide, part)
 
         window, tolerance = guide.window(step, float(u), part), arb(2) ** -(20 + step.count.bit_length())
-        scale = guide.penalty(step, eta, part) / (2 * arb.pi()).sqrt()
+        scale = penalty(step, eta, guide, part) / (2 * arb.pi()).sqrt()
         goal = arb(guide.log_moment(step, float(u), t, eta, part)).exp() * tolerance / scale
         total = acb.integral(integrand, *window, rel_tol=tolerance, abs_tol=goal, eval_limit=20_000).real * scale
         for end, side in zip(window, (-1, 1), strict=True):
-            total += far_part(step, u, eta, arb(end).abs_lower(), side, guide, part)
+            total += far_part(step, u, eta, arb(end) * side, side, guide, part)
         return total.upper()
 
 
 class Contour:
-    """The transform of a run at the nodes of one contour, from which delta is read near one eps."""
+    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
+
+    The privacy profile delta(eps) is evaluated from these values, near one eps. With cuts, the transform is that of the
+    rare part (section 6 of the proof).
+    """
 
     def __init__(self, guide: Guide) -> None:
         guide.place_contour()
+        if not min([guide.h, *guide.widths.values()]) > 0 or (guide.cuts and (guide.flip or guide.mu_squared)):
+            raise NotDecided("a choice is outside the range of the proof")
         self._guide, self._theta, self._mu_squared = guide, max(guide.theta, 1.0), ball(guide.mu_squared)
         self._h, self._end, self._work = arb(guide.h), (guide.count + 0.5) * guide.h, 0
         with ctx.workprec(ctx.prec + guide.more_bits):
@@ -58,7 +80,7 @@ class Contour:
             self._log_bounds = [(c, self._log_bound(c, 0)) for c in ends]
             nodes = (acb(self._theta, k * self._h) for k in range(guide.count + 1))
             self._values = [(self._mu_squared * z * (z - 1) / 2).exp() / (z * (z - 1)) for z in nodes]
-            logs, beyond = [acb(0)] * len(self._values), arb(max(guide.beyond, 1.0))
+            logs, self._beyond = [acb(0)] * len(self._values), arb(max(guide.beyond, 1.0))
             for step in guide.steps:
                 rare = self._moments(step, 1) if guide.cuts else []
                 for k, moment in enumerate(self._moments(step, 0)):
@@ -66,12 +88,12 @@ class Contour:
                     self._values[k] *= power.conjugate() if guide.flip else power
                     logs[k] += step.count * (-rare[k] / moment).log1p() if rare else 0
             if guide.cuts:
-                frequent = (step.count * majorant(step, beyond, 0.0, 0.0, guide, -1).log() for step in guide.steps)
+                frequent = (s.count * majorant(s, self._beyond, 0.0, 0.0, guide, -1).log() for s in guide.steps)
                 self._log_frequent = sum(frequent, arb(0))
                 self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return the logarithm of a bound of the transform at theta + it, without z (z - 1)."""
+        """Return the logarithm of a bound of the transform of the run at theta + it, before division by z (z - 1)."""
         guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
         total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
         for step in guide.steps:
@@ -82,7 +104,10 @@ class Contour:
         return total + share.log() if guide.cuts else total
 
     def _moments(self, step: Step, part: int) -> list[acb]:
-        """Return M(z) of a part at the nodes as trapezoidal sums (sections 4 and 5)."""
+        """Return the transform M(z) of a part of one step at all nodes z, without its power `step.count`.
+
+        M is evaluated by trapezoidal sums (sections 4 and 5 of the proof). `part` is that of `weight`.
+        """
         guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
         strip, window = guide.strip(step, part), guide.window(step, float(u), part)
         error = majorant(step, u, 0.0, 0.0, guide, part) + majorant(step, u, 0.0, strip, guide, part)
@@ -105,7 +130,7 @@ class Contour:
         return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
-        """Return an enclosure of delta(eps)."""
+        """Return a ball that contains the privacy profile delta(eps) of the run."""
         with ctx.workprec(ctx.prec + self._guide.more_bits):
             # `either` is a ball between 0 and 1
             theta, h, period, either = arb(self._theta), self._h, 2 * arb.pi() / self._h, arb(0.5, 0.5)
@@ -115,7 +140,7 @@ class Contour:
             left_out = (self._log_left_out - (theta - 1) * eps).exp() * (1 + h / self._end) / (arb.pi() * self._end)
             total += arb(0, left_out.upper())
             if self._guide.cuts:
-                total += (self._log_frequent - (arb(self._guide.beyond) - 1) * eps).exp().upper() * either
+                total += (self._log_frequent - (self._beyond - 1) * eps).exp().upper() * either
             else:
                 one, two = (-(theta - 1) * period).exp(), (-theta * period).exp()
                 total -= one / (1 - one) - eps.exp() * two / (1 - two)
@@ -126,19 +151,18 @@ class Contour:
 
 
 def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
-    """Yield sum_j masses_j factors_j^k for k = 0, ..., count - 1, as one product of matrices."""
+    """Yield the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices."""
     block = math.isqrt(count) + 1
     small = [powers(factor, block + 1) for factor in factors]
     large = [powers(row[block], -(-count // block)) for row in small]
     left = acb_mat([[row[k] for row in large] for k in range(len(large[0]))])
-    right = acb_mat([[mass * x for x in row[:block]] for mass, row in zip(masses, small, strict=True)])
-    product = left * right
+    product = left * acb_mat([[mass * x for x in row[:block]] for mass, row in zip(masses, small, strict=True)])
     for k in range(count):
         yield product[k // block, k % block]
 
 
 def powers(base: acb, count: int) -> list[acb]:
-    """Return base^0, ..., base^(count - 1). Halving keeps the radii small."""
+    """Return base^0, ..., base^(count - 1) as balls. Halving of the exponents keeps their radii small."""
     found = [acb(1), base]
     for k in range(2, count):
         found.append(found[k // 2] * found[k - k // 2])

@@ -9,7 +9,7 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Run, Step, expon
 
 
 class Guide:
-    """Choices for `Contour` in doubles. Nothing is proved from them."""
+    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them."""
 
     def __init__(self, run: Run, direction: Direction, near: float = 0.0, nats: int = 0) -> None:
         (self.steps, self.mu_squared), self.beyond, self.cuts = run, 1.0, dict[Step, float]()
@@ -17,7 +17,10 @@ class Guide:
         self.widths = {step: 0.1 / float(max(step.means)) for step in self.steps}
 
     def place_contour(self) -> None:
-        """Choose cuts (section 6), theta, the step h, the count of nodes, and the exponents of bounds."""
+        """Choose the contour: its line theta, the distance h of nodes and their count, and cuts of the outcomes.
+
+        Choose also the exponents of the bounds in sections 2 and 6 of the proof (package docstring).
+        """
         self._place({})
         gap = self._near - sum(step.count * self._loss(step, 0.0) for step in self.steps)
         if self.count > 1_500 and self._target > -200 and gap > 0 and not self.flip and not self.mu_squared:
@@ -27,7 +30,7 @@ class Guide:
                 vars(self).update(before)
 
     def _outputs(self, excess: float) -> dict[Step, float]:
-        """Return about the output of each step whose loss is `excess` above the loss at 0."""
+        """Return, for each step, approximately the outcome whose loss is `excess` above the loss of the outcome 0."""
         size = {step: self._loss(step, 0.0) + excess for step in self.steps}
         return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
 
@@ -35,7 +38,7 @@ class Guide:
         return float(exponents(step, step.terms(), acb(y))[1].real)
 
     def _place(self, cuts: dict[Step, float]) -> bool:
-        """Choose a contour with these cuts. Return False if the frequent part is not negligible."""
+        """Choose a contour with these cuts (section 6). Return False if the frequent part is not negligible."""
         self.cuts = cuts
         x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
         self.theta = 1 + x
@@ -59,22 +62,31 @@ class Guide:
             return sum(s.count * self.log_moment(s, 1 + x, part=-1) for s in self.steps) - x * self._near
 
         self.cuts = cuts
-        x = minimise_positive(excess)
-        self.beyond = 1 + x
-        return excess(x) < self._target
+        self.beyond = 1 + minimise_positive(excess)
+        return excess(self.beyond - 1) < self._target
 
     def eta(self, step: Step, scale: float = 0.0) -> float:
-        """Return how far the path of M moves for the bound of the terms left out."""
+        """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
+
+        M is the transform of the loss. `scale` is the distance in units of the width of the cut, and without cuts in
+        units of count^(-1/2), so that it is the distance for a single step.
+        """
         unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
         return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
 
     def strip(self, step: Step, part: int) -> float:
-        """Return how far the path moves for the bound of the trapezoidal sum of M."""
+        """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
+
+        The sum computes the transform of the step's loss, over a part of the outcomes (-1, 0 or 1, as in `log_moment`).
+        """
         strip = 9 * self.widths[step] if part else math.sqrt(2 * (self.nats + math.log(step.count)))
         return min(4.5 * math.pi * self.widths[step], strip)
 
     def window(self, step: Step, u: float, part: int) -> tuple[float, float]:
-        """Return an interval of y beyond which the integrand is negligible."""
+        """Return an interval of outcomes y beyond which the integrand for a part of a step is negligible.
+
+        The integral is the transform M(u) of the step's loss over this part.
+        """
         strip = self.strip(step, part)
         nats = 2 * self.nats + math.log(step.count) - self.log_moment(step, u, part=part)
         nats += part * part * (strip / self.widths[step]) ** 2 / 2
@@ -86,7 +98,11 @@ class Guide:
         return -min(ends[0], enough) if part > 0 else -ends[0], ends[1]
 
     def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0, part: int = 0) -> float:
-        """Return about ln B(u, t, eta) of a part, of which t = eta = 0 is ln M(u)."""
+        """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
+
+        For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof) over the rare part of
+        the outcomes (`part` 1), the frequent part (-1), or all (0).
+        """
         spacing = min(0.1, 3 * self.widths[step])
         cells = step.cells.setdefault(eta, {})
         reach = [12 + max(0.0, float(growth(step, arb(u), 0.0, side, arb(0))[1])) for side in (-1, 1)]
@@ -109,7 +125,10 @@ class Guide:
         return top + math.log(total) + ((eta / width) ** 2 / 2 if part else 0.0)
 
     def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
-        """Return about the logarithm of a bound of the transform at theta + it, times e^{-(theta - 1) eps}."""
+        """Return about ln of a bound of |M(theta + it)| e^{-(theta - 1) eps} for the transform M of the run's loss.
+
+        With cuts, M is the transform of the rare part. `scale` is that of `eta`.
+        """
         u, share = 1 - theta if self.flip else theta, -math.inf
         total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
         for step in self.steps:
@@ -121,17 +140,13 @@ class Guide:
         return total + min(0.0, share)
 
     def threshold(self, alpha: float) -> tuple[float, float]:
-        """Return about the threshold of the loss at a false positive rate, and the spread of the loss."""
+        """Return the approximate threshold of the loss at the false positive rate `alpha`, and the loss's spread."""
         x = minimise_positive(lambda x: (self.log_bound(x) - math.log(alpha)) / x)
         around = self.log_bound(1.01 * x) + self.log_bound(0.99 * x) - 2 * self.log_bound(x)
         return (self.log_bound(x) - math.log(alpha)) / x, min(100 * math.sqrt(abs(around)), 3) / x
 
-    def penalty(self, step: Step, eta: float, part: int) -> arb:
-        """Return a bound of |weight(y + i eta)| / weight(y)."""
-        return ((arb(eta) / self.widths[step]) ** 2 / 2).exp() if part else arb(1)
-
     def _end(self, scale: float) -> float:
-        """Return the least T for which the terms beyond are negligible, with this scale of eta."""
+        """Return the smallest height T on the contour beyond which all nodes are negligible, for `scale` of `eta`."""
         end = self.h
         while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
             end *= 1.2
@@ -139,7 +154,10 @@ class Guide:
 
 
 def minimise(function: Callable[[float], float], start: float, step: float, count: int, reach: float = 100) -> float:
-    """Return about where a function with one valley is least, near `start`, by `count` golden sections."""
+    """Return approximately the x near `start` where `function`, which has one valley, is least.
+
+    Steps of size `step` find the valley, within `reach` steps of `start`. Then follow `count` golden sections.
+    """
     x, golden = start, (math.sqrt(5) - 1) / 2
     for way in (step, -step):
         while function(x + way) < function(x) and abs(x - start) < reach * step:
@@ -152,5 +170,5 @@ def minimise(function: Callable[[float], float], start: float, step: float, coun
 
 
 def minimise_positive(function: Callable[[float], float]) -> float:
-    """Return about the x > 0 where a function is least."""
+    """Return approximately the x > 0 with the smallest value of `function`, which has one minimum in ln x."""
     return math.exp(minimise(lambda x: function(math.exp(x)), 0.0, math.log(4), 14))
