@@ -138,8 +138,8 @@ class ProfileCurve(AbstractTradeOff):
         high = np.array([*(min(each[2], 0.0) for each in ends), -math.inf])
         return NodeTable(nodes, low, high, step, places)
 
-    def listed_law(self, side: int) -> AtomicLaw:
-        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1)."""
+    def listed_law(self, side: int) -> AtomicLaw | None:
+        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), if known."""
         right, left = self.table, self._swapped.table
         return listed_law(right, left, side)
 
@@ -210,8 +210,12 @@ class ProfileCurve(AbstractTradeOff):
 
     def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of power and type II error at many rates from the nodes of the table; shape (n, 2) each."""
-        nodes = self.table.nodes[:-1]
+        nodes = self.table.nodes
+        # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
         c = np.concatenate([-nodes[:0:-1], nodes])
+        c = np.concatenate(
+            [[c[0] - 2 * self.scale, c[0] - self.scale], c, [c[-1] + self.scale, c[-1] + 2 * self.scale]]
+        )
         own, other = self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
         powers = [proved_power(rate, c, *own)[:2] for rate in alpha.tolist()]
         errors = [proved_error(1 - rate, c, *other)[:2] for rate in alpha.tolist()]
