@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from api_schemas.base import Request, field_error, named_schema
+from api_schemas.base import Request, field_error, is_none, named_schema
 from api_schemas.discrete_mechanisms import (
     DiscreteGaussianMechanism,
     DiscreteLaplaceMechanism,
@@ -45,6 +45,7 @@ from api_schemas.trials import FixedTrialCount, ReleasedTrials, TrialCountSpec
 LARGEST_DEPTH: Final = 16
 LARGEST_COMPONENTS: Final = 256
 WEIGHT_SUM_TOLERANCE: Final = 1e-12
+LARGEST_LOCAL_EPSILON: Final = 100.0
 
 
 class GaussianMechanism(Request):
@@ -222,6 +223,70 @@ class MixtureMechanism(Request):
         return self
 
 
+LocalRandomizer = Annotated[
+    PureDpMechanism | RandomizedResponseMechanism,
+    named_schema(
+        "LocalRandomizer",
+        "Randomiser of every person: pure_dp for any randomiser of which only epsilon is known, or "
+        "randomized_response. epsilon is at most 100.",
+        discriminator="type",
+    ),
+]
+
+
+class ShuffledReportsMechanism(Request):
+    """Reports of many persons by one local randomiser, in a secret random order (shuffle model).
+
+    The default neighbouring relation is `replace_one`, and no other relation is allowed. Two theorems enclose answers
+    for any randomiser, and for randomised response of many persons. Answers for randomised response of a few persons,
+    and of binary responses with `others_holding_one`, are exact.
+    """
+
+    type: Literal["shuffled_reports"]
+    reports: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10**9,
+            validation_alias=AliasChoices("reports", "num_reports"),
+            description="Number of reports in a round, one of each person. The number is public.",
+            examples=[10_000],
+        ),
+    ]
+    randomizer: Annotated[
+        LocalRandomizer, Field(examples=[{"type": "randomized_response", "epsilon": 1.0, "options": 2}])
+    ]
+    others_holding_one: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=10**9,
+            description="Number of other persons who hold the value 1, for randomized_response with 2 options. "
+            "Default: the worst case over all data sets.",
+            examples=[0],
+            exclude_if=is_none,
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.randomizer.epsilon > LARGEST_LOCAL_EPSILON:
+            raise field_error(
+                "randomizer",
+                "epsilon of the randomizer must be at most 100. Reports of a larger epsilon are not private: describe "
+                "them without shuffling.",
+            )
+        others = self.others_holding_one
+        if others is None:
+            return self
+        if not isinstance(self.randomizer, RandomizedResponseMechanism) or self.randomizer.options != 2:
+            sentence = "Remove others_holding_one, or send randomized_response with options 2 as the randomizer."
+            raise field_error("others_holding_one", sentence)
+        if others >= self.reports:
+            raise field_error("others_holding_one", f"Must be at most reports - 1, {self.reports - 1}.")
+        return self
+
+
 class SelectedMechanism(Request):
     """The best of several independent trials of one mechanism, by a score, or all trials of a fixed number.
 
@@ -270,6 +335,7 @@ MechanismSpec = Annotated[
     | ReportNoisyMaxMechanism
     | PermuteAndFlipMechanism
     | SparseVectorMechanism
+    | ShuffledReportsMechanism
     | ImportedMechanism,
     named_schema("Mechanism", "The mechanism that processed the data.", discriminator="type"),
 ]

@@ -22,6 +22,7 @@ from api_schemas.mechanisms import (
     MechanismSpec,
     NoisySgdMechanism,
     PoissonSampledMechanism,
+    ShuffledReportsMechanism,
     is_one_step,
     nodes_of,
 )
@@ -50,8 +51,8 @@ class WorstCaseThreatModel(Request):
     """The adversary of differential privacy, who knows all other records and runs the Neyman-Pearson optimal test.
 
     The default `neighboring_relation` is `add_or_remove_one`. Exceptions are `replace_one` for `noisy_sgd` and for
-    local mechanisms (`randomized_response`, `unary_encoding`), and `zero_out` for `dpsgd` on shuffled batches.
-    `records` is the number of records of one person (group or user-level privacy). Default: 1.
+    local mechanisms (`randomized_response`, `unary_encoding`, `shuffled_reports`), and `zero_out` for `dpsgd` on
+    shuffled batches. `records` is the number of records of one person (group or user-level privacy). Default: 1.
     """
 
     type: Literal["worst_case"]
@@ -246,7 +247,9 @@ def _relation_of(mechanism: MechanismSpec) -> NeighboringRelation | None:
         return None
     if _shuffles(mechanism):
         return "zero_out"
-    replaced = any(isinstance(node, NoisySgdMechanism | LocalMechanism) for node in nodes_of(mechanism))
+    replaced = any(
+        isinstance(node, NoisySgdMechanism | LocalMechanism | ShuffledReportsMechanism) for node in nodes_of(mechanism)
+    )
     return "replace_one" if replaced else None
 
 

@@ -10,6 +10,28 @@ from service.bibliography.source import Source
 
 DISCRETE: Final = (
     Source(
+        key="feldman2023stronger",
+        kind="inproceedings",
+        title="Stronger Privacy Amplification by Shuffling for Renyi and Approximate Differential Privacy",
+        authors=("Feldman, Vitaly", "McMillan, Audra", "Talwar, Kunal"),
+        year=2023,
+        venue="ACM-SIAM Symposium on Discrete Algorithms",
+        arxiv="2208.04591",
+        cited_as=("Feldman, McMillan, Talwar 2023",),
+        used_by=BOUNDED,
+    ),
+    Source(
+        key="balle2019blanket",
+        kind="inproceedings",
+        title="The Privacy Blanket of the Shuffle Model",
+        authors=("Balle, Borja", "Bell, James", "Gascon, Adria", "Nissim, Kobbi"),
+        year=2019,
+        venue="Advances in Cryptology (CRYPTO)",
+        arxiv="1903.02837",
+        cited_as=("Balle, Bell, Gascon, Nissim 2019",),
+        used_by=BOUNDED,
+    ),
+    Source(
         key="canonne2020discrete",
         kind="inproceedings",
         title="The Discrete Gaussian for Differential Privacy",

@@ -16,6 +16,8 @@ UNARY = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.25}
 COUNT = {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 1}
 CHOICE = {"type": "report_noisy_max", "noise": "exponential", "scale": 2.0, "sensitivity": 1.0}
 SPARSE = {"type": "sparse_vector", "threshold_epsilon": 0.5, "query_epsilon": 0.5, "positives": 1}
+SHUFFLED = {"type": "shuffled_reports", "reports": 100, "randomizer": {"type": "pure_dp", "epsilon": 1.0}}
+BITS = SHUFFLED | {"randomizer": {"type": "randomized_response", "epsilon": 1.0, "options": 2}}
 TRAINED = {"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
@@ -35,6 +37,14 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (CHOICE | {"noise": "gaussian"}, "/mechanism/noise", "gumbel"),
     (CHOICE | {"scale": 0}, "/mechanism/scale", "1e-06"),
     (SPARSE | {"positives": 0}, "/mechanism/positives", "[1, 1000000]"),
+    (SHUFFLED | {"reports": 0}, "/mechanism/reports", "[1, 1000000000]"),
+    (SHUFFLED | {"reports": 2.5}, "/mechanism/reports", "integer"),
+    (SHUFFLED | {"others_holding_one": 3}, "/mechanism/others_holding_one", "Remove others_holding_one"),
+    (BITS | {"others_holding_one": 100}, "/mechanism/others_holding_one", "at most reports - 1, 99"),
+    (BITS | {"others_holding_one": -1}, "/mechanism/others_holding_one", "[0,"),
+    (SHUFFLED | {"randomizer": {"type": "pure_dp", "epsilon": 101.0}}, "/mechanism/randomizer", "at most 100"),
+    (SHUFFLED | {"randomizer": {"type": "pure_dp", "epsilon": -1.0}}, "/mechanism/randomizer/epsilon", "[0, 1000000]"),
+    (SHUFFLED | {"randomizer": COUNT}, "/mechanism/randomizer/type", "randomized_response"),
     (SPARSE | {"query_epsilon": 0}, "/mechanism/query_epsilon", "[1e-06, 10000]"),
 ]
 
@@ -53,6 +63,9 @@ def test_bad_field_returns_problem_with_pointer(
 UNSUPPORTED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     # (mechanism, threat model, part of the reason)
     (REPORT, ADDED, "a missing record is visible"),
+    (SHUFFLED, ADDED, "a missing record is visible"),
+    (SHUFFLED, {"type": "worst_case", "neighboring_relation": "zero_out"}, "a missing record is visible"),
+    (SHUFFLED, {"type": "worst_case", "records": 2}, "of which one person sends several"),
     (REPORT, {"type": "worst_case", "neighboring_relation": "zero_out"}, "a missing record is visible"),
     ({"type": "composed", "mechanisms": [REPORT, TRAINED]}, ADDED, "a missing record is visible"),
     ({"type": "poisson_sampled", "sample_rate": 0.1, "mechanism": COUNT}, REPLACED, "no dominating pair is known"),
@@ -73,7 +86,7 @@ def test_relation_without_pair_names_missing_theorem(
     assert words in problem["detail"]
 
 
-@pytest.mark.parametrize("mechanism", [REPORT, UNARY, {"type": "repeated", "steps": 2, "mechanism": REPORT}])
+@pytest.mark.parametrize("mechanism", [REPORT, UNARY, SHUFFLED, {"type": "repeated", "steps": 2, "mechanism": REPORT}])
 def test_local_mechanism_reads_replaced_record(client: TestClient, mechanism: dict[str, Any]) -> None:
     response = post(client, encoded(bounds(mechanism)))
     assert response.status_code == 200

@@ -19,7 +19,8 @@ from service.privacy.threat_models.membership import Membership
 from service.privacy.threat_models.mixture import Adversary, AdversaryMixture
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.abstract import AbstractTradeOff
-from tests.privacy.cases import built, dpsgd, gaussian
+from tests.privacy.cases import built, dpsgd, gaussian, shuffled
+from tests.privacy.shuffled_script import script_delta
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "errata.md").read_text("utf-8")
 ROWS = {
@@ -60,6 +61,11 @@ def limit_of_figure_5(shift: float, *, spread: float) -> float:
     """Return the power of the normal limit at the rate 0.01, for a shift and a standard deviation with the record."""
     normal = NormalDist()
     return normal.cdf((normal.inv_cdf(0.01) + shift) / spread)
+
+
+def shuffled_delta() -> float:
+    response = {"type": "randomized_response", "epsilon": 1.508, "options": 4}
+    return WorstCase("replace_one").curves(built(shuffled(2, response))).both.profile_at(1.440).upper
 
 
 def half_of_each() -> float:
@@ -104,6 +110,10 @@ CHECKS: dict[str, list[tuple[Callable[[], float], str]]] = {
     "noisy-max-pure": [
         (lambda: WorstCase().curves(pure_dp(2.0)).both.profile_at(0.5).upper, "0.6843"),
         (noisy_max_delta, "0.5276"),
+    ],
+    "shuffled-responses-script": [
+        (lambda: script_delta(2, 4, 1.508, 1.440), "0.00526"),
+        (shuffled_delta, "0.02374"),
     ],
     "exponential-fixed-shifts": [(lambda: exponentials(10, 1.0), "0.36841")],
     "exponential-dominating": [(lambda: exponentials(2, 0.0), "0.30337")],

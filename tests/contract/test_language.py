@@ -190,7 +190,11 @@ def test_published_document_keeps_language_rules() -> None:
 
 
 def plain_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text. Parentheses with sources and formulas, and JSON in a sentence, are left out."""
+    """Yield the sentences of a text.
+
+    Parentheses with sources and formulas, JSON in a sentence, and lists of quoted names are left out.
+    """
+    text = re.sub(r'"[^"\s]+"(?:, "[^"\s]+")+', "", text)
     for _ in range(3):
         text = re.sub(r"\([^()]*\)|\{[^{}]*\}|\[[^\[\]]*\]", "", text)
     yield from filter(None, re.split(r"(?<=[.!?:])\s+", " ".join(text.split())))

@@ -105,6 +105,29 @@ def test_audit_without_a_report_is_no_finding(
     assert capsys.readouterr().err.startswith("NOT AUDITED: the database of vulnerabilities could not be reached.")
 
 
+PROGRAM: Final = """#!{python}
+import json, sys
+given = dict(zip(sys.argv[1:], sys.argv[2:]))
+named = [line.split("==") for line in open(given["--requirement"]).read().split()]
+found = [{{"id": "PYSEC-0", "fix_versions": []}}]
+rows = [{{"name": n, "version": v, "vulns": found if n in {affected} else []}} for n, v in named]
+json.dump({{"dependencies": rows}}, open(given["--output"], "w"))
+"""
+"""A program that knows vulnerabilities of some packages, and takes the arguments of pip-audit."""
+
+
+@pytest.mark.parametrize(
+    ("affected", "code"), [([NOTHING["name"]], CLEAN), ([NOTHING["name"], "numpy"], FOUND), ([], NOT_AUDITED)]
+)
+def test_audit_exits_with_the_code_in_the_guide(tmp_path: Path, affected: list[str], code: int) -> None:
+    program = tmp_path / "program"
+    program.write_text(PROGRAM.format(python=sys.executable, affected=affected))
+    program.chmod(0o755)
+    assert main([str(program)]) == code
+    codes = re.findall(r"(?m)^\| [^|]+ \| (\d) \|", section("Known vulnerabilities", "releases"))
+    assert sorted(map(int, codes)) == sorted([CLEAN, FOUND, NOT_AUDITED])
+
+
 def environment_of_lock() -> dict[str, Any]:
     """Return a bill as `cyclonedx-py` writes it, of an environment with all locked packages and one more."""
     names = [(each.name, each.version) for each in read_lock()] + [("pytest", "9")]

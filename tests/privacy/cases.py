@@ -127,6 +127,14 @@ NOISY_MAX: dict[str, Any] = {"type": "report_noisy_max", "noise": "exponential",
 UNARY: dict[str, Any] = {"type": "unary_encoding", "true_bit": 0.5, "false_bit": 0.04742587317756678}
 
 
+ENUMERATED = "the definition, by sums over all counts of shuffled reports"
+
+
+def shuffled(reports: int, randomizer: dict[str, Any]) -> dict[str, Any]:
+    """Return a specification of shuffled reports."""
+    return {"type": "shuffled_reports", "reports": reports, "randomizer": randomizer}
+
+
 def _delta(epsilon: float, value: float) -> tuple[Published, ...]:
     return (Published("delta", epsilon, "both", value, 1e-10 * value, SUMS),)
 
@@ -327,6 +335,26 @@ CASES: tuple[Case, ...] = (
     Case("randomized_response_sampled", sampled(0.2, RESPONSE), relation="replace_one"),
     Case(
         "randomized_response_beside", {"type": "composed", "mechanisms": [RESPONSE, gaussian(2.0)]}, (), "replace_one"
+    ),
+    Case("shuffled_reports", shuffled(50, {"type": "pure_dp", "epsilon": 1.0}), relation="replace_one"),
+    Case("shuffled_reports_many", shuffled(10**6, {"type": "pure_dp", "epsilon": 2.0}), relation="replace_one"),
+    Case(
+        "shuffled_responses_few",
+        shuffled(3, RESPONSE | {"options": 3}),
+        (Published("delta", 0.8, "both", 0.03466218544872224, 1e-11, ENUMERATED),),
+        relation="replace_one",
+    ),
+    Case("shuffled_responses", shuffled(1000, RESPONSE | {"options": 10}), relation="replace_one"),
+    Case(
+        "shuffled_ones",
+        shuffled(20, RESPONSE) | {"others_holding_one": 10},
+        (Published("delta", 0.2, "both", 0.028383811170578317, 1e-11, ENUMERATED),),
+        relation="replace_one",
+    ),
+    Case(
+        "shuffled_rounds",
+        {"type": "repeated", "mechanism": shuffled(500, {"type": "pure_dp", "epsilon": 1.0}), "steps": 4},
+        relation="replace_one",
     ),
     Case("unary_encoding", UNARY, _delta(0.4, 0.44091151895446823), relation="replace_one"),
     Case("unary_encoding_bits", UNARY | {"bits_per_value": 4}, relation="replace_one"),

@@ -38,6 +38,17 @@ TITLES: dict[str, dict[str, Any]] = {
     },
     "exponential mechanism, epsilon 1": {"type": "exponential", "epsilon": 1.0},
     "randomised response, epsilon 1, 4 options": {"type": "randomized_response", "epsilon": 1.0, "options": 4},
+    "10 000 shuffled reports, stated epsilon 1": {
+        "type": "shuffled_reports",
+        "reports": 10_000,
+        "randomizer": {"type": "pure_dp", "epsilon": 1.0},
+    },
+    "500 shuffled reports, randomised response, epsilon 1, 2 options, 20 others hold 1": {
+        "type": "shuffled_reports",
+        "reports": 500,
+        "randomizer": {"type": "randomized_response", "epsilon": 1.0, "options": 2},
+        "others_holding_one": 20,
+    },
     "unary encoding, bits 0.5 and 0.25, 2 bits per value": {
         "type": "unary_encoding",
         "true_bit": 0.5,

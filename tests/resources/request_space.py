@@ -159,6 +159,7 @@ LATER: Final[dict[str, Callable[[Generator], Spec]]] = {
         "epsilon": epsilon(random),
         "options": max(2, _whole(2, 100, 1e12)(random)),
     },
+    "shuffled_reports": lambda random: _shuffled_reports(random),  # noqa: PLW0108 - defined below
     "unary_encoding": lambda random: _unary_encoding(random),  # noqa: PLW0108 - defined below
     "staircase": lambda random: {"type": "staircase", "epsilon": epsilon(random), "gamma": random.uniform()},
     "discrete_laplace": lambda random: {
@@ -205,6 +206,18 @@ def earlier_mechanisms() -> abc.Generator[None]:
         yield
     finally:
         _only_earlier.reset(token)
+
+
+def _shuffled_reports(random: Generator) -> Spec:
+    local, reports = min(epsilon(random), 100.0), _whole(1, 10_000, 1e9)(random)
+    randomizer: Spec = {"type": "pure_dp", "epsilon": local}
+    if random.uniform() < 0.6:
+        options = 2 if random.uniform() < 0.5 else max(2, _whole(2, 20, 1e12)(random))
+        randomizer = {"type": "randomized_response", "epsilon": local, "options": options}
+    found: Spec = {"type": "shuffled_reports", "reports": reports, "randomizer": randomizer}
+    if randomizer.get("options") == 2 and random.uniform() < 0.5:
+        found["others_holding_one"] = int(random.integers(reports))
+    return found
 
 
 def _unary_encoding(random: Generator) -> Spec:

@@ -103,6 +103,9 @@ DISCRETE: Final[Mapping[tuple[str, str], Law]] = {
     ("randomized_response", "options"): Law(
         1, "the loss is 0 with a larger probability and otherwise +-epsilon with the same odds (random omission)"
     ),
+    ("shuffled_reports", "reports"): Law(
+        1, "a report of one more person, whose value is known, may be added before shuffling (post-processing)"
+    ),
     ("unary_encoding", "true_bit"): _OTHER_BITS,
     ("unary_encoding", "false_bit"): Law(1, _OTHER_BITS.theorem),
     ("unary_encoding", "bits_per_value"): Law(-1, "fewer bits are a function of all bits (post-processing)"),

@@ -522,6 +522,11 @@ class AbstractStep(AbstractMechanism):
         return pair.add is pair.remove
 
     @property
+    def is_tabulated(self) -> bool:
+        """Whether `atomic_law` evaluates a table, so that a plan must not ask for the law."""
+        return False
+
+    @property
     def adaptive_range(self) -> float | None:
         """Length of the interval of losses if the worst pair depends on earlier results; None for other steps."""
         return None

@@ -30,6 +30,7 @@ from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.rdp import Rdp
 from service.privacy.mechanisms.repeated import Repeated
 from service.privacy.mechanisms.selected import Selected
+from service.privacy.mechanisms.shuffled.shuffled_reports import ShuffledReports
 from service.privacy.mechanisms.zcdp import Zcdp
 
 MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
@@ -61,6 +62,7 @@ MECHANISMS: Final[Mapping[str, type[AbstractMechanism]]] = MappingProxyType(
             ReportNoisyMax,
             PermuteAndFlip,
             SparseVector,
+            ShuffledReports,
         )
     }
 )

@@ -22,6 +22,7 @@ from api_schemas.mechanisms import (
     PureDpMechanism,
     RepeatedMechanism,
     SelectedMechanism,
+    ShuffledReportsMechanism,
 )
 from api_schemas.stated_divergences import RdpMechanism, ZcdpMechanism
 from api_schemas.training_runs import listed
@@ -104,6 +105,8 @@ def _items(mechanism: MechanismSpec) -> list[str]:
     if isinstance(mechanism, DiscreteMechanism):
         return discrete_items(mechanism)
     match mechanism:
+        case ShuffledReportsMechanism():
+            return [*_shuffled(mechanism)]
         case GaussianMechanism(noise_multiplier=noise):
             return ["Gaussian mechanism", f"noise {format_exact(noise)}"]
         case LaplaceMechanism(noise_multiplier=noise):
@@ -118,6 +121,13 @@ def _items(mechanism: MechanismSpec) -> list[str]:
             return [*_noisy_sgd(mechanism)]
         case _:
             return _stated_items(mechanism)
+
+
+def _shuffled(mechanism: ShuffledReportsMechanism) -> Iterator[str]:
+    yield f"{group_digits(mechanism.reports)} shuffled reports"
+    yield from _items(mechanism.randomizer)
+    if mechanism.others_holding_one is not None:
+        yield f"{group_digits(mechanism.others_holding_one)} others hold 1"
 
 
 def _stated_items(mechanism: MechanismSpec) -> list[str]:

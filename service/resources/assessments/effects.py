@@ -83,6 +83,12 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "none",
         "The verdict is about one record, which is the privacy unit of the request.",
     ),
+    "only_honest_reports": HazardRow(
+        "Only honest reports hide a person.",
+        "Send as `reports` the number of reports of persons who follow the randomiser.",
+        "none",
+        "The numbers hold for the stated number of reports. The assumption one_randomizer covers this hazard.",
+    ),
     "poisson_sampling_assumed": HazardRow(
         "Batches may not have been drawn by Poisson sampling.",
         "Attest sampling_is_poisson, or describe the run with the actual `sampling`.",
@@ -143,7 +149,7 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Other runs on the same data determined the settings.",
         "Count all runs, or tune on other data.",
         "numbers_changed",
-        "Every number covers all runs together, as if all their results were released.",
+        "Every number covers the choice of the best run: the upper bound holds for every score.",
     ),
     "variants_are_not_private": HazardRow(
         "Several published variants of the technique are not private.",

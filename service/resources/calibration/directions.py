@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from api_schemas.calibrations import CalibrationsRequest
+from api_schemas.discrete_mechanisms import RandomizedResponseMechanism
+from api_schemas.mechanisms import ShuffledReportsMechanism
 from api_schemas.pointers import Place
 from api_schemas.questions import GdpMuQuestion
 from api_schemas.targets import CalibrationTarget
@@ -108,7 +110,20 @@ def _laws(request: CalibrationsRequest, place: Place) -> Iterator[Law]:
 
 def _of_mechanism(place: Place, model: ThreatModelSpec) -> Law:
     sent = place.owner.__dict__
-    return monotone.law_of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+    law = monotone.law_of_mechanism(place.kind, place.name, sent, worst_case=_is_worst_case(model))
+    return Law(law.sign) if _is_of_shuffled_responses(place) else law
+
+
+def _is_of_shuffled_responses(place: Place) -> bool:
+    """Return whether the number at `place` belongs to shuffled randomised responses.
+
+    The theorems compare the worst cases. The upper bounds of answers rest on different theorems for few and for many
+    responses, so that nothing is proved about them.
+    """
+    owner = place.owner
+    if isinstance(owner, ShuffledReportsMechanism):
+        return isinstance(owner.randomizer, RandomizedResponseMechanism)
+    return isinstance(owner, RandomizedResponseMechanism) and "randomizer" in place.steps
 
 
 def _is_ignored(place: Place, model: ThreatModelSpec, request: CalibrationsRequest) -> bool:

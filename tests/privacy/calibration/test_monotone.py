@@ -11,7 +11,7 @@ from service.privacy.calibration import monotone
 from service.privacy.mechanisms.neighbours import NeighboringRelation
 from service.privacy.threat_models.worst_case import WorstCase
 from service.privacy.trade_off.pair import TradeOffPair
-from tests.privacy.cases import MIXED, built, dpsgd, gaussian, laplace, noisy_sgd, sampled
+from tests.privacy.cases import MIXED, built, dpsgd, gaussian, laplace, noisy_sgd, sampled, shuffled
 
 RATES = np.array([1e-6, 1e-3, 0.1, 0.5])
 DIRECTIONS = ("add", "remove")
@@ -55,6 +55,7 @@ ROWS: list[tuple[tuple[str, str], Row]] = [
     row({"type": "exponential", "epsilon": 1.0}, epsilon=1.1),
     row(RESPONSE, "replace_one", epsilon=1.1),
     row(RESPONSE, "replace_one", options=5),
+    row(shuffled(40, {"type": "pure_dp", "epsilon": 1.0}), "replace_one", reports=50),
     row(UNARY, "replace_one", true_bit=0.6),
     row(UNARY, "replace_one", false_bit=0.3),
     row(UNARY, "replace_one", bits_per_value=3),

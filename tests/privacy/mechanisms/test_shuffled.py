@@ -34,6 +34,7 @@ from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
 from service.privacy.trade_off.shuffled.mean_contour import MeanContour
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
 from service.privacy.trade_off.shuffled.ones import Ones
+from tests.privacy.shuffled_script import script_delta
 
 ROWS = [
     row
@@ -267,29 +268,9 @@ def test_bracket_of_any_randomiser(reports: int, local: float) -> None:
         assert found.upper <= 1.2 * found.lower  # 15.5 % at most for many reports
 
 
-def peer_delta(reports: int, options: int, epsilon: float, at: float) -> float:
-    """Return the number of a published script for k-ary response, in which a report of a third value has no outcome."""
-    p, e = math.exp(epsilon), math.exp(at)
-    c = 1 / (p + options - 1)
-    masses: dict[Counts, tuple[float, float]] = {}
-    for hidden in range(reports):
-        likely = math.comb(reports - 1, hidden) * (2 * c) ** hidden * (1 - 2 * c) ** (reports - 1 - hidden)
-        for a in range(hidden + 1):
-            here = likely * math.comb(hidden, a) / 2**hidden
-            rest = 1 - c - p * c
-            for counts, present, absent in (
-                ((a + 1, hidden - a), p * c, c),
-                ((a, hidden - a + 1), c, p * c),
-                ((a, hidden - a), rest, rest),
-            ):
-                known = masses.get(counts, (0.0, 0.0))
-                masses[counts] = known[0] + here * present, known[1] + here * absent
-    return sum(max(present - e * absent, 0.0) for present, absent in masses.values())
-
-
 def test_published_parameters_are_below_an_attained_value() -> None:
     """The parameters of wangsw/PrivacyAmplification for k-ary randomised response give no upper bound."""
-    published = peer_delta(2, 4, 1.508, 1.440)
+    published = script_delta(2, 4, 1.508, 1.440)
     assert published == pytest.approx(0.00526, rel=2e-3)
     found = worst(responses(2, 1.508, 4)).both.profile_at(1.440)
     assert found.lower == pytest.approx(0.02374, rel=1e-3)

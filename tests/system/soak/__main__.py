@@ -40,8 +40,11 @@ NOT_JUDGED: Final = (
     f"make soak MINUTES={SHORTEST_TEST_MINUTES:g}"
 )
 SAMPLE_SECONDS: Final = 2.0
-CACHE_ENTRIES: Final = "256"
-"""Few enough that the memory cache is full at the beginning of the warm-up."""
+CACHE_ENTRIES, CACHE_BYTES = "1024", str(2**21)
+"""Few enough that the memory cache is full at the beginning of the warm-up.
+
+The bytes are the narrower limit: bodies have 1 to 100 kB, so that the bytes of 256 entries vary by a megabyte.
+"""
 QUIET_SECONDS: Final = int(IDLE_SECONDS) + 5
 """Time without any change after which a service is quiet. Processes of jobs end after `IDLE_SECONDS`."""
 COUNTED: Final = ("processes", "threads", "descriptors", "files")
@@ -158,7 +161,7 @@ def soak(minutes: float, clients: int, folder: Path) -> bool:
     for each in folders:
         each.mkdir()
     os.environ |= {"TMPDIR": str(folders[1]), "PYTHONMALLOC": "malloc"}
-    settings = {"memory_cache_entries": CACHE_ENTRIES, "worker_niceness": "0"}
+    settings = {"memory_cache_entries": CACHE_ENTRIES, "memory_cache_bytes": CACHE_BYTES, "worker_niceness": "0"}
     settings |= {"log_level": "critical", "keep_alive_seconds": "5"}
     with running_server(folder, **settings) as client:
         run = Run(client, folders, clients)

@@ -22,10 +22,11 @@ from service.privacy.composition.planning.brackets import (
     sentence,
     sides,
 )
+from service.privacy.composition.planning.cost import TABLES
 from service.privacy.composition.planning.cost_model import summed
 from service.privacy.composition.planning.options import DEFAULT_OPTIONS, EngineOptions
 from service.privacy.composition.planning.parts import contour_parts
-from service.privacy.composition.planning.plan import Plan, mixed_plan
+from service.privacy.composition.planning.plan import CLOSED_FORM, Plan, mixed_plan
 from service.privacy.composition.planning.selection import selected_plan
 from service.privacy.errors import UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Steps, merged
@@ -99,13 +100,15 @@ def plan(
         step = cast("AbstractStep", mechanism).under(neighbours)
         if type(step) in closed_forms.PLAIN:  # fast path: no merging and counting of steps
             return closed_forms.one_step(step)
-    if isinstance(mechanism, Mixture):
-        return _mixture(mechanism, method, neighbours, options)
-    if isinstance(mechanism, Selected):
-        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
-    steps = steps_of(mechanism, neighbours)
-    known = _composition(steps, mechanism.type, method, options)
-    return replace(known, build=partial(_in_both_directions, known, steps))
+    match mechanism:
+        case Mixture():
+            return _mixture(mechanism, method, neighbours, options)
+        case Selected():
+            return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
+        case _:
+            steps = steps_of(mechanism, neighbours)
+            known = _composition(steps, mechanism.type, method, options)
+            return replace(known, build=partial(_in_both_directions, known, steps))
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:
@@ -153,11 +156,9 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     named = engines.by_name(method, steps, options)
     if named is not None:
         return named
-    if method != "contour":
-        known = closed_forms.one_step(steps[0][0]) if is_single(steps) else None
-        known = known or closed_forms.summed(steps)
-        if known is not None:
-            return known
+    known = None if method == "contour" else _in_closed_form(steps, options)
+    if known is not None:
+        return known
     parts = contour_parts(steps)
     gaussians = closed_forms.gaussian_sum(parts) if method != "contour" else None
     if gaussians is not None:
@@ -171,6 +172,26 @@ def _composition(steps: Steps, kind: str, method: str, options: EngineOptions) -
     if method == "auto":
         return _on_lattices(steps, options)
     raise _refusal(kind, method)
+
+
+def _in_closed_form(steps: Steps, options: EngineOptions) -> Plan | None:
+    """Return the plan of a single step, or of a run whose loss is an exact or tabulated sum; None for other runs."""
+    if is_single(steps):
+        return closed_forms.one_step(steps[0][0])
+    if any(step.is_tabulated for step, _ in steps):
+        return _tabulated(steps, options)
+    return closed_forms.summed(steps)
+
+
+def _tabulated(steps: Steps, options: EngineOptions) -> Plan:
+    """Return the plan of a run whose laws of losses are built from tables when curves are first needed."""
+    lattices = _on_lattices(steps, options)
+    model = summed([TABLES.scaled(len(steps)), lattices.cost])
+    return Plan(CLOSED_FORM, model, partial(_from_tables, steps, lattices))
+
+
+def _from_tables(steps: Steps, lattices: Plan) -> TradeOffPair:
+    return (closed_forms.summed(steps) or lattices).curves
 
 
 def _beside_noise_or_losses(steps: Steps, method: str, options: EngineOptions) -> Plan | None:
@@ -235,9 +256,8 @@ def _above(steps: Steps, kind: str, method: str, options: EngineOptions, loose: 
     most = dominating(steps)
     if not is_bracket(most) or contour_parts(most) is not None:
         return [*plans, _composition(most, kind, method, options)]
-    if method == "auto" and is_single(most):
-        return [*plans, closed_forms.one_step(most[0][0])]
-    if method == "auto" and closed_forms.atoms_of(most) is not None and (known := closed_forms.summed(most)):
+    if method == "auto" and any(step.is_tabulated for step, _ in most):
+        known = closed_forms.one_step(most[0][0]) if is_single(most) else _tabulated(most, loose)
         return [*plans, known]
     return [*plans, engines.lattices(most, loose)]
 

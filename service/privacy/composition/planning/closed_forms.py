@@ -28,6 +28,7 @@ from service.privacy.mechanisms.laplace import Laplace
 from service.privacy.mechanisms.poisson_sampled import PoissonSampled
 from service.privacy.mechanisms.pure_dp import PureDp
 from service.privacy.mechanisms.rdp import Rdp
+from service.privacy.mechanisms.shuffled.steps import AnyShuffled, AttacksOnShuffled, EveryDataSet, HeldOnes
 from service.privacy.mechanisms.stated_divergences import StatedDivergences
 from service.privacy.mechanisms.zcdp import Zcdp
 from service.privacy.numerics.rounding import UNIT_ROUNDOFF
@@ -44,6 +45,7 @@ COSTS: Final[dict[type[AbstractStep], tuple[CostModel, Ceiling | None]]] = {
     PoissonSampled: (cost.SAMPLED_STEP, cost.CEILING_OF_SAMPLED_STEP),
     ShiftedMixtureStep: (cost.MIXTURE_STEP, None),
     SumsOfEpochs: (cost.SUMS_OF_EPOCHS, None),
+    **dict.fromkeys((AnyShuffled, AttacksOnShuffled, HeldOnes, EveryDataSet), (cost.SHUFFLED_STEP, None)),
     GroupOfStated: (cost.STATED_CLASS, None),
     Zcdp: (cost.STATED_CLASS, None),
     Rdp: (cost.STATED_CLASS, None),

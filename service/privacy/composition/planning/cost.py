@@ -33,6 +33,10 @@ SAMPLED_STEP: Final = CostModel(100, 600, 10)
 MIXTURE_STEP: Final = CostModel(1_000, 8_000, 40)
 STATED_CLASS: Final = CostModel(200, 3_000, 500)
 """One record of a class of mechanisms, whose points are computed in ball arithmetic."""
+SHUFFLED_STEP: Final = CostModel(2_000, 15_000, 4_000)
+"""One round of shuffled reports, by contours."""
+TABLES: Final = CostModel(300_000, 500, 10)
+"""Laws of the losses of shuffled reports, from tables."""
 SUMS_OF_EPOCHS: Final = CostModel(50_000, 250, 5)
 CONTOUR: Final = CostModel(1_000, 7_000, 45)
 TWO_STEPS: Final = CostModel(3_000, 170_000, 5_000)

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain, UnsupportedCombination
 from service.privacy.mechanisms.abstract import AbstractMechanism, AbstractStep, Part
-from service.privacy.mechanisms.caveats import MechanismHazard, Premise
+from service.privacy.mechanisms.caveats import PARAMETERS_ARE_PROVED, MechanismHazard, Premise
 from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
 from service.privacy.mechanisms.domain import OTHERS, REPORTS, check_fields
 from service.privacy.mechanisms.neighbours import ONE_REPLACED, REPLACE, Neighbours
@@ -91,8 +91,10 @@ class ShuffledReports(AbstractStep):
 
     @property
     @override
-    def inner(self) -> tuple[AbstractMechanism, ...]:
-        return (self.randomizer,)
+    def premises(self) -> tuple[Premise, ...]:
+        # The premise of a local mechanism, whose reports may be linked to persons, does not apply.
+        stated = (PARAMETERS_ARE_PROVED,) if isinstance(self.randomizer, PureDp) else ()
+        return (*self.type_premises, *stated)
 
     @override
     def under(self, neighbours: Neighbours) -> AbstractStep:

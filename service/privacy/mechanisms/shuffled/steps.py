@@ -87,6 +87,11 @@ class ShuffledStep(ResolvedStep):
 
     __slots__ = ()
 
+    @property
+    @override
+    def is_tabulated(self) -> bool:
+        return True
+
     @override
     def loss_law(self) -> LossLaw:
         reason = "the method needs one distribution of the loss, and two theorems enclose shuffled reports."

@@ -9,7 +9,7 @@ change of its slope in x. The largest convex function below the upper bounds is 
 left at the right node, and b its excess over the line from the right at the left node. The chord exceeds the larger
 line by at most a b/(a + b). If both lower bounds of every cell are reduced by that much, all chords are below delta,
 and so is the largest convex function below the reduced bounds. A pair with a profile nowhere above that of another pair
-is a function of its outcomes and independent random numbers (Blackwell 1951). So this law is attained.
+is a function of its outcomes and independent random numbers (Blackwell's theorem). So this law is attained.
 
 For x < 1, delta(1/x) = 1 - 1/x + delta'(x)/x with the profile delta' of the swapped hypotheses, whose masses under H1
 follow in the same way. The slope at x = 1 changes by 1 - delta(1) - s - s' with the falls s, s' of both first cells.

@@ -25,7 +25,7 @@ with k(x) = x - sin x <= x^3/6, which has relative digits. The mean of R minus J
 digits. So the rounding of a' to a double changes each of n angles by at most u t^2, and each logarithm of a size by at
 most u t^2.
 
-G rises, then falls in J. If it falls at both ends of a list of consecutive J, its maximum is in the list.
+G rises, then falls in J. If it is smaller at two numbers around a third one, its maximum is between the two.
 """
 
 from __future__ import annotations
@@ -176,11 +176,11 @@ class _Contour:
         for _ in range(MOST_MOVES):
             low, high, scale = self._values(start + AROUND)
             best = int(np.argmax(low))
-            falls_left = low[best] > high[0] or start + AROUND[0] <= 0
-            falls_right = low[best] > high[-1] or start + AROUND[-1] >= sum(self.kinds) + 2
-            if falls_left and falls_right:
-                return (float(low[best]), scale), (float(high.max()), scale)
-            start += AROUND[0] + 1 if not falls_left else AROUND[-1] - 1
+            left, right = np.flatnonzero(high[:best] < low[best]), np.flatnonzero(high[best + 1 :] < low[best])
+            if len(left) and len(right):
+                inside = high[left[-1] + 1 : best + 1 + right[0]]
+                return (float(low[best]), scale), (float(inside.max()), scale)
+            start += AROUND[0] + 1 if not len(left) else AROUND[-1] - 1
         return (0.0, 0.0), (1.0, 0.0)
 
     def _values(self, numbers: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -236,7 +236,6 @@ class _Contour:
 
     def _aliases(self, numbers: FloatArray, length: int, moment: float) -> FloatArray:
         s0, middle = self.tilt, float(numbers[len(numbers) // 2])
-        size = abs(self.first) + abs(self.second)
         offsets = numbers - middle
         right = np.full_like(offsets, np.inf)
         for share in SHARES:  # every s1 > s0 gives a bound
@@ -246,7 +245,9 @@ class _Contour:
             right = np.minimum(right, other - s1 * (offsets - 1))
         fall = s0 * length
         left = -moment - fall - math.log(-math.expm1(-fall)) + 0 * offsets
-        return size * (np.exp(np.minimum(right, 700.0)) + np.exp(np.minimum(left, 700.0))) * (1 + 1e-9)
+        log_size = math.log(abs(self.first) + abs(self.second))
+        right, left = (np.exp(np.minimum(each + log_size, 690.0)) for each in (right, left))
+        return (right + left) * (1 + 1e-9)
 
 
 def _sine_defect(x: FloatArray) -> FloatArray:

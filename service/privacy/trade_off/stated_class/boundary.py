@@ -12,6 +12,8 @@ from typing import final
 from flint import arb
 from typing_extensions import override
 
+from service.privacy.errors import NumericalFailure
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class BoundaryPoint:
     def intercept(self) -> arb:
         """Value at rate 0 of the line above the boundary T."""
         return self.power + self.gap - self.slope * self.rate
+
+    def checked(self) -> BoundaryPoint:
+        """Return the point itself. Raises NumericalFailure if a number is not finite."""
+        if all(each.is_finite() for each in (self.rate, self.power, self.power_rest, self.gap, self.slope)):
+            return self
+        raise NumericalFailure("a point of the boundary of a class of mechanisms is not finite")
 
     def mirrored(self) -> BoundaryPoint:
         """Return the point and the line after the exchange of (q, p) and (1 - p, 1 - q).

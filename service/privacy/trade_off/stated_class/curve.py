@@ -9,6 +9,16 @@ and continuous, and 1 - T is a trade-off curve. Every point of T has a member; i
 Every number that is a supremum over points of a function that grows with the power is therefore attained by a member.
 These are: power at a rate, delta, epsilon, advantage, Bayes accuracy, posterior probabilities, mu over a range.
 
+**Records.** Let D_0, ..., D_k differ by one record each, and S be an event. (P_{D_{i-1}}(S), P_{D_i}(S)) is in R, so
+P_{D_i}(S) <= T(P_{D_{i-1}}(S)). T rises, so P_{D_k}(S) <= T(T(...T(q))) with k factors, for q = P_{D_0}(S). This is
+attained for every q: let x_0 = q and x_{i+1} = T(x_i), and a mechanism answer with one coin. Bounds for both
+directions: the coin shows 1 with probability x_i at a distance of i changed records from D_0, and with x_k beyond k.
+Neighbours have distances that differ by at most 1, so their pair is (x_i, x_i) or (x_i, x_{i+1}) in one of both
+orders. R contains both, because its bounds hold for both orders. Forward bounds: the coin shows 1 with probability x_i
+if i of k marked records are present. A further record changes i to i or i + 1, so that the pair of the law without and
+with it is (x_i, x_i) or (x_i, x_{i+1}), which is in R. The chain is rising and concave, as a composition of such
+functions.
+
 All numbers are computed in ball arithmetic. The lower bounds are values of pairs that are proved to be members. The
 upper bounds are lines above T (`search.py`), or a line at its own rate for points. The relative width is below 1e-12
 for rho from 1e-12 to 1e4, rates from 1e-300 and deltas from 1e-300 (tested).
@@ -89,7 +99,7 @@ class AbstractClassTradeOff(AbstractTradeOff):
                     break
                 count_work(self.frontier.cost)
                 try:
-                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)))
+                    logs[:, index] = _log_bounds(self.frontier.at(arb(rate), 1 - arb(rate)).checked())
                 except NumericalFailure:  # the bounds of guessing hold
                     continue
         error = EnclosureArray.from_logs(np.minimum(logs[0], 0.0), np.minimum(logs[1], 0.0))
@@ -119,10 +129,11 @@ class AbstractClassTradeOff(AbstractTradeOff):
             return -math.inf, 0.0
         start, goal = self._start_of_profile(epsilon), ProfileGoal(arb(epsilon), arb(epsilon).exp())
         if start < -FARTHEST:
-            point = self.frontier.at(*logistic(-FARTHEST))
-            return -math.inf, min(log_doubles(goal.upper(None, point))[1], 0.0)
+            upper = goal.upper(None, self.frontier.at(*logistic(-FARTHEST)))
+            return -math.inf, min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
         lower, upper = Search(self.frontier, goal).run(start)
-        return min(log_doubles(lower.max(arb(0)))[0], 0.0), min(log_doubles(upper)[1], 0.0)
+        most = min(log_doubles(upper)[1], 0.0) if upper.is_finite() else 0.0
+        return (min(log_doubles(lower)[0], most) if lower > 0 else -math.inf), most
 
     @override
     def _epsilon_formula(self, delta: float) -> Enclosure:

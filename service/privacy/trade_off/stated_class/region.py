@@ -77,6 +77,11 @@ class Pair:
         whole = self.rate_rest + self.rate * tilt
         return self.rate * tilt / whole, self.rate_rest / whole
 
+    def above_power(self, order: arb) -> arb:
+        """Return w - p > 0, from the complements where both numbers are next to 1."""
+        w, rest = self.tilted(order)
+        return w - self.power if self.power < 0.5 else self.power_rest - rest
+
     @property
     def relative_entropy(self) -> arb:
         """Kullback-Leibler divergence of (p, 1 - p) from (q, 1 - q), for the power p and the rate q, in nats."""
@@ -149,7 +154,7 @@ class Base:
             at_rate, at_power = pair.distance * pair.power * pair.power_rest, pair.power - pair.rate
         else:
             w, _ = pair.tilted(order)
-            at_rate, at_power = order * (w - pair.power), (order - 1) * (w - pair.rate)
+            at_rate, at_power = order * pair.above_power(order), (order - 1) * (w - pair.rate)
         return {"rate": at_rate, "power": at_power, "middle": (at_rate + at_power) / 2}[self.fixed]
 
 
@@ -181,8 +186,8 @@ class Active:
             slope = (-pair.moved).exp() * pair.distance.expm1() / pair.distance
             gap = -excess / pair.distance
         else:
-            w, _ = pair.tilted(self.order)
-            gap = pair.power * pair.power_rest * (-excess).expm1() / (self.order * (w - pair.power))
+            above = self.order * pair.above_power(self.order)
+            gap = pair.power * pair.power_rest * (-excess).expm1() / above
             rise = (self.order * pair.distance).expm1() / ((self.order - 1) * pair.distance).expm1()
             slope = (self.order - 1) / self.order * (-pair.moved).exp() * rise
         return BoundaryPoint(pair.rate, pair.rate_rest, pair.power, pair.power_rest, gap.max(arb(0)), slope)

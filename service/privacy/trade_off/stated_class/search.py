@@ -149,7 +149,7 @@ class Search:
                 break
             count_work(self.frontier.cost)
             try:
-                self._take(x, self.frontier.at(*logistic(x)))
+                self._take(x, self.frontier.at(*logistic(x)).checked())
             except NumericalFailure:  # the bounds so far hold
                 break
             if self.left is None or self.right is None:

@@ -311,3 +311,25 @@ def test_group_of_pure_dp_composes_as_discrete_laplace_noise() -> None:
     same = WorstCase().curves(built({"type": "repeated", "steps": 5, "mechanism": noise}))
     assert pair.bracket is None
     assert pair.both.epsilon(1e-5).upper == pytest.approx(same.both.epsilon(1e-5).upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_strong_and_faint_bounds_have_no_false_numbers(seed: int) -> None:
+    """Bounds of hundreds of nats, or of 1e-9, lose digits of complements, but no number is on the wrong side."""
+    random = default_rng([3, seed])
+    scale = float(np.exp(random.uniform(2, 8))) if seed % 2 else float(np.exp(random.uniform(-20, -8)))
+    orders = [1.0 + float(np.exp(random.uniform(-3, 0))), 4.0, 60.0, math.inf]
+    directions = "forward_only" if seed % 3 == 0 else "both"
+    spec = {"type": "rdp", "orders": orders, "epsilons": [scale * each for each in (1.1, 4.0, 60.0, 90.0)]}
+    pair = WorstCase().curves(built(spec | {"directions": directions}))
+    for found in (pair.add, pair.remove):
+        rates = np.array([4.8e-253, 1e-60, 1e-6, 0.5, 1 - 1e-9])
+        points = found.points(rates)
+        assert (points.power.lower >= np.maximum(rates, found.singular_power.lower) * (1 - 1e-12)).all()
+        assert (np.diff(points.power.upper) >= -1e-12).all()
+        assert (points.type_two_error.upper <= (1 - rates) * (1 + 1e-12)).all()
+        for epsilon in (0.0, 0.5 * scale, 20 * scale, 100 * scale):
+            delta = found.profile_at(epsilon)
+            reached = points.power.lower - np.exp(np.minimum(epsilon, 700.0)) * rates
+            assert delta.upper >= reached.max() * (1 - 1e-12)
+            assert delta.upper >= found.singular_power.lower * (1 - 1e-12)
