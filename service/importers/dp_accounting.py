@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, final
 
 from service.importers.composition import compose, repeat
@@ -40,15 +41,20 @@ NO_RELATION: Final = (
 NO_OP: Final = "NoOpDpEvent releases nothing and is omitted."
 NON_PRIVATE: Final = "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies."
 RESPONSE: Final = (
-    "RandomizedResponseDpEvent becomes pure_dp for a replaced record, with epsilon ln(1 + k (1 - p)/p) for k = "
-    "num_buckets and p = noise_parameter, rounded up. That is exact for two buckets, and an upper bound for "
-    "more buckets."
+    "RandomizedResponseDpEvent becomes randomized_response for a replaced record, with epsilon ln(1 + k (1 - p)/p) "
+    "for k = num_buckets and p = noise_parameter, rounded up. Under REPLACE_SPECIAL it becomes "
+    "pure_dp with this epsilon, which is an upper bound."
 )
 DISCRETE: Final = (
-    "DiscreteLaplaceDpEvent becomes pure_dp for an added or removed record, with epsilon noise_parameter * "
-    "sensitivity. That is exact for sensitivity 1, and an upper bound otherwise. Replacing a record doubles "
-    "epsilon."
+    "DiscreteLaplaceDpEvent becomes discrete_laplace with scale 1/noise_parameter, rounded down. The sensitivity is "
+    "that of an added or removed record, and twice as large under REPLACE_ONE. Beyond the limits of that mechanism, it "
+    "becomes pure_dp with epsilon noise_parameter * sensitivity, which is an upper bound."
 )
+LARGEST_SHIFT: Final = 10_000
+"""Largest sensitivity of the mechanism `discrete_laplace`."""
+SCALES: Final = (1e-3, 1e9)
+"""Smallest and largest scale of the mechanism `discrete_laplace`."""
+
 PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with the same epsilon, which is an upper bound."
 FIXED_BATCHES: Final = (
     "Batches of a fixed size use add_or_remove_one without a threat_model. RdpAccountant accepts them only "
@@ -56,19 +62,19 @@ FIXED_BATCHES: Final = (
 )
 
 NO_THEOREM: Final[Mapping[str, str]] = {
-    "DiscreteGaussianDpEvent": "no theorem here bounds discrete Gaussian noise by continuous noise. Send "
-    "EpsilonDeltaDpEvent with the proved parameters of the release.",
+    "DiscreteGaussianDpEvent": "the event is not read. Send the mechanism discrete_gaussian with sigma and "
+    "sensitivity.",
     "TruncatedSubsampledGaussianDpEvent": "no theorem here covers truncated Poisson batches. Send "
     "PoissonSampledDpEvent only if no batch was truncated, and otherwise "
     "EpsilonDeltaDpEvent with the proved parameters.",
     "SingleEpochTreeAggregationDpEvent": "tree aggregation is not supported. If every record is in one leaf, send "
     "GaussianDpEvent for a zeroed-out record. Its noise_multiplier is divided "
     "by the root of the depth ceil(log2(largest step count + 1)).",
-    "RepeatAndSelectDpEvent": "choosing the best of several runs is not supported. Send EpsilonDeltaDpEvent with the "
-    "proved parameters of the choice, or ComposedDpEvent of all runs.",
+    "RepeatAndSelectDpEvent": "the best of several runs is not read from an event. Send the mechanism selected with "
+    "the run and the law of the number of trials.",
     "UnsupportedDpEvent": "the event stands for a mechanism without a description. Send the mechanism that was run.",
 }
-"""Known events that cannot be imported, with the reason and a remedy."""
+"""Known events that are not imported, with the reason and a remedy."""
 
 
 @final
@@ -77,12 +83,13 @@ class ImportNotes:
     """Notes about dp_accounting events that the mechanism itself does not express.
 
     `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
-    replaced records.
+    replaced records. `relation` is the neighbouring relation of the state, or None if the state has none.
     """
 
     sentences: list[str] = field(default_factory=list[str])
     needs_replacement: bool = False
     event_count: int = 0
+    relation: str | None = None
 
     def add(self, sentence: str) -> None:
         """Append a sentence unless the list already contains it."""
@@ -121,6 +128,7 @@ def read_state(state: SourceValue) -> ImportedRun:
         members = state.members(WITH_RELATION)
         event, relation = members[WITH_RELATION[0]], members[WITH_RELATION[1]]
         relation.one_of(RELATIONS)
+        notes.relation = RELATIONS[relation.value]
     mechanism = _read(event, notes)
     if mechanism is None:
         mechanism = DraftSpec(event, type="pure_dp", epsilon=0.0)
@@ -211,29 +219,41 @@ def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportN
 
 
 def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return k-ary randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
+    """Return k-ary randomised response with epsilon = ln(1 + k (1 - p)/p).
 
     Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
-    every other bucket with probability p/k.
+    every other bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be
+    perturbed further to a report with the smaller epsilon.
     """
     noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
     notes.add(RESPONSE)
     notes.needs_replacement = True
     epsilon = math.log1p(buckets * (1 - noise) / noise) * ROUND_UP_FACTOR if buckets > 1 else 0.0
-    return DraftSpec(node, type="pure_dp", epsilon=SourceValue(epsilon, fields["noise_parameter"].location))
+    located = SourceValue(epsilon, fields["noise_parameter"].location)
+    if buckets == 1 or notes.relation == "zero_out":
+        return DraftSpec(node, type="pure_dp", epsilon=located)
+    return DraftSpec(node, type="randomized_response", epsilon=located, options=fields["num_buckets"])
 
 
 def _discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return discrete Laplace noise as pure DP with epsilon = noise_parameter * sensitivity.
+    """Return discrete Laplace noise of scale 1/noise_parameter, or pure DP beyond the limits of that mechanism.
 
-    The product bounds every privacy loss. For a sensitivity of 1, every loss equals plus or minus the product.
+    Rounding the scale down is safe: further independent noise turns discrete Laplace noise into noise of any larger
+    scale. A replaced record moves the query by up to twice the sensitivity of an added or removed record.
     """
     # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
     parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
     notes.add(DISCRETE)
-    exact = parameter if sensitivity == 1 else parameter * sensitivity * ROUND_UP_FACTOR
-    epsilon = SourceValue(exact, fields["noise_parameter"].location)
-    return DraftSpec(node, type="pure_dp", epsilon=epsilon)
+    shift = 2 * sensitivity if notes.relation == "replace_one" else sensitivity
+    location = fields["noise_parameter"].location
+    scale = 1 / parameter
+    if Fraction(scale) * Fraction(parameter) > 1:
+        scale = math.nextafter(scale, 0.0)
+    if shift <= LARGEST_SHIFT and SCALES[0] <= scale <= SCALES[1]:
+        moved = SourceValue(shift, fields["sensitivity"].location)
+        return DraftSpec(node, type="discrete_laplace", scale=SourceValue(scale, location), sensitivity=moved)
+    exact = parameter if shift == 1 else parameter * shift * ROUND_UP_FACTOR
+    return DraftSpec(node, type="pure_dp", epsilon=SourceValue(exact, location))
 
 
 def _permute_and_flip(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:

@@ -89,7 +89,8 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
                 "weights": [0.9, 0.09, 0.01],
             },
         },
-        "discrete_laplace": {"type": "pure_dp", "epsilon": 0.5},
+        "discrete_laplace": {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 1},
+        "discrete_laplace_twice_as_far": {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 2},
         "fixed_without_replacement": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
         "fixed_with_replacement": FIXED | {"sampling": "fixed_with_replacement", "steps": 1},
         "zcdp": {"type": "zcdp", "rho": 0.5},
@@ -98,12 +99,8 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """The mechanism that each state describes, written by hand. Missing states are rejected or only bounded."""
-BOUNDED: dict[str, float] = {
-    "randomized_response": 1.0986122886681098,
-    "many_buckets": 2.3978952727983707,
-    "discrete_laplace_twice_as_far": 1.0,
-}
-"""Events that become pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
+BOUNDED: dict[str, float] = {"randomized_response": 1.0986122886681098, "many_buckets": 2.3978952727983707}
+"""Events of randomised response, with epsilon rounded up: ln 3 and ln 11."""
 REFUSED: dict[str, dict[str, str]] = {
     "dp_accounting": dict.fromkeys(("unsupported", "truncated", "tree", "best_of_several"), "/class_name"),
     "jax_privacy": {"truncated": "/truncated_batch_size"},

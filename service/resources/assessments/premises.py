@@ -32,6 +32,8 @@ IF_NOT: Final[Mapping[str, str]] = {
     "parameters_are_proved": _NO_BOUND,
     "parts_are_independent": f"{_TOO_LOW} Parameters that depend on earlier results need their own analysis.",
     "queries_are_independent": _TOO_LOW,
+    "one_randomizer": f"{_TOO_LOW} Describe the reports as local reports, without the shuffler.",
+    "order_is_secret": f"{_TOO_LOW} Describe the reports as local reports, without the shuffler.",
     "reports_are_local": f"{_TOO_LOW} Include every report in the mechanism.",
     "sampling_is_poisson": f"{_OTHER_SAMPLER} Most training code shuffles, or draws batches of a fixed size.",
     "score_is_covered": f"{_TOO_LOW} Add the mechanism of the score to the trial.",
