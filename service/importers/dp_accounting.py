@@ -11,11 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Final, final
 
 from service.importers.composition import compose, repeat
+from service.importers.dp_accounting_discrete import discrete_laplace, randomized_response
+from service.importers.dp_accounting_notes import (
+    FIXED_BATCHES,
+    NO_OP,
+    NO_RELATION,
+    NO_THEOREM,
+    NON_PRIVATE,
+    ImportNotes,
+)
 from service.importers.reading import DraftSpec, ImportedRun, SourceValue, import_error
 
 DESCRIPTION: Final = "dp_accounting (an event: an object, or a list, with module_name and class_name)"
@@ -32,69 +40,6 @@ TOO_MANY: Final = (
     f"An event may contain at most {MOST_EVENTS} events. Send equal events as SelfComposedDpEvent, and a long "
     "schedule as dpsgd with lists."
 )
-ROUND_UP_FACTOR: Final = 1 + 2.0**-48
-"""Factor that exceeds the rounding errors of a few operations in doubles."""
-
-NO_RELATION: Final = (
-    "An event does not state the neighbouring relation. Without threat_model, a record is added or removed."
-)
-NO_OP: Final = "NoOpDpEvent releases nothing and is omitted."
-NON_PRIVATE: Final = "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies."
-RESPONSE: Final = (
-    "RandomizedResponseDpEvent becomes randomized_response for a replaced record, with epsilon ln(1 + k (1 - p)/p) "
-    "for k = num_buckets and p = noise_parameter, rounded up. Under REPLACE_SPECIAL it becomes "
-    "pure_dp with this epsilon, which is an upper bound."
-)
-DISCRETE: Final = (
-    "DiscreteLaplaceDpEvent becomes discrete_laplace with scale 1/noise_parameter, rounded down. The sensitivity is "
-    "that of an added or removed record, and twice as large under REPLACE_ONE. Beyond the limits of that mechanism, it "
-    "becomes pure_dp with epsilon noise_parameter * sensitivity, which is an upper bound."
-)
-LARGEST_SHIFT: Final = 10_000
-"""Largest sensitivity of the mechanism `discrete_laplace`."""
-SCALES: Final = (1e-3, 1e9)
-"""Smallest and largest scale of the mechanism `discrete_laplace`."""
-
-PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with the same epsilon, which is an upper bound."
-FIXED_BATCHES: Final = (
-    "Batches of a fixed size use add_or_remove_one without a threat_model. RdpAccountant accepts them only "
-    "under REPLACE_ONE."
-)
-
-NO_THEOREM: Final[Mapping[str, str]] = {
-    "DiscreteGaussianDpEvent": "the event is not read. Send the mechanism discrete_gaussian with sigma and "
-    "sensitivity.",
-    "TruncatedSubsampledGaussianDpEvent": "no theorem here covers truncated Poisson batches. Send "
-    "PoissonSampledDpEvent only if no batch was truncated, and otherwise "
-    "EpsilonDeltaDpEvent with the proved parameters.",
-    "SingleEpochTreeAggregationDpEvent": "tree aggregation is not supported. If every record is in one leaf, send "
-    "GaussianDpEvent for a zeroed-out record. Its noise_multiplier is divided "
-    "by the root of the depth ceil(log2(largest step count + 1)).",
-    "RepeatAndSelectDpEvent": "the best of several runs is not read from an event. Send the mechanism selected with "
-    "the run and the law of the number of trials.",
-    "UnsupportedDpEvent": "the event stands for a mechanism without a description. Send the mechanism that was run.",
-}
-"""Known events that are not imported, with the reason and a remedy."""
-
-
-@final
-@dataclass(slots=True)
-class ImportNotes:
-    """Notes about dp_accounting events that the mechanism itself does not express.
-
-    `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
-    replaced records. `relation` is the neighbouring relation of the state, or None if the state has none.
-    """
-
-    sentences: list[str] = field(default_factory=list[str])
-    needs_replacement: bool = False
-    event_count: int = 0
-    relation: str | None = None
-
-    def add(self, sentence: str) -> None:
-        """Append a sentence unless the list already contains it."""
-        if sentence not in self.sentences:
-            self.sentences.append(sentence)
 
 
 @final
@@ -218,49 +163,6 @@ def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportN
     return DraftSpec(node, type="approximate_dp", epsilon=epsilon, delta=delta)
 
 
-def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return k-ary randomised response with epsilon = ln(1 + k (1 - p)/p).
-
-    Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
-    every other bucket with probability p/k. Rounding epsilon up is safe: a report with the larger epsilon can be
-    perturbed further to a report with the smaller epsilon.
-    """
-    noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
-    notes.add(RESPONSE)
-    notes.needs_replacement = True
-    epsilon = math.log1p(buckets * (1 - noise) / noise) * ROUND_UP_FACTOR if buckets > 1 else 0.0
-    located = SourceValue(epsilon, fields["noise_parameter"].location)
-    if buckets == 1 or notes.relation == "zero_out":
-        return DraftSpec(node, type="pure_dp", epsilon=located)
-    return DraftSpec(node, type="randomized_response", epsilon=located, options=fields["num_buckets"])
-
-
-def _discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return discrete Laplace noise of scale 1/noise_parameter, or pure DP beyond the limits of that mechanism.
-
-    Rounding the scale down is safe: further independent noise turns discrete Laplace noise into noise of any larger
-    scale. A replaced record moves the query by up to twice the sensitivity of an added or removed record.
-    """
-    # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
-    parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
-    notes.add(DISCRETE)
-    shift = 2 * sensitivity if notes.relation == "replace_one" else sensitivity
-    location = fields["noise_parameter"].location
-    scale = 1 / parameter
-    if Fraction(scale) * Fraction(parameter) > 1:
-        scale = math.nextafter(scale, 0.0)
-    if shift <= LARGEST_SHIFT and SCALES[0] <= scale <= SCALES[1]:
-        moved = SourceValue(shift, fields["sensitivity"].location)
-        return DraftSpec(node, type="discrete_laplace", scale=SourceValue(scale, location), sensitivity=moved)
-    exact = parameter if shift == 1 else parameter * shift * ROUND_UP_FACTOR
-    return DraftSpec(node, type="pure_dp", epsilon=SourceValue(exact, location))
-
-
-def _permute_and_flip(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    notes.add(PERMUTE_AND_FLIP)
-    return DraftSpec(node, type="pure_dp", epsilon=fields["epsilon"])
-
-
 def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
     inner = _read(fields["event"], notes)
     if inner is None:
@@ -302,6 +204,18 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
     return compose(node, [part for part in parts if part is not None])
 
 
+def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
+    """Return the best of a random number of runs. The shape infinity is the Poisson law."""
+    inner, shape = _read(fields["event"], notes), fields["shape"]
+    if inner is None:
+        return None
+    if shape.value in (math.inf, "Infinity"):
+        trials = DraftSpec(node, type="poisson", mean=fields["mean"])
+    else:
+        trials = DraftSpec(node, type="truncated_negative_binomial", mean=fields["mean"], shape=shape)
+    return DraftSpec(node, type="selected", mechanism=inner, trials=trials, released="best")
+
+
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
     """Return (xi, rho)-zCDP, whose divergences D_a are at most xi + rho a, for xi = 0."""
     if fields["xi"].number(0.0, 1e6) > 0:
@@ -332,9 +246,10 @@ EVENTS: Final[Mapping[str, Event]] = {
     "EpsilonDeltaDpEvent": Event(("epsilon", "delta"), _epsilon_delta),
     "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
     "ZCDpEvent": Event(("rho", "xi"), _zcdp),
-    "PermuteAndFlipDpEvent": Event(("epsilon",), _permute_and_flip),
-    "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), _randomized_response),
-    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), _discrete_laplace),
+    "PermuteAndFlipDpEvent": Event(("epsilon",), _same_fields("permute_and_flip", epsilon="epsilon")),
+    "RepeatAndSelectDpEvent": Event(("event", "mean", "shape"), _selected),
+    "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), randomized_response),
+    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), discrete_laplace),
     "NoOpDpEvent": Event((), _no_op),
     "NonPrivateDpEvent": Event((), _non_private),
 }
