@@ -40,11 +40,21 @@ moved up to i eta or down to the real axis, bounds the error. Let u = theta and 
 0, 0) + B(u, 0, eta)) x / (1 - x), since B falls in t. M(1 - z) is the conjugate of M(1 - theta + it), with u = 1 -
 theta.
 
-**5. Far y.** ln|r(y + i eta)| is at most s_max max(y, 0) / sigma. It is at least ln w_0 if a shift s = 0 has the weight
+**5. Far y.** ln|r(y + i eta)| is at most 0 for y <= 0, and at most ln r(Y) + s_max (y - Y) / sigma for y >= Y >= 0,
+because l rises by at most s_max / sigma. It is at least ln w_0 if a shift s = 0 has the weight
 w_0, because real parts are positive. It is else at least ln cos(eta s_max / sigma) + m_1 y - m_2 / 2 with
 m_k = sum_i w_i (s_i / sigma)^k (Jensen). So integrands are at most phi(y) e^{A + b|y|} on each side, and the part
 beyond Y is at most e^{A + b^2 / 2} Q(Y - b), Q the normal upper tail. For nodes beyond Y, Y - d takes the place of Y
 if Y - d >= b, where the bound falls.
+
+**6. Rare samples.** Each kind of step has a cut c. Let w(y) = Q((y - c) / tau), Q the normal upper tail. Weights w and
+1 - w divide P and Q into a frequent and a rare part. Let B and R = M - B be the transforms of these parts, and
+delta_w the delta of the frequent parts of all N steps. For "add" and c' > 1, 0 <= delta_w <= B(c')^N e^{-(c' - 1) eps}.
+The rest, delta - delta_w, belongs to positive measures, so that sections 1 and 2 hold for it with M^N - B^N in the
+place of M. M^N - B^N is -M^N expm1(N log1p(-R / M)), and at most N R(c') M(c')^{N - 1} for real c'. For m < 0, c' = 1
+gives the bound of all terms. With |M(z)|, |B(z)| <= M(theta), section 3 holds with N B(T) M(theta)^{N - 1}, where B(T)
+is now the bound for R. Moving the path of Q, |Q(x + i eta)| <= e^{eta^2 / 2} Q(x): bounds of weighted integrands on
+y + i eta have a further factor e^{(eta / tau)^2 / 2}. For several kinds, N R / M is summed over the kinds.
 
 **Single steps and Gaussian runs.** The best test of one step is {y > y*} with r(y*) = e^eps, because L rises in y.
 A run of plain steps is one Gaussian step. The best test at alpha is the one of these tests with Q(y > y*) = alpha.
@@ -54,16 +64,14 @@ The largest power at a false positive rate alpha is the minimum over E > 0 of F(
 convex. Any E gives an upper bound. Let E0 < E1 < E2 with F1 <= F0 and F1 <= F2. The chords extended beyond E1 give
 min F >= F1 - max((F2 - F1) (E1 - E0) / (E2 - E1), (F0 - F1) (E2 - E1) / (E1 - E0)).
 
-Numbers that only *choose* (theta, h, K, eta, d, Y) are doubles, in `guide.py`. No proof rests on them: with other
-choices the balls are wider, and the answer is "not decided".
+Numbers that only *choose* (theta, h, K, eta, d, Y, c, tau) are doubles, in `guide.py`. No proof rests on them: with
+other choices the balls are wider, and the answer is "not decided".
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Literal
 
 from flint import arb, ctx
 
@@ -72,8 +80,6 @@ from privacy_bounds.checker.steps import Direction, NotDecided, Step, ball, samp
 
 __all__ = ["CheckerVerdict", "Direction", "NotDecided", "Step", "check_delta", "check_power", "sampled_step"]
 Number = float | Fraction
-ACCURACIES: Final = (26, 48)
-"""Relative accuracies that are tried one after the other, in nats: e^-26 and e^-48."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdic
     if claimed >= 1:
         return CheckerVerdict("proved", "no probability is above 1")
     found, reason = None, ""
-    for nats in ACCURACIES:
+    for nats in (26, 48):  # relative accuracies, e^-26 and e^-48
         with ctx.workprec(64 + 2 * nats):
             try:
                 found = enclosure(nats)
@@ -130,5 +136,4 @@ def _decide(enclosure: Callable[[int], arb], claimed: Fraction) -> CheckerVerdic
 def _decimals(found: arb) -> tuple[str, str]:
     """Return decimals below and above the ball `found`, rounded outward: the printed radius covers the rounding."""
     margin = abs(found) * arb(10) ** -28
-    lower, upper = (found - margin).lower(), (found + margin).upper()
-    return lower.str(30, radius=False), upper.str(30, radius=False)
+    return (found - margin).lower().str(30, radius=False), (found + margin).upper().str(30, radius=False)

@@ -1,134 +1,132 @@
-"""Sections 1 to 5 of the proof: the transform of the loss on one contour, with a bound for each error."""
-
-from __future__ import annotations
+"""Sections 1 to 6 of the proof: the transform of the loss on one contour, with a bound for each error."""
 
 import math
 from collections.abc import Iterable
-from typing import Final
 
 from flint import acb, acb_mat, arb, ctx
 
 from privacy_bounds.checker.guide import Guide
-from privacy_bounds.checker.steps import NotDecided, Step, ball, growth, log_ratio, upper_tail
+from privacy_bounds.checker.steps import NotDecided, Step, ball, exponents, growth, upper_tail
 
-LARGEST_WORK: Final = 8_000_000
+LARGEST_WORK = 12_000_000
 """Largest number of pairs of nodes of both trapezoidal sums. A pair takes about 0.1 us."""
 
 
-def far_part(step: Step, u: arb, eta: float, start: arb, side: int) -> arb:
-    """Bound the integral over y beyond `start` on one side (`side` 1 or -1), as section 5 of the proof does.
-
-    The integrand is that of B(u, t, `eta`) for t >= 0, see `majorant`. The result is infinite if the bound does not
-    fall there.
-    """
-    height, slope = growth(step, u, eta, side)
-    return (height + slope**2 / 2).exp() * upper_tail(start - slope) if start > slope else arb("inf")
+def weight(step: Step, y: acb | arb, guide: Guide, part: int) -> acb:
+    """Return the weight of the rare part (1), of the frequent part (-1) or of both (0) at y (section 6)."""
+    return (acb(part * (guide.cuts[step] - y) / guide.widths[step]) / arb(2).sqrt()).erfc() / 2 if part else acb(1)
 
 
-def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide) -> arb:
-    """Return an upper bound of B(u, t, eta), which bounds the transform |M(u + it)| of the loss of one step.
+def far_part(step: Step, u: arb, eta: float, start: arb, side: int, guide: Guide, part: int) -> arb:
+    """Bound what lies beyond `start` on a side of y (1 or -1), for t >= 0 (section 5). Infinity: no bound falls."""
+    height, slope = growth(step, u, eta, side, start)
+    least = weight(step, side * start, guide, part if part == -side else 0).real * guide.penalty(step, eta, part)
+    bound = (height + slope**2 / 2).exp() * upper_tail(start - slope) * least
+    return bound if start > slope and start >= 0 else arb("inf")
 
-    B is an integral along the path y + i eta (section 3 of the proof, in the package docstring), evaluated by adaptive
-    integration in balls.
-    """
+
+def majorant(step: Step, u: arb, t: float, eta: float, guide: Guide, part: int = 0) -> arb:
+    """Return an upper bound of B(u, t, eta) of a part, by adaptive integration of an analytic function in balls."""
     if not (eta == 0 or eta * ball(max(step.means)) < arb.pi() / 2):
         raise NotDecided("the strip is too wide")
     with ctx.workprec(80 + step.count.bit_length()):
-        terms, shift, other = step.terms(), acb(0, eta), 1 - u
+        terms, shift, z = step.terms(), acb(0, eta), acb(u, t)
 
         def integrand(y: acb, analytic: bool) -> acb:
-            up, down = log_ratio(terms, y + shift, analytic), log_ratio(terms, y - shift, analytic)
-            exponent, angle = u * (up + down), up - down
-            if step.mirrored:
-                up, down = log_ratio(terms, -y - shift, analytic), log_ratio(terms, shift - y, analytic)
-                exponent, angle = exponent + other * (up + down), angle - (up - down)
-            return ((exponent - y * y) / 2 - t * angle / acb(0, 2)).exp()
+            (up, rise), (down, fall) = (exponents(step, terms, x, analytic) for x in (y + shift, y - shift))
+            return ((up + z * rise + down + z.conjugate() * fall) / 2).exp() * weight(step, y, guide, part)
 
-        window, tolerance = guide.window(step, float(u)), arb(2) ** -(20 + step.count.bit_length())
-        goal = arb(guide.log_moment(step, float(u), t, eta)).exp() * tolerance
-        total = acb.integral(integrand, *window, rel_tol=tolerance, abs_tol=goal, eval_limit=20_000).real
-        total *= (arb(eta) ** 2 / 2).exp() / (2 * arb.pi()).sqrt()
-        far = (far_part(step, u, eta, arb(end).abs_lower(), side) for end, side in zip(window, (-1, 1), strict=True))
-        return sum(far, total).upper()
+        window, tolerance = guide.window(step, float(u), part), arb(2) ** -(20 + step.count.bit_length())
+        scale = guide.penalty(step, eta, part) / (2 * arb.pi()).sqrt()
+        goal = arb(guide.log_moment(step, float(u), t, eta, part)).exp() * tolerance / scale
+        total = acb.integral(integrand, *window, rel_tol=tolerance, abs_tol=goal, eval_limit=20_000).real * scale
+        for end, side in zip(window, (-1, 1), strict=True):
+            total += far_part(step, u, eta, arb(end).abs_lower(), side, guide, part)
+        return total.upper()
 
 
 class Contour:
-    """Transform M(theta + ikh) of a run's loss at the nodes k = 0, 1, ... of one contour.
-
-    The privacy profile delta(eps) is evaluated from these values, near one eps.
-    """
+    """The transform of a run at the nodes of one contour, from which delta is read near one eps."""
 
     def __init__(self, guide: Guide) -> None:
         guide.place_contour()
-        self._guide, self._theta, self._mu_squared = guide, guide.theta, ball(guide.mu_squared)
+        self._guide, self._theta, self._mu_squared = guide, max(guide.theta, 1.0), ball(guide.mu_squared)
         self._h, self._end, self._work = arb(guide.h), (guide.count + 0.5) * guide.h, 0
         with ctx.workprec(ctx.prec + guide.more_bits):
             self._log_left_out = self._log_bound(self._theta, self._end)
-            self._log_above, self._log_below = (self._log_bound(c, 0) for c in (guide.above, guide.below))
+            ends = max(guide.above, self._theta), 1.0 if guide.cuts else min(guide.below, 0.0)
+            self._log_bounds = [(c, self._log_bound(c, 0)) for c in ends]
             nodes = (acb(self._theta, k * self._h) for k in range(guide.count + 1))
             self._values = [(self._mu_squared * z * (z - 1) / 2).exp() / (z * (z - 1)) for z in nodes]
+            logs, beyond = [acb(0)] * len(self._values), arb(max(guide.beyond, 1.0))
             for step in guide.steps:
-                self._multiply(step)
-
-    def _exponent(self, theta: float) -> arb:
-        """Return the exponent u of the likelihood ratio: `theta`, or 1 - `theta` for the direction remove."""
-        return 1 - arb(theta) if self._guide.flip else arb(theta)
+                rare = self._moments(step, 1) if guide.cuts else []
+                for k, moment in enumerate(self._moments(step, 0)):
+                    power = moment**step.count
+                    self._values[k] *= power.conjugate() if guide.flip else power
+                    logs[k] += step.count * (-rare[k] / moment).log1p() if rare else 0
+            if guide.cuts:
+                frequent = (step.count * majorant(step, beyond, 0.0, 0.0, guide, -1).log() for step in guide.steps)
+                self._log_frequent = sum(frequent, arb(0))
+                self._values = [-value * log.expm1() for value, log in zip(self._values, logs, strict=True)]
 
     def _log_bound(self, theta: float, t: float) -> arb:
-        """Return the logarithm of a bound of |M(theta + it)|, where M is the transform of the loss of the run."""
-        total, u = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2, self._exponent(theta)
-        for step in self._guide.steps:
-            eta = self._guide.eta(step) if t else 0.0
-            total += step.count * majorant(step, u, t, eta, self._guide).log()
-        return total
+        """Return the logarithm of a bound of the transform at theta + it, without z (z - 1)."""
+        guide, share, u = self._guide, arb(0), 1 - arb(theta) if self._guide.flip else arb(theta)
+        total = self._mu_squared * (arb(theta) * (theta - 1) - arb(t) ** 2) / 2
+        for step in guide.steps:
+            eta = guide.eta(step) if t else 0.0
+            whole = majorant(step, u, 0.0, 0.0, guide) if guide.cuts else majorant(step, u, t, eta, guide)
+            total += step.count * whole.log()
+            share += step.count * majorant(step, u, t, eta, guide, 1) / whole if guide.cuts else 0
+        return total + share.log() if guide.cuts else total
 
-    def _multiply(self, step: Step) -> None:
-        """Multiply the values at all nodes z by M(z)^count for the steps `step`, whose loss has the transform M.
-
-        M is evaluated by a trapezoidal sum (sections 4 and 5 of the proof).
-        """
-        guide, u = self._guide, self._exponent(self._theta)
-        strip, window = guide.strip(step), guide.window(step, float(u))
-        error = majorant(step, u, 0.0, 0.0, guide) + majorant(step, u, 0.0, strip, guide)
-        spacing = guide.spacing(step, float(u), float(error.log()))
+    def _moments(self, step: Step, part: int) -> list[acb]:
+        """Return M(z) of a part at the nodes as trapezoidal sums (sections 4 and 5)."""
+        guide, u = self._guide, 1 - arb(self._theta) if self._guide.flip else arb(self._theta)
+        strip, window = guide.strip(step, part), guide.window(step, float(u), part)
+        error = majorant(step, u, 0.0, 0.0, guide, part) + majorant(step, u, 0.0, strip, guide, part)
+        nats = float(error.log()) - guide.log_moment(step, float(u), part=part) + guide.nats + math.log(step.count)
+        spacing = math.pi * strip / max(nats, 10.0)
         first, last = math.floor(window[0] / spacing), math.ceil(window[1] / spacing)
         self._work += (last - first) * len(self._values)
         if self._work > LARGEST_WORK:
             raise NotDecided(f"the proof needs {self._work:.1e} nodes, more than {LARGEST_WORK:.1e}")
         d, terms, eta = arb(spacing), step.terms(), strip / 2
-        decay = (-arb.pi() * strip / d).exp()
+        decay, root = (-arb.pi() * strip / d).exp(), d / (2 * arb.pi()).sqrt()
         error *= decay / (1 - decay)
-        error += far_part(step, u, eta, d * (last - 1), 1) + far_part(step, u, eta, -d * (first + 1), -1)
-        ys, root = [acb(d * j, eta) for j in range(first, last + 1)], d / (2 * arb.pi()).sqrt()
-        logs = [(log_ratio(terms, y), log_ratio(terms, -y) if step.mirrored else acb(0)) for y in ys]
-        masses = [(u * r + (1 - u) * q - y * y / 2).exp() * root for y, (r, q) in zip(ys, logs, strict=True)]
-        factors = [(acb(0, self._h) * (right - left)).exp() for right, left in logs]
+        for end, side in ((last - 1, 1), (-first - 1, -1)):
+            error += far_part(step, u, eta, d * end, side, guide, part)
+        ys = [acb(d * j, eta) for j in range(first, last + 1)]
+        logs = [exponents(step, terms, y) for y in ys]
+        masses = [(a + u * b).exp() * root * weight(step, y, guide, part) for (a, b), y in zip(logs, ys, strict=True)]
+        factors = [(acb(0, self._h) * slope).exp() for _, slope in logs]
         uncertain = acb(arb(0, error.upper()), arb(0, error.upper()))
-        for k, moment in enumerate(sums_of_powers(masses, factors, len(self._values))):
-            found = (moment + uncertain) ** step.count
-            self._values[k] *= found.conjugate() if guide.flip else found
+        return [moment + uncertain for moment in sums_of_powers(masses, factors, len(self._values))]
 
     def delta(self, eps: arb) -> arb:
-        """Return a ball that contains the privacy profile delta(eps) of the run."""
+        """Return an enclosure of delta(eps)."""
         with ctx.workprec(ctx.prec + self._guide.more_bits):
-            theta, h = arb(self._theta), self._h
-            period = 2 * arb.pi() / h
+            # `either` is a ball between 0 and 1
+            theta, h, period, either = arb(self._theta), self._h, 2 * arb.pi() / self._h, arb(0.5, 0.5)
             turns = powers(acb(0, -h * eps).exp(), len(self._values))
             terms = sum((v * turn for v, turn in zip(self._values, turns, strict=True)), -self._values[0] / 2)
             total = h / arb.pi() * terms.real * (-(theta - 1) * eps).exp()
             left_out = (self._log_left_out - (theta - 1) * eps).exp() * (1 + h / self._end) / (arb.pi() * self._end)
             total += arb(0, left_out.upper())
-            one, two = (-(theta - 1) * period).exp(), (-theta * period).exp()
-            total -= one / (1 - one) - eps.exp() * two / (1 - two)
-            for c, log_moment in ((self._guide.above, self._log_above), (self._guide.below, self._log_below)):
+            if self._guide.cuts:
+                total += (self._log_frequent - (arb(self._guide.beyond) - 1) * eps).exp().upper() * either
+            else:
+                one, two = (-(theta - 1) * period).exp(), (-theta * period).exp()
+                total -= one / (1 - one) - eps.exp() * two / (1 - two)
+            for c, log_moment in self._log_bounds:
                 ratio = (-abs(theta - c) * period).exp()
-                bound = (log_moment - (arb(c) - 1) * eps).exp() * ratio / (1 - ratio)
-                total -= bound.upper() * arb(0.5, 0.5)  # a number between 0 and the bound
+                total -= ((log_moment - (arb(c) - 1) * eps).exp() * ratio / (1 - ratio)).upper() * either
             return total
 
 
 def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterable[acb]:
-    """Yield the sums over j of masses[j] factors[j]^k for k = 0, ..., count - 1, as one product of matrices."""
+    """Yield sum_j masses_j factors_j^k for k = 0, ..., count - 1, as one product of matrices."""
     block = math.isqrt(count) + 1
     small = [powers(factor, block + 1) for factor in factors]
     large = [powers(row[block], -(-count // block)) for row in small]
@@ -140,7 +138,7 @@ def sums_of_powers(masses: list[acb], factors: list[acb], count: int) -> Iterabl
 
 
 def powers(base: acb, count: int) -> list[acb]:
-    """Return base^0, ..., base^(count - 1) as balls. Halving of the exponents keeps their radii small."""
+    """Return base^0, ..., base^(count - 1). Halving keeps the radii small."""
     found = [acb(1), base]
     for k in range(2, count):
         found.append(found[k // 2] * found[k - k // 2])

@@ -1,172 +1,156 @@
-"""Choices of contours, windows and node counts in doubles. Nothing is proved from them."""
-
-from __future__ import annotations
+"""Choices of contours, cuts, windows and node counts in doubles. Nothing is proved from them."""
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
-from typing import Final
 
-from flint import arb
+from flint import acb, arb
 
-from privacy_bounds.checker.steps import Direction, NotDecided, Run, Step, growth
-
-LARGEST_COUNT: Final = 100_000
-"""Largest count of nodes on a contour that is considered."""
+from privacy_bounds.checker.steps import Direction, NotDecided, Run, Step, exponents, growth
 
 
 class Guide:
-    """Choices of the parameters of a `Contour` in double precision. Nothing is proved from them."""
+    """Choices for `Contour` in doubles. Nothing is proved from them."""
 
     def __init__(self, run: Run, direction: Direction, near: float = 0.0, nats: int = 0) -> None:
-        self.steps, self.mu_squared = run
+        (self.steps, self.mu_squared), self.beyond, self.cuts = run, 1.0, dict[Step, float]()
         self.flip, self.nats, self._near = direction == "remove", nats + 12.0, near
-        self._cells: dict[tuple[Step, float], dict[int, tuple[float, float, float]]] = {}
+        self.widths = {step: 0.1 / float(max(step.means)) for step in self.steps}
 
     def place_contour(self) -> None:
-        """Choose the contour: its line theta, the distance h of nodes and their count.
+        """Choose cuts (section 6), theta, the step h, the count of nodes, and the exponents of bounds."""
+        self._place({})
+        gap = self._near - sum(step.count * self._loss(step, 0.0) for step in self.steps)
+        if self.count > 1_500 and self._target > -200 and gap > 0 and not self.flip and not self.mu_squared:
+            before = dict(vars(self))
+            shares = (1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12) if self._is_negligible(self._outputs(gap / 12)) else ()
+            if not any(self._place(self._outputs(gap / x)) for x in shares) or 2 * self.count > before["count"]:
+                vars(self).update(before)
 
-        Choose also the exponents of the bounds in section 2 of the proof (package docstring).
-        """
-        self.theta = 1 + _minimise(lambda x: self.log_chernoff(1 + x) - math.log(x) - math.log1p(x))
-        top = self.log_chernoff(self.theta) - math.log(self.theta) - math.log(self.theta - 1)
-        self._target = top - self.nats
+    def _outputs(self, excess: float) -> dict[Step, float]:
+        """Return about the output of each step whose loss is `excess` above the loss at 0."""
+        size = {step: self._loss(step, 0.0) + excess for step in self.steps}
+        return {s: minimise(lambda y, s=s: abs(self._loss(s, y) - size[s]), 0.0, 10 * self.widths[s], 30) for s in size}
+
+    def _loss(self, step: Step, y: float) -> float:
+        return float(exponents(step, step.terms(), acb(y))[1].real)
+
+    def _place(self, cuts: dict[Step, float]) -> bool:
+        """Choose a contour with these cuts. Return False if the frequent part is not negligible."""
+        self.cuts = cuts
+        x = minimise_positive(lambda x: self.log_bound(1 + x) - math.log(x) - math.log1p(x))
+        self.theta = 1 + x
+        target = self._target = self.log_bound(self.theta) - math.log(x) - math.log1p(x) - self.nats
+        if cuts and not self._is_negligible(cuts):
+            return False
 
         def period(shift: float) -> float:
-            return (self.log_chernoff(self.theta + shift) - self._target) / abs(shift)
+            return (self.log_bound(self.theta + shift) - target) / abs(shift)
 
-        self.above = self.theta + _minimise(period)
-        self.below = -_minimise(lambda x: period(-self.theta - x))
+        self.above = self.theta + minimise_positive(period)
+        self.below = 1.0 if cuts else -minimise_positive(lambda x: period(-self.theta - x))
         self.h = 2 * math.pi / max(period(self.above - self.theta), period(self.below - self.theta))
-        scales = [math.sqrt(2 * self.nats) * 2 ** (k / 2) for k in range(-4, 5, 2)]
-        end, self._scale = min((self._end(scale), scale) for scale in scales)
-        if not end < LARGEST_COUNT * self.h:
-            raise NotDecided("the transform of the loss falls too slowly: steps are few, or sample too rarely")
+        end, self._scale = min((self._end(scale), scale) for scale in ((6, 8) if cuts else (2.5, 5, 10, 20, 40)))
         self.count = math.ceil(end / self.h)
-        self.more_bits = (
-            32 + sum(step.count for step in self.steps).bit_length() + max(0, int(math.log2(end + self.theta)))
-        )
+        self.more_bits = 32 + sum(s.count for s in self.steps).bit_length() + max(0, int(math.log2(end + self.theta)))
+        return True
 
-    def eta(self, step: Step, scale: float | None = None) -> float:
-        """Return how far the path of the integral M of a step moves up, for the bound of omitted nodes.
+    def _is_negligible(self, cuts: dict[Step, float]) -> bool:
+        def excess(x: float) -> float:
+            return sum(s.count * self.log_moment(s, 1 + x, part=-1) for s in self.steps) - x * self._near
 
-        M is the transform of the loss. `scale` is the distance for a single step.
-        """
-        return min(0.45 * math.pi / float(max(step.means)), (scale or self._scale) / math.sqrt(step.count))
+        self.cuts = cuts
+        x = minimise_positive(excess)
+        self.beyond = 1 + x
+        return excess(x) < self._target
 
-    def strip(self, step: Step) -> float:
-        """Return how far the path moves up for the error bound of the trapezoidal sum of a step.
+    def eta(self, step: Step, scale: float = 0.0) -> float:
+        """Return how far the path of M moves for the bound of the terms left out."""
+        unit = self.widths[step] if self.cuts else 1 / math.sqrt(step.count)
+        return min(4.5 * math.pi * self.widths[step], (scale or self._scale) * unit)
 
-        The sum computes the transform of the step's loss.
-        """
-        return min(0.45 * math.pi / float(max(step.means)), math.sqrt(2 * (self.nats + math.log(step.count))))
+    def strip(self, step: Step, part: int) -> float:
+        """Return how far the path moves for the bound of the trapezoidal sum of M."""
+        strip = 9 * self.widths[step] if part else math.sqrt(2 * (self.nats + math.log(step.count)))
+        return min(4.5 * math.pi * self.widths[step], strip)
 
-    def window(self, step: Step, u: float) -> tuple[float, float]:
-        """Return an interval of outcomes y beyond which the integrand for a step is negligible.
+    def window(self, step: Step, u: float, part: int) -> tuple[float, float]:
+        """Return an interval of y beyond which the integrand is negligible."""
+        strip = self.strip(step, part)
+        nats = 2 * self.nats + math.log(step.count) - self.log_moment(step, u, part=part)
+        nats += part * part * (strip / self.widths[step]) ** 2 / 2
+        ends = [0.0, 0.0]
+        for place, side in [(0, -1), (1, 1)] * 3:
+            a, b = map(float, growth(step, arb(u), strip, side, arb(ends[place])))
+            ends[place] = max(1.0, b + math.sqrt(max(2 * (a + nats) + b * b, 1.0)) + 1)
+        enough = max(1.0, math.sqrt(2 * abs(nats)) * self.widths[step] - self.cuts.get(step, 0.0))
+        return -min(ends[0], enough) if part > 0 else -ends[0], ends[1]
 
-        The integral is the transform M(u) of the step's loss.
-        """
-        strip = self.strip(step)
-        ends: list[float] = []
-        nats = self.nats * (1 + 1 / step.count) + math.log(step.count) - self.log_moment(step, u)
-        for side in (-1, 1):
-            height, slope = map(float, growth(step, arb(u), strip, side))
-            ends.append(max(1.0, slope + math.sqrt(max(2 * (height + nats) + slope**2, 1.0)) + 1))
-        return -ends[0], ends[1]
-
-    def spacing(self, step: Step, u: float, log_bound: float) -> float:
-        """Return the distance of the nodes of a trapezoidal sum for one step.
-
-        The sum computes the transform M(u) of the step's loss. `log_bound` is ln of its error bound without the factor
-        that depends on the distance.
-        """
-        nats = log_bound - self.log_moment(step, u) + self.nats + math.log(step.count)
-        return math.pi * self.strip(step) / max(nats, 10.0)
-
-    def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0) -> float:
-        """Return approximate ln B(u, t, eta), the bound of |M(u + it)| for the transform M of a step's loss.
-
-        For t = eta = 0 it is ln M(u). B is an integral along y + i eta (section 3 of the proof).
-        """
-        spacing = min(0.1, 0.3 / float(max(step.means)))
-        cells = self._cells.setdefault((step, eta), {})
-        reach = [12 + max(0.0, float(growth(step, arb(u), 0.0, side)[1])) for side in (-1, 1)]
+    def log_moment(self, step: Step, u: float, t: float = 0.0, eta: float = 0.0, part: int = 0) -> float:
+        """Return about ln B(u, t, eta) of a part, of which t = eta = 0 is ln M(u)."""
+        spacing = min(0.1, 3 * self.widths[step])
+        cells = step.cells.setdefault(eta, {})
+        reach = [12 + max(0.0, float(growth(step, arb(u), 0.0, side, arb(0))[1])) for side in (-1, 1)]
+        cut, width = self.cuts.get(step, 0.0), self.widths[step]
+        reach[1] = min(reach[1], cut + 100 * width) if part < 0 else reach[1]
         if sum(reach) > 40_000 * spacing:
             raise NotDecided("the noise is too small, or the claim too far in a tail")
-        exponents: list[float] = []
+        terms, logs = step.terms(), list[float]()
         for j in range(-int(reach[0] / spacing), int(reach[1] / spacing) + 1):
             if j not in cells:
-                right = _log_ratio_in_doubles(step, j * spacing, eta)
-                left = _log_ratio_in_doubles(step, -j * spacing, -eta) if step.mirrored else (0.0, 0.0)
-                cells[j] = right[0], left[0], right[1] - left[1]
-            one, other, angle = cells[j]
-            exponents.append(u * one + (1 - u) * other - t * angle - (j * spacing) ** 2 / 2)
-        top = max(exponents)
-        total = math.fsum(math.exp(x - top) for x in exponents) * spacing / math.sqrt(2 * math.pi)
-        return eta**2 / 2 + top + math.log(total)
+                start, rise = exponents(step, terms, acb(j * spacing, eta))
+                cells[j] = float(start.real), float(rise.real), float(rise.imag)
+            fixed, slope, angle = cells[j]
+            logs.append(fixed + u * slope - t * angle)
+            if part:
+                x = part * (cut - j * spacing) / width
+                logs[-1] += -x * x / 2 - math.log(x) if x > 30 else math.log(math.erfc(x / math.sqrt(2)) / 2)
+        top = max(logs)
+        total = math.fsum(math.exp(x - top) for x in logs) * spacing / math.sqrt(2 * math.pi)
+        return top + math.log(total) + ((eta / width) ** 2 / 2 if part else 0.0)
 
-    def log_chernoff(self, theta: float) -> float:
-        """Return approximate ln(M(theta) e^{-(theta - 1) eps}) for the transform M of the run's loss."""
-        u = 1 - theta if self.flip else theta
-        total = float(self.mu_squared) * theta * (theta - 1) / 2 - (theta - 1) * self._near
-        return total + sum(step.count * self.log_moment(step, u) for step in self.steps)
+    def log_bound(self, theta: float, t: float = 0.0, scale: float = 1.0) -> float:
+        """Return about the logarithm of a bound of the transform at theta + it, times e^{-(theta - 1) eps}."""
+        u, share = 1 - theta if self.flip else theta, -math.inf
+        total = float(self.mu_squared) * (theta * (theta - 1) - t * t) / 2 - (theta - 1) * self._near
+        for step in self.steps:
+            eta = self.eta(step, scale) if t else 0.0
+            moment = self.log_moment(step, u) if self.cuts else self.log_moment(step, u, t, eta)
+            total += step.count * moment
+            rare = self.log_moment(step, u, t, eta, 1) if self.cuts else math.inf
+            share = max(share, math.log(len(self.steps) * step.count) + rare - moment)
+        return total + min(0.0, share)
+
+    def threshold(self, alpha: float) -> tuple[float, float]:
+        """Return about the threshold of the loss at a false positive rate, and the spread of the loss."""
+        x = minimise_positive(lambda x: (self.log_bound(x) - math.log(alpha)) / x)
+        around = self.log_bound(1.01 * x) + self.log_bound(0.99 * x) - 2 * self.log_bound(x)
+        return (self.log_bound(x) - math.log(alpha)) / x, min(100 * math.sqrt(abs(around)), 3) / x
+
+    def penalty(self, step: Step, eta: float, part: int) -> arb:
+        """Return a bound of |weight(y + i eta)| / weight(y)."""
+        return ((arb(eta) / self.widths[step]) ** 2 / 2).exp() if part else arb(1)
 
     def _end(self, scale: float) -> float:
-        """Return the smallest height T on the contour beyond which all nodes are negligible.
-
-        `scale` is the distance by which the path moves for a single step.
-        """
-        u = 1 - self.theta if self.flip else self.theta
-
-        def excess(t: float) -> float:
-            total = float(self.mu_squared) * (self.theta * (self.theta - 1) - t * t) / 2 - (self.theta - 1) * self._near
-            moments = (s.count * self.log_moment(s, u, t, self.eta(s, scale)) for s in self.steps)
-            return total + sum(moments) - math.log(t) - self._target
-
+        """Return the least T for which the terms beyond are negligible, with this scale of eta."""
         end = self.h
-        while excess(end) > 0 and end < LARGEST_COUNT * self.h:
+        while self.log_bound(self.theta, end, scale) > math.log(end) + self._target and end < 1e5 * self.h:
             end *= 1.2
         return end
 
 
-def _log_ratio_in_doubles(step: Step, y: float, eta: float) -> tuple[float, float]:
-    """Return approximate real and imaginary parts of a step's log-likelihood ratio at the outcome y + i eta."""
-    real = imaginary = 0.0
-    for weight, mean in zip(step.weights, step.means, strict=True):
-        w, m = float(weight), float(mean)
-        x = m * y - m * m / 2
-        if x > 300:
-            return x + math.log(w), m * eta
-        real += w * (math.expm1(x) - 2 * math.exp(x) * math.sin(m * eta / 2) ** 2)
-        imaginary += w * math.exp(x) * math.sin(m * eta)
-    return math.log1p(2 * real + real * real + imaginary * imaginary) / 2, math.atan2(imaginary, 1 + real)
-
-
-def _minimise(function: Callable[[float], float]) -> float:
-    """Return approximately the x > 0 with the smallest value of `function`, which has one minimum in ln x."""
-    x, golden = 1.0, (math.sqrt(5) - 1) / 2
-    for factor in (4.0, 0.25):
-        while function(x * factor) < function(x):
-            x *= factor
-            if not 1e-40 < x < 1e40:
-                raise NotDecided("no saddle point was found")
-    low, high = math.log(x / 4), math.log(x * 4)
-    for _ in range(14):
+def minimise(function: Callable[[float], float], start: float, step: float, count: int, reach: float = 100) -> float:
+    """Return about where a function with one valley is least, near `start`, by `count` golden sections."""
+    x, golden = start, (math.sqrt(5) - 1) / 2
+    for way in (step, -step):
+        while function(x + way) < function(x) and abs(x - start) < reach * step:
+            x += way
+    low, high = x - step, x + step
+    for _ in range(count):
         one, two = high - golden * (high - low), low + golden * (high - low)
-        low, high = (low, two) if function(math.exp(one)) < function(math.exp(two)) else (one, high)
-    return math.exp((low + high) / 2)
+        low, high = (low, two) if function(one) < function(two) else (one, high)
+    return (low + high) / 2
 
 
-def threshold(run: Run, direction: Direction, alpha: float) -> tuple[float, float]:
-    """Return the approximate threshold of the loss at the false positive rate `alpha`, and the spread of the loss."""
-    guide, score = Guide(run, direction), -NormalDist().inv_cdf(alpha)
-
-    def rate_and_slope(theta: float) -> tuple[float, float]:
-        one, two = guide.log_chernoff(theta * 1.0001), guide.log_chernoff(theta * 0.9999)
-        slope = (one - two) / (0.0002 * theta)
-        return max(2 * theta * slope - one - two, 1e-300), slope
-
-    sign, wanted = math.copysign(1.0, score), math.log(max(score**2, 1e-12))
-    theta = sign * _minimise(lambda x: abs(math.log(rate_and_slope(sign * x)[0]) - wanted))
-    upper, lower = rate_and_slope(theta * 1.001)[1], rate_and_slope(theta * 0.999)[1]
-    return (upper + lower) / 2, math.sqrt(abs((upper - lower) / (0.002 * theta)))
+def minimise_positive(function: Callable[[float], float]) -> float:
+    """Return about the x > 0 where a function is least."""
+    return math.exp(minimise(lambda x: function(math.exp(x)), 0.0, math.log(4), 14))

@@ -1,16 +1,13 @@
 """Readings of a run: the privacy profile, and the largest power at a false positive rate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from statistics import NormalDist
 
 from flint import acb, arb, ctx
 
 from privacy_bounds.checker.contour import Contour
-from privacy_bounds.checker.guide import Guide, threshold
+from privacy_bounds.checker.guide import Guide, minimise
 from privacy_bounds.checker.steps import Direction, NotDecided, Step, Terms, ball, log_ratio, split, upper_tail
 
 
@@ -22,9 +19,8 @@ def _as_one_step(steps: Sequence[Step]) -> tuple[Terms, bool] | None:
     sampled, mu_squared = split(steps)
     if not sampled:
         return [(arb(1), ball(mu_squared).sqrt())], False
-    if mu_squared or len(sampled) > 1 or sampled[0].count > 1:
-        return None
-    return sampled[0].terms(), sampled[0].mirrored
+    is_one = not mu_squared and len(sampled) == 1 and sampled[0].count == 1
+    return (sampled[0].terms(), sampled[0].mirrored) if is_one else None
 
 
 def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int) -> Callable[[arb], arb]:
@@ -35,10 +31,10 @@ def profile(steps: Sequence[Step], direction: Direction, near: float, nats: int)
     sampled, mu_squared = split(steps)
     if not (mu_squared or any(step.mirrored or not step.moment(0) for step in sampled)):
         least = sum((step.count * ball(step.moment(0)).log() for step in sampled), arb(0))
-        if direction == "add" and arb(near) <= least:
-            return lambda eps: 1 - eps.exp() if eps <= least else arb("nan")
-        if direction == "remove" and -arb(near) <= least:
-            return lambda eps: arb(0) if -eps <= least else arb("nan")
+        sign = 1 if direction == "add" else -1
+        if sign * arb(near) <= least:
+            return lambda eps: arb("nan") if not sign * eps <= least else 1 - eps.exp() if sign > 0 else arb(0)
+    direction = "add" if all(step.mirrored for step in sampled) else direction
     one = _as_one_step(steps)
     if one is not None:
         return lambda eps: _delta_of_one(*one, direction, eps)
@@ -55,32 +51,17 @@ def largest_power(steps: Sequence[Step], direction: Direction, alpha: Fraction, 
     one = _as_one_step(steps)
     if one is not None:
         return _power_of_one(*one, direction, ball(alpha))
-    point, spread = threshold(split(steps), direction, float(alpha))
-    gap, target = math.exp(-nats / 3) * min(1.0, spread), -NormalDist().inv_cdf(float(alpha))
-    read, centre = profile(steps, direction, point, nats), point
-
-    def score(c: float) -> float:
-        low, high = arb(c) - gap / 2, arb(c) + gap / 2
-        return -NormalDist().inv_cdf(float((read(low) - read(high)) / (high.exp() - low.exp())))
-
-    before, known = point, score(point)
-    point += (target - known) * spread
-    for _ in range(12):
-        if abs(point - before) <= gap / 100:
+    (point, spread), rate = Guide(split(steps), direction).threshold(float(alpha)), float(alpha)
+    gap = math.exp(-nats / 3) * min(1.0, spread)
+    while True:
+        read, centre, spread = profile(steps, direction, point, nats), point, 1.5 * spread
+        point = minimise(lambda c, f=read: float(rate * arb(c).exp() + f(arb(c))), centre, spread / 2, 40, 4)
+        if abs(point - centre) < spread / 2:
             break
-        if abs(point - centre) > 2 * spread:
-            read, centre = profile(steps, direction, point, nats), point
-        found = score(point)
-        slope = (point - before) / (found - known) if found != known else 0.0
-        before, known, point = point, found, point + (target - found) * slope
-    if abs(point - centre) > spread / 2:
-        read = profile(steps, direction, point, nats)
     logs = [arb(point) + k * arb(gap) for k in (-1, 0, 1)]
     (e0, e1, e2), (f0, f1, f2) = [c.exp() for c in logs], [ball(alpha) * c.exp() + read(c) for c in logs]
-    if not (f1 <= f0 and f1 <= f2):
-        return arb(0).union(f1)
     least = f1 - arb.max((f2 - f1) * (e1 - e0) / (e2 - e1), (f0 - f1) * (e2 - e1) / (e1 - e0))
-    return least.union(f1)
+    return (least if f1 <= f0 and f1 <= f2 else arb(0)).union(f1)
 
 
 def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) -> arb:
@@ -91,8 +72,7 @@ def _delta_of_one(terms: Terms, mirrored: bool, direction: Direction, eps: arb) 
     sign = 1 if direction == "add" or mirrored else -1
 
     def loss(y: arb) -> arb:
-        left = log_ratio(terms, acb(-y)).real if mirrored else arb(0)
-        return log_ratio(terms, acb(y)).real - left
+        return (log_ratio(terms, acb(y)) - (log_ratio(terms, acb(-y)) if mirrored else 0)).real
 
     with ctx.workprec(2 * ctx.prec + 64):
         p, q = _masses(terms, mirrored, sign, _root(loss, sign * eps))
@@ -131,10 +111,7 @@ def _root(rising: Callable[[arb], arb], value: arb) -> arb:
     for _ in range(ctx.prec):
         middle = (low + (high - low) * 0.4876).mid()  # no dyadic number, on which an exact root could lie
         found = rising(middle)
-        if found < value:
-            low = middle
-        elif found > value:
-            high = middle
-        else:
+        if not (found < value or found > value):
             break
+        low, high = (middle, high) if found < value else (low, middle)
     return low.union(high)

@@ -1,7 +1,5 @@
 """Steps of a run: the laws that the checker takes as the definition, in exact rational numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,11 +19,7 @@ class NotDecided(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """Steps of a run with one pair of laws, `count` of them, in exact rational numbers.
-
-    Without the record an outcome has the law N(0, 1), and with it sum_i w_i N(s_i/sigma, 1) for the `weights` w_i,
-    `shifts` s_i and noise sigma. A `mirrored` step has the mirror image of the mixture in place of N(0, 1).
-    """
+    """`count` equal steps with the pair of laws that the package defines."""
 
     noise: Fraction
     shifts: tuple[Fraction, ...]
@@ -40,19 +34,20 @@ class Step:
 
     @cached_property
     def means(self) -> tuple[Fraction, ...]:
-        """Centres s_i/sigma of the components: shifts over the noise."""
+        """Centres s_i / sigma."""
         return tuple(shift / self.noise for shift in self.shifts)
 
-    def moment(self, power: int) -> Fraction:
-        """Return the moment sum_i w_i (s_i/sigma)^k of the centres, for k = `power`.
+    @cached_property
+    def cells(self) -> dict[float, dict[int, tuple[float, float, float]]]:
+        """Logarithms of integrands in doubles, by the height of the path and the index of y."""
+        return {}
 
-        The moment 0 is the weight of the shift 0 (0^0 = 1, without other terms).
-        """
-        pairs = zip(self.weights, self.means, strict=True)
-        return sum((w * m**power for w, m in pairs if power or not m), Fraction(0))
+    def moment(self, power: int) -> Fraction:
+        """Return m_k = sum_i w_i (s_i / sigma)^k. The moment 0 is P(s = 0), by 0^0 = 1 and without other terms."""
+        return sum((w * m**power for w, m in zip(self.weights, self.means, strict=True) if power or not m), Fraction(0))
 
     def terms(self) -> Terms:
-        """Return (weight, centre) of each component as balls."""
+        """Return weights and centres as balls."""
         return [(ball(w), ball(m)) for w, m in zip(self.weights, self.means, strict=True)]
 
 
@@ -68,43 +63,43 @@ def sampled_step(noise: float, rate: float, count: int = 1, mirrored: bool = Fal
 
 
 def split(steps: Sequence[Step]) -> Run:
-    """Return the sampled steps, and mu^2 of all plain Gaussian steps together."""
+    """Return the steps with the plain ones combined."""
     plain = (step for step in steps if len(step.shifts) == 1)
     mu_squared = sum((s.count * s.moment(2) * (4 if s.mirrored else 1) for s in plain), Fraction(0))
     return [step for step in steps if len(step.shifts) > 1 and max(step.shifts) > 0], mu_squared
 
 
 def ball(number: Fraction) -> arb:
-    """Return a ball (number with an error bound) that contains a rational number."""
+    """Return a ball that contains a rational number."""
     return arb(fmpq(number.numerator, number.denominator))
 
 
 def upper_tail(y: arb) -> arb:
-    """Return the upper tail P(x > y) of the standard normal law as a ball."""
+    """Return the normal upper tail Q(y)."""
     return (y / arb(2).sqrt()).erfc() / 2
 
 
 def log_ratio(terms: Terms, y: acb, analytic: bool = False) -> acb:
-    """Return ln of the likelihood ratio of a mixture of normal laws to N(0, 1) at the complex outcome y.
-
-    `terms` has (weight, centre) of each component. With `analytic`, the result is not finite where the logarithm is not
-    analytic.
-    """
+    """Return l(y) = ln r(y)."""
     return sum((weight * (m * (y - m / 2)).exp() for weight, m in terms), acb(0)).log(analytic=analytic)
 
 
-def growth(step: Step, u: arb, eta: float, side: int) -> tuple[arb, arb]:
-    """Return numbers A and b such that integrands are at most phi(y) e^{A + b|y|} on one side (`side` 1 or -1).
-
-    Section 5 of the proof defines the integrands, those of B(u, t, `eta`) for t >= 0. phi is the normal density.
-    """
+def growth(step: Step, u: arb, eta: float, side: int, start: arb) -> tuple[arb, arb]:
+    """Return A and b of section 5 beyond `start` >= 0 on a side of y (1 or -1), for t >= 0."""
     height, slope, largest, never = arb(eta) ** 2 / 2, arb(0), ball(max(step.means)), ball(step.moment(0))
     for exponent, way in [(u, side), (1 - u, -side)][: 2 if step.mirrored else 1]:
         if exponent >= 0:
             slope += exponent * largest if way > 0 else 0
+            height += exponent * (log_ratio(step.terms(), acb(start)).real - largest * start) if way > 0 else 0
         elif never > 0:
             height += exponent * never.log()
         else:
             height -= exponent * (ball(step.moment(2)) / 2 - (eta * largest).cos().log())
             slope += exponent * ball(step.moment(1)) * way
     return height, slope
+
+
+def exponents(step: Step, terms: Terms, y: acb, analytic: bool = False) -> tuple[acb, acb]:
+    """Return the logarithm of the integrand of M(z) at z = 0, without a constant factor, and its slope in z."""
+    left = log_ratio(terms, -y, analytic) if step.mirrored else acb(0)
+    return left - y * y / 2, log_ratio(terms, y, analytic) - left

@@ -157,6 +157,27 @@ def test_bad_choices_of_a_contour_only_widen(seed: int, monkeypatch: pytest.Monk
     assert found.rad() > truth.rad()
 
 
+RARE = [sampled_step(1.0, 0.001, 6), sampled_step(0.8, 0.01, 2)]
+
+
+@pytest.mark.parametrize("seed", [thorough(seed) for seed in range(6)])
+def test_bad_choices_only_widen_where_samples_are_rare(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts, their widths and the exponent for the frequent part are choices, too."""
+    truth, random, place = _delta(RARE, 0.7, nats=30), Random(seed), _perturbed(seed)
+
+    def place_badly(self: Guide) -> None:
+        place(self)
+        assert self.cuts
+        self.cuts = {step: cut * random.uniform(0.8, 1.1) for step, cut in self.cuts.items()}
+        self.widths = {step: width * random.uniform(0.7, 1.1) for step, width in self.widths.items()}
+        self.beyond *= random.uniform(0.5, 1.5)
+
+    monkeypatch.setattr(Guide, "place_contour", place_badly)
+    found = _delta(RARE, 0.7, nats=20)
+    assert found.contains(truth)
+    assert found.rad() > truth.rad()
+
+
 def test_a_claim_inside_the_smallest_enclosure_is_not_decided() -> None:
     steps = RUNS["with a plain step"]
     middle = _delta(steps, 1.0, nats=60).mid().str(45, radius=False)
@@ -202,7 +223,9 @@ def test_power_at_a_small_rate() -> None:
     assert check_power(run, 0.0, 0.0, "add").status == check_power(run, 1.0, 1.0, "add").status == "proved"
 
 
-@pytest.mark.parametrize("steps", [[sampled_step(1.0, 1e-6, 10)], [sampled_step(1e-4, 0.5, 10)]])
+@pytest.mark.parametrize(
+    "steps", [[sampled_step(1.0, 1e-6, 10), sampled_step(1e4, 1.0)], [sampled_step(1e-4, 0.5, 10)]]
+)
 def test_out_of_reach_is_not_decided_with_a_reason(steps: list[Step]) -> None:
     found = check_delta(steps, 0.5, 1e-6, "add")
     assert found.status == "not_decided"

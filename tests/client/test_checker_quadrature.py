@@ -118,22 +118,24 @@ def delta_of_two(one: Law, two: Law, eps: float, direction: Direction) -> Any:
         return mpmath.quad(integrand, sorted(set(places)), maxdegree=5)
 
 
-CASES: Final = [(*pair, direction) for pair in PAIRS for direction in ("add", "remove")][1:]
+CASES: Final = [(*pair, direction, eps) for pair in PAIRS for direction in ("add", "remove") for eps in (0.05, 0.5)]
 FAST: Final = (
-    ("sampled", "sampled", "remove"),
-    ("mixture", "mixture", "remove"),
-    ("replaced", "replaced plain", "add"),
+    ("sampled", "sampled", "add", 0.5),
+    ("sampled", "sampled", "remove", 0.05),
+    ("mixture", "mixture", "remove", 0.05),
+    ("replaced", "replaced plain", "add", 0.5),
 )
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "direction"), [case if case in FAST else thorough(*case) for case in CASES]
+    ("first", "second", "direction", "eps"), [case if case in FAST else thorough(*case) for case in CASES]
 )
-def test_delta_of_two_steps_is_that_of_the_definition(first: str, second: str, direction: Direction) -> None:
+def test_delta_of_two_steps_is_that_of_the_definition(
+    first: str, second: str, direction: Direction, eps: float
+) -> None:
     one, two = STEPS[first], STEPS[second]
-    for eps in (0.05, 0.5):
-        truth = Fraction(str(delta_of_two(Law.of(one), Law.of(two), eps, direction)))
-        assert_encloses([one, two], eps, truth, truth, direction, Fraction(1, 10**DIGITS))
+    truth = Fraction(str(delta_of_two(Law.of(one), Law.of(two), eps, direction)))
+    assert_encloses([one, two], eps, truth, truth, direction, Fraction(1, 10**DIGITS))
 
 
 def test_delta_of_one_step_is_that_of_the_definition() -> None:
@@ -195,6 +197,7 @@ def _distribution(law: Law, y: Any, sign: int) -> Any:
 LONG_RUNS: Final = {
     "sampled": sampled_step(1.1, 0.1, 60),
     "rarely sampled": sampled_step(0.9, 0.02, 100),
+    "hardly sampled": sampled_step(0.8, 0.001, 5),
     "mixture": Step(MIXTURE.noise, MIXTURE.shifts, MIXTURE.weights, 20),
     "replaced": sampled_step(1.5, 0.1, 40, mirrored=True),
 }
@@ -206,5 +209,5 @@ def test_delta_of_many_steps_lies_between_rounded_losses(run: str, direction: Di
     """Outputs of no weight are left out of the grid, and all rounding of doubles is far below the slack."""
     step = LONG_RUNS[run]
     lower, upper = (rounded_delta(step, 0.4, direction, 5e-5, up) for up in (False, True))
-    assert upper - lower < 0.1 * upper
+    assert upper - lower <= 0.1 * upper
     assert_encloses([step], 0.4, Fraction(lower), Fraction(upper), direction, Fraction(1, 10**11))

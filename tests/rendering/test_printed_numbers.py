@@ -86,7 +86,7 @@ def check_text(text: Printed, response: AssessmentsResponse) -> None:
     text.take(rf"with batches {NUMBER} times as large", given(response.context.gradient_accumulation_steps or 1))
     text.take(rf"all {NUMBER} backward passes", given(response.context.gradient_accumulation_steps or 1))
     runs = given(response.context.tuning_runs or 1)
-    text.take(rf"repeated {NUMBER} times with all results released, because the best of {NUMBER} runs", runs, runs)
+    text.take(rf"selected as the best of {NUMBER} runs", runs)
     text.without(known_texts(response))
     check_attack(text, response)
     check_reconstruction(text, response)

@@ -210,7 +210,11 @@ def test_hazards_follow_from_numbers() -> None:
             },
         ),
         ({"microbatch_size": 2}, "microbatches_double_sensitivity", SHORT | {"noise_multiplier": 0.75}),
-        ({"tuning_runs": 3}, "tuning_not_accounted", {"type": "repeated", "mechanism": SHORT, "steps": 3}),
+        (
+            {"tuning_runs": 3},
+            "tuning_not_accounted",
+            {"type": "selected", "mechanism": SHORT, "trials": {"type": "fixed", "count": 3}},
+        ),
         ({"batch_size": 10, "dataset_size": 100}, "sample_rate_inconsistent", SHORT | {"sample_rate": 0.1}),
     ],
 )
@@ -221,6 +225,21 @@ def test_hazard_impact_is_bound_of_described_run(context: dict[str, Any], code: 
     alone = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION)
     assert found.mechanism == alone.mechanism
     assert found.answer == alone.answers[0]
+
+
+def test_tuning_hazard_advises_to_draw_the_number_of_runs() -> None:
+    received = assess(body(SHORT, context={"delta": 1e-5, "tuning_runs": 10}))
+    [found] = [each for each in received.hazards if each.code == "tuning_not_accounted"]
+    [fixed, drawn] = re.findall(r"epsilon falls from ([\d.]+) to ([\d.]+)\.$", found.remedy)[0]
+    assert float(drawn) < 0.7 * float(fixed)
+    for printed, trials in ((fixed, {"type": "fixed", "count": 10}), (drawn, {"type": "geometric", "mean": 10.0})):
+        best = {"type": "selected", "mechanism": SHORT, "trials": trials}
+        sent = {"mechanism": best, "questions": [{"type": "epsilon", "delta": 1e-5}]}
+        [answer] = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION).answers
+        assert isinstance(answer, NumberAnswer)
+        assert answer.tight is False
+        assert answer.upper is not None
+        assert answer.upper <= float(printed) <= 1.01 * answer.upper
 
 
 @pytest.mark.parametrize("records", [2, 5])

@@ -25,6 +25,7 @@ from service.privacy.mechanisms.discrete.discrete_gaussian import DiscreteGaussi
 from service.privacy.mechanisms.discrete.discrete_laplace import DiscreteLaplace
 from service.privacy.mechanisms.discrete.local import LocalStep
 from service.privacy.mechanisms.discrete.randomized_response import RandomizedResponse
+from service.privacy.mechanisms.discrete.report_noisy_max import PermuteAndFlip, ReportNoisyMax
 from service.privacy.mechanisms.discrete.skellam import Skellam
 from service.privacy.mechanisms.discrete.staircase import Staircase
 from service.privacy.mechanisms.discrete.unary_encoding import UnaryEncoding
@@ -46,6 +47,8 @@ SAMPLED_DISCRETE: Final = (
     DiscreteLaplace,
     DiscreteGaussian,
     Skellam,
+    ReportNoisyMax,
+    PermuteAndFlip,
 )
 """Mechanisms with listed losses that know their pair on a Poisson sample."""
 LARGE_SAMPLE_RATE: Final = 0.1
@@ -185,7 +188,10 @@ class PoissonSampled(AbstractStep):
     def _discrete_under(self, base: AbstractMechanism, neighbours: Neighbours) -> AbstractStep:
         known = base.sampled_under(self.sample_rate, neighbours) if isinstance(base, AbstractStep) else None
         if known is None:
-            reason = "no dominating pair is known for such samples when a record is replaced, or for several records."
+            reason = (
+                "no dominating pair is known for such samples when a record is replaced, for several records or "
+                "coordinates, and for Gumbel or Laplace noise on scores."
+            )
             what = f"poisson_sampled {base.type} with sample_rate < 1"
             if isinstance(base, LocalStep):
                 reason = "no list of losses is known for reports that reveal everything, or for so many reports."

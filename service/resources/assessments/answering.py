@@ -156,7 +156,8 @@ def ruled(run: AssessedRun, rule: PolicyRule, place: str, tolerance: float) -> t
     """
     model = attacker_of(rule, run)
     given: dict[str, Any] = {} if model is None else {"threat_model": model}
-    asked = BoundsRequest(mechanism=run.mechanism, questions=(rule.question,), relative_tolerance=tolerance, **given)
+    described = run.mechanism if model is None or isinstance(model, WorstCaseThreatModel) else run.for_relaxed
+    asked = BoundsRequest(mechanism=described, questions=(rule.question,), relative_tolerance=tolerance, **given)
     return asked, {"/threat_model": f"{place}/threat_model", "/questions/0": f"{place}/question"}
 
 

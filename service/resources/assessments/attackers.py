@@ -93,12 +93,12 @@ def relaxed_attackers(run: AssessedRun, tolerance: float) -> Attackers:
         )
         names = ("glrt", "membership", "practical")
         return Attackers((), tuple(NotApplicable(threat_model=name, reason=reason) for name in names))
-    candidates, others = _candidates(run.mechanism, run.context)
+    candidates, others = _candidates(run.for_relaxed, run.context)
     found: list[tuple[BoundsRequest, Quote]] = []
     expensive: list[ThreatModelSpec] = []
     for candidate in candidates:
         asked = BoundsRequest(
-            mechanism=run.mechanism,
+            mechanism=run.for_relaxed,
             threat_model=candidate,
             questions=standard_questions(run.context),
             relative_tolerance=tolerance,

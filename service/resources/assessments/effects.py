@@ -149,7 +149,7 @@ HAZARDS: Final[Mapping[HazardCode, HazardRow]] = {
         "Other runs on the same data determined the settings.",
         "Count all runs, or tune on other data.",
         "numbers_changed",
-        "Every number covers all runs together, as if all their results were released.",
+        "Every number covers the choice of the best run: the upper bound holds for every score.",
     ),
     "variants_are_not_private": HazardRow(
         "Several published variants of the technique are not private.",

@@ -15,8 +15,9 @@ from api_schemas.questions import EpsilonQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
 from service.privacy.errors import PrivacyComputationError
+from service.rendering.numbers import SHOWN, rounded_up
 from service.resources.abstract import ResponseFields
-from service.resources.assessments.judged import AssessedRun, Change, made_by
+from service.resources.assessments.judged import AssessedRun, Change, drawn_run, made_by
 from service.resources.nested import evaluate_nested
 
 HazardImpacts: TypeAlias = list[ResponseFields]
@@ -59,6 +60,24 @@ def judged_alone(change: Change, judged: AssessedRun, epsilon: ResponseFields) -
     The judged run is the described run with the changes of all present hazards.
     """
     return [_consequence(_text(change), judged.mechanism, judged.threat_model, epsilon)]
+
+
+def tuning_advice(run: AssessedRun, epsilon: ResponseFields, described: MechanismSpec) -> str | None:
+    """Return how much a geometric number of tuning runs would reduce epsilon, as a sentence, or None if it does not.
+
+    `epsilon` is the answer for the judged `run`, a selection among a fixed number of runs of the mechanism `described`.
+    """
+    runs = run.context.tuning_runs or 1
+    drawn = _epsilon("", lambda: drawn_run(described, runs), run)
+    if not drawn or epsilon["upper"] is None:
+        return None
+    fixed, less = epsilon["upper"], drawn[0]["answer"]["upper"]
+    if less is None or not less < fixed or math.isinf(fixed):
+        return None
+    return (
+        f"Draw the number of runs from a geometric law with mean {runs}: epsilon falls from {rounded_up(fixed, SHOWN)} "
+        f"to {rounded_up(less, SHOWN)}."
+    )
 
 
 def _text(change: Change) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from api_schemas.assumptions_and_hazards import Hazard, HazardCode
+from api_schemas.mechanisms import SelectedMechanism
 from service.rendering.numbers import SHOWN, format_exact, percent_exact, percent_up, rounded_down, rounded_up
 from service.rendering.sentences.units import cap_of, unit_name
 from service.resources.abstract import ResponseFields
 from service.resources.assessments.effects import HAZARDS, NO_BOUND, POSSIBLE
-from service.resources.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone
+from service.resources.assessments.hazard_impacts import as_shuffled, changed_alone, judged_alone, tuning_advice
 from service.resources.assessments.judged import (
     AssessedRun,
     RunWithHazards,
@@ -52,11 +53,18 @@ def assessed_hazards(
 
 
 def _hazard(
-    code: HazardCode, text: str, status: Status, consequences: Sequence[ResponseFields] = (), *, failed: bool = False
+    code: HazardCode,
+    text: str,
+    status: Status,
+    consequences: Sequence[ResponseFields] = (),
+    *,
+    failed: bool = False,
+    advice: str | None = None,
 ) -> ResponseFields:
     """Return a hazard with this code, text and status as fields of a response.
 
-    `failed` is whether the hazard is present but the changed run cannot be described.
+    `failed` is whether the hazard is present but the changed run cannot be described. `advice` is a sentence that
+    follows the remedy.
     """
     row = HAZARDS[code]
     effect, why = (row.effect, row.why) if status == "present" else ("none", POSSIBLE)
@@ -69,7 +77,7 @@ def _hazard(
         "status": status,
         "effect": effect,
         "effect_text": why,
-        "remedy": row.remedy,
+        "remedy": row.remedy if advice is None else f"{row.remedy} {advice}",
         "consequences": list(consequences),
     }
 
@@ -81,7 +89,10 @@ def _of_changes(
     for change in changes(run):
         is_only = [each.code for each in judged.changes] == [change.code]
         impacts = judged_alone(change, judged.run, numbers.epsilon) if is_only else changed_alone(change, run)
-        yield _hazard(change.code, texts[change.code], "present", impacts, failed=change.code in judged.failed)
+        failed, advice = change.code in judged.failed, None
+        if change.code == "tuning_not_accounted" and not failed and isinstance(judged.run.mechanism, SelectedMechanism):
+            advice = tuning_advice(judged.run, numbers.epsilon, judged.run.mechanism.mechanism)
+        yield _hazard(change.code, texts[change.code], "present", impacts, failed=failed, advice=advice)
 
 
 def _change_texts(run: AssessedRun) -> dict[HazardCode, str]:
@@ -183,7 +194,7 @@ def _accumulation(run: AssessedRun) -> ResponseFields | None:
 
 
 def _tuning(run: AssessedRun) -> ResponseFields | None:
-    absent = run.context.tuning_runs is None
+    absent = run.context.tuning_runs is None and not isinstance(run.mechanism, SelectedMechanism)
     return _hazard("tuning_not_accounted", TUNING, "possible") if absent and run.trains else None
 
 

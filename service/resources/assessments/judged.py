@@ -29,11 +29,13 @@ from api_schemas.mechanisms import (
     NoisySgdMechanism,
     PoissonSampledMechanism,
     RepeatedMechanism,
+    SelectedMechanism,
     nodes_of,
 )
 from api_schemas.questions import AdvantageQuestion
 from api_schemas.threat_models import WorstCaseThreatModel
 from api_schemas.training_runs import listed
+from api_schemas.trials import LARGEST_TRIALS, FixedTrialCount, GeometricTrialCount
 from service.rendering.numbers import rounded_up
 
 RATE_AGREEMENT: Final = 0.01
@@ -52,6 +54,13 @@ class AssessedRun:
     mechanism: MechanismSpec
     context: AssessmentContext
     threat_model: WorstCaseThreatModel
+    composed: MechanismSpec | None = None
+    """For a selection among tuning runs: the composition of all runs, which bounds the selection for all attackers."""
+
+    @property
+    def for_relaxed(self) -> MechanismSpec:
+        """Mechanism whose answers against weaker attackers bound those of this run."""
+        return self.mechanism if self.composed is None else self.composed
 
     @staticmethod
     def of(request: AssessmentsRequest) -> AssessedRun:
@@ -137,7 +146,10 @@ def judged(run: AssessedRun) -> RunWithHazards:
         else:
             mechanism = made
             found.append(change)
-    return RunWithHazards(replace(run, mechanism=mechanism), tuple(found), tuple(failed))
+    composed = None
+    if any(each.code == "tuning_not_accounted" for each in found) and isinstance(mechanism, SelectedMechanism):
+        composed = all_runs(mechanism.mechanism, run.context.tuning_runs or 1)
+    return RunWithHazards(replace(run, mechanism=mechanism, composed=composed), tuple(found), tuple(failed))
 
 
 def made_by(change: Change, mechanism: MechanismSpec) -> MechanismSpec | None:
@@ -289,8 +301,27 @@ def _tuning(run: AssessedRun) -> Change | None:
     runs = run.context.tuning_runs
     if runs is None or runs == 1:
         return None
-    text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
-    return Change("tuning_not_accounted", text, partial(all_runs, runs=runs))
+    text = f"selected as the best of {runs} runs, by a score that may depend on the data"
+    if runs > LARGEST_TRIALS:
+        text = f"repeated {runs} times with all results released, because the best of {runs} runs was chosen"
+    return Change("tuning_not_accounted", text, partial(best_run, runs=runs))
+
+
+def best_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    """Return the selection of the best of `runs` training runs of the mechanism `spec`.
+
+    More than `LARGEST_TRIALS` runs are composed, as if all were released.
+    """
+    if runs > LARGEST_TRIALS:
+        return all_runs(spec, runs)
+    return SelectedMechanism(type="selected", mechanism=spec, trials=FixedTrialCount(type="fixed", count=runs))
+
+
+def drawn_run(spec: MechanismSpec, runs: int) -> MechanismSpec:
+    """Return the selection among a geometric number of training runs of `spec`, with the mean `runs`."""
+    return SelectedMechanism(
+        type="selected", mechanism=spec, trials=GeometricTrialCount(type="geometric", mean=float(runs))
+    )
 
 
 def all_runs(spec: MechanismSpec, runs: int) -> MechanismSpec:
@@ -310,6 +341,9 @@ def mapped(spec: MechanismSpec, change: Maker) -> MechanismSpec | None:
         case RepeatedMechanism(mechanism=inner, steps=steps):
             made = mapped(inner, change)
             return made and RepeatedMechanism(type="repeated", mechanism=made, steps=steps)
+        case SelectedMechanism(mechanism=inner, trials=trials, released=released):
+            made = mapped(inner, change)
+            return made and SelectedMechanism(type="selected", mechanism=made, trials=trials, released=released)
         case ComposedMechanism(mechanisms=parts):
             changed = [each for part in parts if (each := mapped(part, change)) is not None]
             whole = len(changed) == len(parts)

@@ -27,18 +27,23 @@ IF_NOT: Final[Mapping[str, str]] = {
     "noise_is_fresh": f"{_NO_BOUND} An attacker can subtract noise that is reused or predictable.",
     "noise_is_integer": f"{_NO_BOUND} Rounded continuous noise is post-processing of gaussian or laplace.",
     "one_noisy_release": f"{_TOO_LOW} Include every release in the mechanism.",
+    "one_law_of_configurations": f"{_NO_BOUND} Send a fixed number of trials for a grid.",
     "order_is_drawn_once": STILL,
     "parameters_are_proved": _NO_BOUND,
     "parts_are_independent": f"{_TOO_LOW} Parameters that depend on earlier results need their own analysis.",
     "queries_are_independent": _TOO_LOW,
+    "one_randomizer": f"{_TOO_LOW} Describe the reports as local reports, without the shuffler.",
+    "order_is_secret": f"{_TOO_LOW} Describe the reports as local reports, without the shuffler.",
     "reports_are_local": f"{_TOO_LOW} Include every report in the mechanism.",
     "sampling_is_poisson": f"{_OTHER_SAMPLER} Most training code shuffles, or draws batches of a fixed size.",
+    "score_is_covered": f"{_TOO_LOW} Add the mechanism of the score to the trial.",
     "scores_bounded": _NO_BOUND,
     "scores_move_little": _NO_BOUND,
     "sensitivity_is_stated": f"{_NO_BOUND} State the largest change under the relation of the threat model.",
     "sensitivity_bounded": f"{_NO_BOUND} Without clipping, the influence of a record is unlimited.",
     "shift_is_drawn": _TOO_LOW,
     "steps_rounded_up": STILL,
+    "trials_ignore_data": _NO_BOUND,
 }
 """Consequence by the code of the assumption. Absent codes belong to assumptions about an attacker, or about gradients
 that only relaxed attackers need."""

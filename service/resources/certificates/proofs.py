@@ -37,8 +37,13 @@ class NumberCondition:
     directions: tuple[Literal["add", "remove"], ...]
 
     def prove(self, steps: Sequence[Step]) -> list[dict[str, Any]]:
-        """Return the verdict of the checker for a run of these steps in each direction, as fields of a response."""
-        return [self._fields(direction, self._checked(steps, direction)) for direction in self.directions]
+        """Return the verdict of the checker for a run of these steps in each direction, as fields of a response.
+
+        A run of mirrored steps has the same law in both directions, and one proof.
+        """
+        proved = self.directions[:1] if all(step.mirrored for step in steps) else self.directions
+        found = [self._checked(steps, direction) for direction in proved] * (len(self.directions) // len(proved))
+        return [self._fields(direction, each) for direction, each in zip(self.directions, found, strict=True)]
 
     def _checked(self, steps: Sequence[Step], direction: Literal["add", "remove"]) -> CheckerVerdict:
         check = check_delta if self.quantity == "delta" else check_power

@@ -213,6 +213,24 @@ def test_one_choice_beside_other_steps_is_tight_and_several_are_bracket() -> Non
     assert two.both.epsilon(1e-5).lower > one.both.epsilon(1e-5).upper
 
 
+def test_sampled_choice_is_sampled_laplace_noise_and_attained_by_two_candidates() -> None:
+    choice = {"type": "permute_and_flip", "epsilon": 1.5}
+    pair = WorstCase().curves(built({"type": "poisson_sampled", "sample_rate": 0.2, "mechanism": choice}))
+    noise = {"type": "laplace", "noise_multiplier": 1 / 1.5}
+    other = WorstCase().curves(built({"type": "poisson_sampled", "sample_rate": 0.2, "mechanism": noise}))
+    assert pair.bracket is None
+    for gap in (-2.0, -0.75, 0.3):
+        rate, power = (exponential_choice(np.array([each, 0.0]), 1.0)[0] for each in (gap, gap + 1.5))
+        found = pair.add.power_at(float(rate))
+        assert found.lower - 1e-12 <= 0.8 * rate + 0.2 * power <= found.upper + 1e-12
+        assert found.upper == pytest.approx(other.add.power_at(float(rate)).upper, rel=1e-12)
+    run = {"type": "poisson_sampled", "sample_rate": 0.2, "mechanism": choice}
+    several = WorstCase().curves(built({"type": "repeated", "mechanism": run, "steps": 5}))
+    assert several.bracket is not None
+    found = several.both.epsilon(1e-4)
+    assert pair.both.epsilon(1e-4).lower <= found.lower < found.upper <= 1.2 * found.lower
+
+
 def test_monotone_scores_of_replaced_records_are_refused() -> None:
     with pytest.raises(UnsupportedCombination, match="both directions") as refusal:
         curve_of(noisy_max("exponential", 2.0, monotone=True), "replace_one")

@@ -52,13 +52,15 @@ def two_steps_pair(steps: Steps) -> TradeOffPair | None:
 
 
 def _cells_of(curve: AbstractTradeOff) -> FirstStep | None:
-    if isinstance(curve, GaussianMixtureTradeOff):
-        whole = MixtureInCells(curve)
-        return FirstStep((whole, whole))
-    rate = 1.0
-    if isinstance(curve, PoissonSampledAdd):
-        curve, rate = curve.base, curve.rate
-    if not isinstance(curve, AbstractShifted):
-        return None
-    low, high = (SampledShift(curve.law, shift, rate) for shift in (curve.shift.lower, curve.shift.upper))
+    match curve:
+        case GaussianMixtureTradeOff():
+            whole = MixtureInCells(curve)
+            return FirstStep((whole, whole))
+        case PoissonSampledAdd(base=AbstractShifted() as base, rate=rate):
+            pass
+        case AbstractShifted() as base:
+            rate = 1.0
+        case _:
+            return None
+    low, high = (SampledShift(base.law, shift, rate) for shift in (base.shift.lower, base.shift.upper))
     return FirstStep((low, high))

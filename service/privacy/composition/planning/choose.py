@@ -100,13 +100,15 @@ def plan(
         step = cast("AbstractStep", mechanism).under(neighbours)
         if type(step) in closed_forms.PLAIN:  # fast path: no merging and counting of steps
             return closed_forms.one_step(step)
-    if isinstance(mechanism, Mixture):
-        return _mixture(mechanism, method, neighbours, options)
-    if isinstance(mechanism, Selected):
-        return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
-    steps = steps_of(mechanism, neighbours)
-    known = _composition(steps, mechanism.type, method, options)
-    return replace(known, build=partial(_in_both_directions, known, steps))
+    match mechanism:
+        case Mixture():
+            return _mixture(mechanism, method, neighbours, options)
+        case Selected():
+            return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
+        case _:
+            steps = steps_of(mechanism, neighbours)
+            known = _composition(steps, mechanism.type, method, options)
+            return replace(known, build=partial(_in_both_directions, known, steps))
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:

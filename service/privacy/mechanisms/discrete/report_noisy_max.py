@@ -12,6 +12,7 @@ from typing_extensions import override
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.discrete.piecewise_exponential import laplace_density, laplace_distribution
+from service.privacy.mechanisms.discrete.sampled_choice import sampled_choice
 from service.privacy.mechanisms.discrete.selection import (
     SCORES_MOVE_LITTLE,
     Attacks,
@@ -119,6 +120,10 @@ class ReportNoisyMax(DescribedStep):
         attacks = NoisyMaxAttacks(eta=rounded(eta, -1))
         return EnclosedPathStep(eta=eta, attacks=attacks, source="path lemma", bracket=ENCLOSED)
 
+    @override
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
+        return sampled_choice(self, rate, neighbours)
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +156,10 @@ class PermuteAndFlip(DescribedStep):
         scale = 2 / Fraction(self.epsilon)
         eta = largest_shift(Fraction(1), scale, monotone=self.monotone, neighbours=neighbours, kind=self.type)
         return TightPathStep(eta=eta, source=SOURCE)
+
+    @override
+    def sampled_under(self, rate: float, neighbours: Neighbours) -> AbstractStep | None:
+        return sampled_choice(self, rate, neighbours)
 
 
 @final

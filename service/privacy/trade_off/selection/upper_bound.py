@@ -164,11 +164,12 @@ def _wide(nodes: Nodes, counts: TrialCounts) -> IndexArray:
         before = np.clip((rise - flattest * run) / (steepest - flattest), 0.0, run)
         over = np.nan_to_num(rise * (1 - before / run) - flattest * (run - before))
         bend = counts.curvature(nodes.power[1], nodes.error[0])[1:] / counts.slope(nodes.power[1], nodes.error[0])[1:]
-        high = over * bend > OVERSHOOT
+        excess = np.nan_to_num(over * bend)
+    high = excess > OVERSHOOT
     inside = np.isfinite(nodes.score[:-1]) & np.isfinite(nodes.score[1:])
     inside &= on_hull if counts.identical else nodes.score[:-1] > NEAR
     found = np.flatnonzero(high & inside)
-    return found[np.argsort(-(over * bend)[found], kind="stable")[:MOST_DIVIDED]]
+    return found[np.argsort(-excess[found], kind="stable")[:MOST_DIVIDED]]
 
 
 def _vertices(nodes: Nodes, counts: TrialCounts) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -9,6 +9,16 @@ and continuous, and 1 - T is a trade-off curve. Every point of T has a member; i
 Every number that is a supremum over points of a function that grows with the power is therefore attained by a member.
 These are: power at a rate, delta, epsilon, advantage, Bayes accuracy, posterior probabilities, mu over a range.
 
+**Records.** Let D_0, ..., D_k differ by one record each, and S be an event. (P_{D_{i-1}}(S), P_{D_i}(S)) is in R, so
+P_{D_i}(S) <= T(P_{D_{i-1}}(S)). T rises, so P_{D_k}(S) <= T(T(...T(q))) with k factors, for q = P_{D_0}(S). This is
+attained for every q: let x_0 = q and x_{i+1} = T(x_i), and a mechanism answer with one coin. Bounds for both
+directions: the coin shows 1 with probability x_i at a distance of i changed records from D_0, and with x_k beyond k.
+Neighbours have distances that differ by at most 1, so their pair is (x_i, x_i) or (x_i, x_{i+1}) in one of both
+orders. R contains both, because its bounds hold for both orders. Forward bounds: the coin shows 1 with probability x_i
+if i of k marked records are present. A further record changes i to i or i + 1, so that the pair of the law without and
+with it is (x_i, x_i) or (x_i, x_{i+1}), which is in R. The chain is rising and concave, as a composition of such
+functions.
+
 All numbers are computed in ball arithmetic. The lower bounds are values of pairs that are proved to be members. The
 upper bounds are lines above T (`search.py`), or a line at its own rate for points. The relative width is below 1e-12
 for rho from 1e-12 to 1e4, rates from 1e-300 and deltas from 1e-300 (tested).

@@ -35,7 +35,7 @@ from service.privacy.numerics.work import count_work, is_spent
 from service.privacy.trade_off.stated_class.boundary import BoundaryPoint
 from service.privacy.trade_off.stated_class.frontiers import SymmetricFrontier
 
-TOLERANCE: Final = 1e-11
+TOLERANCE: Final = 1e-10
 """Relative distance of both bounds at which an interval is not divided further."""
 MOST_LINES: Final = 600
 STEEP: Final = 1.0

@@ -1,0 +1,113 @@
+"""Choice with exponential noise on a Poisson sample of the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+from typing_extensions import override
+
+from service.privacy.enclosure import Enclosure
+from service.privacy.mechanisms.abstract import AbstractStep, Attained, LaplacePart, ResolvedStep, Steps
+from service.privacy.mechanisms.discrete.noise import SAMPLED, SampledNoise
+from service.privacy.mechanisms.discrete.selection import SEVERAL, GapStep, TightPathStep, gap_choices
+from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
+from service.privacy.numerics.rounding import rounded
+from service.privacy.trade_off.pair import TradeOffPair
+from service.privacy.trade_off.sampling.poisson_sampled import PoissonSampledAdd
+from service.privacy.trade_off.shifted.laplace import LaplaceTradeOff
+
+if TYPE_CHECKING:
+    from service.privacy.losses.law import LossLaw
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledLaplace(ResolvedStep):
+    """Laplace noise on a Poisson sample, with a double for its largest loss: a dominating pair of a sampled choice.
+
+    Attributes
+    ----------
+    loss, rate : float
+        Largest loss without sampling (nats), and the probability in (0, 1) with which the record is sampled.
+    """
+
+    type: ClassVar[str] = "poisson_sampled"
+    loss: float
+    rate: float
+
+    @override
+    def curves(self) -> TradeOffPair:
+        add = PoissonSampledAdd(LaplaceTradeOff(Enclosure.point(self.loss)), self.rate)
+        return TradeOffPair(add, add.reversed(), SAMPLED)
+
+    @override
+    def part(self) -> LaplacePart:
+        return LaplacePart(self.loss, self.rate)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledChoice(ResolvedStep):
+    """Choice on a Poisson sample, between data sets with and without one record.
+
+    Attributes
+    ----------
+    step : TightPathStep
+        The choice without sampling.
+    rate : float
+        Probability in (0, 1) with which the record is sampled.
+
+    Notes
+    -----
+    Laplace noise on the sample dominates (Zhu, Dong, Wang 2022, Theorem 11). At a false positive rate a the power of
+    the dominating pair is (1 - p) a + p T(a) with the power T without sampling, and the scores that attain T(a) attain
+    it: all other records change no score. Every rate has its own scores, as without sampling.
+    """
+
+    type: ClassVar[str] = "poisson_sampled"
+    step: TightPathStep
+    rate: float
+
+    @override
+    def curves(self) -> TradeOffPair:
+        add = PoissonSampledAdd(LaplaceTradeOff(self.step.shift), self.rate)
+        return TradeOffPair(add, add.reversed(), f"{SAMPLED}; {self.step.source}")
+
+    @override
+    def part(self) -> LaplacePart:
+        return LaplacePart(float(self.step.eta), self.rate)
+
+    @override
+    def rounded(self, side: int) -> AbstractStep:
+        return SampledLaplace(loss=rounded(self.step.eta, side), rate=self.rate)
+
+    @override
+    def loss_law(self) -> LossLaw:
+        from service.privacy.losses.steps import laplace_loss
+
+        return laplace_loss(float(self.step.eta), self.rate)
+
+    @override
+    def attained(self) -> Attained:
+        first = self._choices(1)[0][0][0]
+        return Attained(first, SEVERAL, either_way=False, choices=self._choices, may_come_last=True)
+
+    def _choices(self, count: int) -> tuple[Steps, ...]:
+        return tuple(
+            tuple((self._sampled(step), times) for step, times in run) for run in gap_choices(self.step.eta, count)
+        )
+
+    def _sampled(self, step: AbstractStep) -> AbstractStep:
+        return SampledNoise(step=step, rate=self.rate) if isinstance(step, GapStep) else step
+
+
+def sampled_choice(step: AbstractStep, rate: float, neighbours: Neighbours) -> AbstractStep | None:
+    """Return a choice on a Poisson sample; None for several or replaced records, and for choices of another noise.
+
+    `step` is the described choice, and `rate` the sampling rate.
+    """
+    if neighbours.records > 1 or neighbours.relation == REPLACE:
+        return None
+    alone = step.under(neighbours)
+    return SampledChoice(step=alone, rate=float(rate)) if isinstance(alone, TightPathStep) else None
