@@ -67,7 +67,8 @@ class ZcdpMechanism(Request):
     @model_validator(mode="before")
     @classmethod
     def _has_no_delta(cls, sent: Any) -> Any:
-        if isinstance(sent, dict) and "delta" in sent:
+        members: object = sent
+        if isinstance(members, dict) and "delta" in members:
             raise field_error("delta", "zCDP has no delta. Send delta in a question of type epsilon.")
         return sent
 

@@ -48,7 +48,7 @@ def reference() -> str:
         "## Clients\n",
         *map(_section, CLIENTS),
         "## Methods of every client\n",
-        f"{_text(Asking)} The methods of `AsyncClient` are coroutines.\n",
+        f"`Asking`: {_text(Asking)} The methods of `AsyncClient` are coroutines.\n",
         _members(Asking, ("ask",)),
         "## Answers\n",
         "Notebooks display answers as tables. `print` and `repr` give a short text.\n",

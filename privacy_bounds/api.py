@@ -35,13 +35,20 @@ ResponseT = TypeVar("ResponseT", bound="Response")
 
 
 class Options(TypedDict, total=False):
-    """Optional members of a request for bounds. Absent members have their defaults."""
+    """Optional members of a request for bounds. Absent members have their defaults.
+
+    `order` belongs to the method edgeworth, `digits` to ground_truth, and the last three members to monte_carlo.
+    """
 
     threat_model: Object
     dataset_subsampling: Object
     relative_tolerance: float
     method: str
     digits: int
+    order: int
+    samples: int
+    seed: int
+    confidence: float
 
 
 class Asking(ABC):
@@ -275,7 +282,9 @@ class Asking(ABC):
     def post(self, path: str, request: Mapping[str, Any], response_type: type[ResponseT]) -> Call[ResponseT]:
         """Send a request to the resource at `path` and return its response as a model.
 
-        NumPy values and models of the contract are converted to JSON.
+        `response_type` is a class of the package `api_schemas`, for example `BoundsResponse` of `api_schemas.bounds`.
+        The wheel has this package in `privacy_bounds._implementation`. The method `send` needs no class. NumPy
+        values and models of the contract are converted to JSON.
         """
         return Call(path, request, lambda body, _: read_response(response_type, body))
 

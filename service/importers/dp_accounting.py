@@ -11,10 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, final
 
 from service.importers.composition import compose, repeat
+from service.importers.dp_accounting_discrete import discrete_laplace, randomized_response
+from service.importers.dp_accounting_notes import (
+    FIXED_BATCHES,
+    NO_OP,
+    NO_RELATION,
+    NO_THEOREM,
+    NON_PRIVATE,
+    ImportNotes,
+)
 from service.importers.reading import DraftSpec, ImportedRun, SourceValue, import_error
 
 DESCRIPTION: Final = "dp_accounting (an event: an object, or a list, with module_name and class_name)"
@@ -31,63 +40,6 @@ TOO_MANY: Final = (
     f"An event may contain at most {MOST_EVENTS} events. Send equal events as SelfComposedDpEvent, and a long "
     "schedule as dpsgd with lists."
 )
-ROUND_UP_FACTOR: Final = 1 + 2.0**-48
-"""Factor that exceeds the rounding errors of a few operations in doubles."""
-
-NO_RELATION: Final = (
-    "An event does not state the neighbouring relation. Without threat_model, a record is added or removed."
-)
-NO_OP: Final = "NoOpDpEvent releases nothing and is omitted."
-NON_PRIVATE: Final = "NonPrivateDpEvent guarantees nothing and becomes (0, 1)-DP, which every mechanism satisfies."
-RESPONSE: Final = (
-    "RandomizedResponseDpEvent becomes pure_dp for a replaced record, with epsilon ln(1 + k (1 - p)/p) for k = "
-    "num_buckets and p = noise_parameter, rounded up. That is exact for two buckets, and an upper bound for "
-    "more buckets."
-)
-DISCRETE: Final = (
-    "DiscreteLaplaceDpEvent becomes pure_dp for an added or removed record, with epsilon noise_parameter * "
-    "sensitivity. That is exact for sensitivity 1, and an upper bound otherwise. Replacing a record doubles "
-    "epsilon."
-)
-PERMUTE_AND_FLIP: Final = "PermuteAndFlipDpEvent becomes pure_dp with the same epsilon, which is an upper bound."
-FIXED_BATCHES: Final = (
-    "Batches of a fixed size use add_or_remove_one without a threat_model. RdpAccountant accepts them only "
-    "under REPLACE_ONE."
-)
-
-NO_THEOREM: Final[Mapping[str, str]] = {
-    "DiscreteGaussianDpEvent": "no theorem here bounds discrete Gaussian noise by continuous noise. Send "
-    "EpsilonDeltaDpEvent with the proved parameters of the release.",
-    "TruncatedSubsampledGaussianDpEvent": "no theorem here covers truncated Poisson batches. Send "
-    "PoissonSampledDpEvent only if no batch was truncated, and otherwise "
-    "EpsilonDeltaDpEvent with the proved parameters.",
-    "SingleEpochTreeAggregationDpEvent": "tree aggregation is not supported. If every record is in one leaf, send "
-    "GaussianDpEvent for a zeroed-out record. Its noise_multiplier is divided "
-    "by the root of the depth ceil(log2(largest step count + 1)).",
-    "RepeatAndSelectDpEvent": "choosing the best of several runs is not supported. Send EpsilonDeltaDpEvent with the "
-    "proved parameters of the choice, or ComposedDpEvent of all runs.",
-    "UnsupportedDpEvent": "the event stands for a mechanism without a description. Send the mechanism that was run.",
-}
-"""Known events that cannot be imported, with the reason and a remedy."""
-
-
-@final
-@dataclass(slots=True)
-class ImportNotes:
-    """Notes about dp_accounting events that the mechanism itself does not express.
-
-    `sentences` are facts for the reader of the answer. `needs_replacement` is True if an event is valid only for
-    replaced records.
-    """
-
-    sentences: list[str] = field(default_factory=list[str])
-    needs_replacement: bool = False
-    event_count: int = 0
-
-    def add(self, sentence: str) -> None:
-        """Append a sentence unless the list already contains it."""
-        if sentence not in self.sentences:
-            self.sentences.append(sentence)
 
 
 @final
@@ -121,6 +73,7 @@ def read_state(state: SourceValue) -> ImportedRun:
         members = state.members(WITH_RELATION)
         event, relation = members[WITH_RELATION[0]], members[WITH_RELATION[1]]
         relation.one_of(RELATIONS)
+        notes.relation = RELATIONS[relation.value]
     mechanism = _read(event, notes)
     if mechanism is None:
         mechanism = DraftSpec(event, type="pure_dp", epsilon=0.0)
@@ -210,37 +163,6 @@ def _epsilon_delta(node: SourceValue, fields: dict[str, SourceValue], _: ImportN
     return DraftSpec(node, type="approximate_dp", epsilon=epsilon, delta=delta)
 
 
-def _randomized_response(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return k-ary randomised response as pure DP with epsilon = ln(1 + k (1 - p)/p).
-
-    Here p is the noise parameter and k the number of buckets. The true bucket is reported with probability 1 - p + p/k,
-    every other bucket with probability p/k.
-    """
-    noise, buckets = fields["noise_parameter"].number(1e-290, 1.0), fields["num_buckets"].integer(1, 10**12)
-    notes.add(RESPONSE)
-    notes.needs_replacement = True
-    epsilon = math.log1p(buckets * (1 - noise) / noise) * ROUND_UP_FACTOR if buckets > 1 else 0.0
-    return DraftSpec(node, type="pure_dp", epsilon=SourceValue(epsilon, fields["noise_parameter"].location))
-
-
-def _discrete_laplace(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    """Return discrete Laplace noise as pure DP with epsilon = noise_parameter * sensitivity.
-
-    The product bounds every privacy loss. For a sensitivity of 1, every loss equals plus or minus the product.
-    """
-    # At 0 noise would be spread over all integers, which no law is: the library counts it as no privacy at all.
-    parameter, sensitivity = fields["noise_parameter"].number(1e-290, 1e6), fields["sensitivity"].integer(1, 10**12)
-    notes.add(DISCRETE)
-    exact = parameter if sensitivity == 1 else parameter * sensitivity * ROUND_UP_FACTOR
-    epsilon = SourceValue(exact, fields["noise_parameter"].location)
-    return DraftSpec(node, type="pure_dp", epsilon=epsilon)
-
-
-def _permute_and_flip(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec:
-    notes.add(PERMUTE_AND_FLIP)
-    return DraftSpec(node, type="pure_dp", epsilon=fields["epsilon"])
-
-
 def _poisson_sampled(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
     inner = _read(fields["event"], notes)
     if inner is None:
@@ -282,6 +204,18 @@ def _composed(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNo
     return compose(node, [part for part in parts if part is not None])
 
 
+def _selected(node: SourceValue, fields: dict[str, SourceValue], notes: ImportNotes) -> DraftSpec | None:
+    """Return the best of a random number of runs. The shape infinity is the Poisson law."""
+    inner, shape = _read(fields["event"], notes), fields["shape"]
+    if inner is None:
+        return None
+    if shape.value in (math.inf, "Infinity"):
+        trials = DraftSpec(node, type="poisson", mean=fields["mean"])
+    else:
+        trials = DraftSpec(node, type="truncated_negative_binomial", mean=fields["mean"], shape=shape)
+    return DraftSpec(node, type="selected", mechanism=inner, trials=trials, released="best")
+
+
 def _zcdp(node: SourceValue, fields: dict[str, SourceValue], _: ImportNotes) -> DraftSpec:
     """Return (xi, rho)-zCDP, whose divergences D_a are at most xi + rho a, for xi = 0."""
     if fields["xi"].number(0.0, 1e6) > 0:
@@ -312,9 +246,10 @@ EVENTS: Final[Mapping[str, Event]] = {
     "EpsilonDeltaDpEvent": Event(("epsilon", "delta"), _epsilon_delta),
     "ExponentialMechanismDpEvent": Event(("epsilon",), _same_fields("exponential", epsilon="epsilon")),
     "ZCDpEvent": Event(("rho", "xi"), _zcdp),
-    "PermuteAndFlipDpEvent": Event(("epsilon",), _permute_and_flip),
-    "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), _randomized_response),
-    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), _discrete_laplace),
+    "PermuteAndFlipDpEvent": Event(("epsilon",), _same_fields("permute_and_flip", epsilon="epsilon")),
+    "RepeatAndSelectDpEvent": Event(("event", "mean", "shape"), _selected),
+    "RandomizedResponseDpEvent": Event(("noise_parameter", "num_buckets"), randomized_response),
+    "DiscreteLaplaceDpEvent": Event(("noise_parameter", "sensitivity"), discrete_laplace),
     "NoOpDpEvent": Event((), _no_op),
     "NonPrivateDpEvent": Event((), _non_private),
 }

@@ -89,23 +89,26 @@ MEANT: dict[str, dict[str, dict[str, Any]]] = {
                 "weights": [0.9, 0.09, 0.01],
             },
         },
-        "discrete_laplace": {"type": "pure_dp", "epsilon": 0.5},
+        "discrete_laplace": {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 1},
+        "discrete_laplace_twice_as_far": {"type": "discrete_laplace", "scale": 2.0, "sensitivity": 2},
         "fixed_without_replacement": FIXED | {"sampling": "fixed_without_replacement", "steps": 1000},
         "fixed_with_replacement": FIXED | {"sampling": "fixed_with_replacement", "steps": 1},
         "zcdp": {"type": "zcdp", "rho": 0.5},
+        "best_of_several": {
+            "type": "selected",
+            "mechanism": {"type": "gaussian", "noise_multiplier": 1.0},
+            "trials": {"type": "truncated_negative_binomial", "mean": 10.0, "shape": 1.0},
+            "released": "best",
+        },
         "nothing": {"type": "pure_dp", "epsilon": 0.0},
         "not_private": {"type": "approximate_dp", "epsilon": 0.0, "delta": 1.0},
     },
 }
 """The mechanism that each state describes, written by hand. Missing states are rejected or only bounded."""
-BOUNDED: dict[str, float] = {
-    "randomized_response": 1.0986122886681098,
-    "many_buckets": 2.3978952727983707,
-    "discrete_laplace_twice_as_far": 1.0,
-}
-"""Events that become pure DP, rounded up: ln 3, ln 11 and 2 * 0.5."""
+BOUNDED: dict[str, float] = {"randomized_response": 1.0986122886681098, "many_buckets": 2.3978952727983707}
+"""Events of randomised response, with epsilon rounded up: ln 3 and ln 11."""
 REFUSED: dict[str, dict[str, str]] = {
-    "dp_accounting": dict.fromkeys(("unsupported", "truncated", "tree", "best_of_several"), "/class_name"),
+    "dp_accounting": dict.fromkeys(("unsupported", "truncated", "tree"), "/class_name"),
     "jax_privacy": {"truncated": "/truncated_batch_size"},
 }
 """Pointers at which the other states are rejected."""

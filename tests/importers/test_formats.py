@@ -15,7 +15,8 @@ from api_schemas.imported import ImportFormat
 from api_schemas.mechanisms import MechanismSpec
 from api_schemas.problems import field_errors
 from service.importers.catalogue import FORMATS, import_state
-from service.importers.dp_accounting import EVENTS, NO_THEOREM
+from service.importers.dp_accounting import EVENTS
+from service.importers.dp_accounting_notes import NO_THEOREM
 from service.resources.digest import digest
 from tests.importers.states import (
     ALL,
@@ -108,18 +109,15 @@ def test_arguments_equal_their_event(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*MEANT["dp_accounting"], *BOUNDED])
 def test_epsilon_of_events_matches_library(name: str) -> None:
-    """The library's epsilon exceeds the truth by little. For fixed batches and zCDP the library has none."""
+    """The library's epsilon exceeds the truth by little. The state of others has none."""
     state = STATES["dp_accounting"][name]
     if "epsilon" not in state:
-        assert name.startswith(("fixed", "zcdp"))
+        assert name.startswith(("fixed", "zcdp", "best"))
         return
     content = {"event": state["content"], "neighboring_relation": state["relation"]}
     answer = first_answer(parsed_request(imported(content), relative_tolerance=1e-3))
     theirs, slack = float(state["epsilon"]), 1e-3
     lower, upper = float(answer["lower"]), float(answer["upper"])
-    if name in BOUNDED:
-        assert upper >= theirs - slack
-        return
     assert lower <= theirs
     assert math.isinf(theirs) or theirs - slack <= upper
 
@@ -163,9 +161,50 @@ def test_statement_of_tensorflow_privacy_is_upper_bound() -> None:
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_imported_bounds_are_rounded_up(name: str) -> None:
-    spec = mechanism_of(content_of("dp_accounting", name)).model_dump()
-    assert spec["type"] == "pure_dp"
+    content = content_of("dp_accounting", name)
+    spec = mechanism_of(content).model_dump()
+    assert (spec["type"], spec["options"]) == ("randomized_response", content["num_buckets"])
     assert BOUNDED[name] <= spec["epsilon"] <= BOUNDED[name] * (1 + 1e-14)
+    special = import_state("dp_accounting", {"event": content, "neighboring_relation": "REPLACE_SPECIAL"})
+    assert special.mechanism.model_dump() == {"type": "pure_dp", "epsilon": spec["epsilon"]}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "sensitivity", "meant"),
+    [
+        (0.1, 3, {"type": "discrete_laplace", "scale": math.nextafter(10.0, 0.0), "sensitivity": 3}),
+        (0.5, 20_000, {"type": "pure_dp", "epsilon": 1e4 * (1 + 2.0**-48)}),
+        (2e3, 1, {"type": "pure_dp", "epsilon": 2e3}),
+    ],
+)
+def test_discrete_laplace_is_rounded_to_less_privacy(parameter: float, sensitivity: int, meant: dict[str, Any]) -> None:
+    event = content_of("dp_accounting", "discrete_laplace") | {
+        "noise_parameter": parameter,
+        "sensitivity": sensitivity,
+    }
+    assert mechanism_of(event) == mechanism_of(meant)
+
+
+def test_infinite_shape_is_poisson_law_of_trials() -> None:
+    event = content_of("dp_accounting", "best_of_several") | {"shape": "Infinity"}
+    poisson = MEANT["dp_accounting"]["best_of_several"] | {"trials": {"type": "poisson", "mean": 10.0}}
+    assert mechanism_of(event) == mechanism_of(poisson)
+
+
+def test_permute_and_flip_is_no_less_private_than_its_epsilon() -> None:
+    event = {"module_name": "dp_accounting.dp_event", "class_name": "PermuteAndFlipDpEvent", "epsilon": 1.0}
+    assert mechanism_of(event) == mechanism_of({"type": "permute_and_flip", "epsilon": 1.0})
+    advantage = first_answer(parsed_request(imported(event), {"type": "advantage"}))
+    assert (
+        advantage["upper"]
+        <= first_answer(parsed_request({"type": "laplace", "noise_multiplier": 1.0}, {"type": "advantage"}))["upper"]
+    )
+
+
+def test_replaced_record_moves_discrete_laplace_twice_as_far() -> None:
+    event = content_of("dp_accounting", "discrete_laplace")
+    replaced = import_state("dp_accounting", {"event": event, "neighboring_relation": "REPLACE_ONE"})
+    assert replaced.mechanism == mechanism_of({"type": "discrete_laplace", "scale": 2.0, "sensitivity": 2})
 
 
 @pytest.mark.parametrize("seed", range(5))

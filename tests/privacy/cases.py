@@ -337,7 +337,6 @@ CASES: tuple[Case, ...] = (
         "randomized_response_beside", {"type": "composed", "mechanisms": [RESPONSE, gaussian(2.0)]}, (), "replace_one"
     ),
     Case("shuffled_reports", shuffled(50, {"type": "pure_dp", "epsilon": 1.0}), relation="replace_one"),
-    Case("shuffled_reports_many", shuffled(10**6, {"type": "pure_dp", "epsilon": 2.0}), relation="replace_one"),
     Case(
         "shuffled_responses_few",
         shuffled(3, RESPONSE | {"options": 3}),

@@ -255,7 +255,7 @@ def test_random_trials_are_narrow() -> None:
 
 def test_negative_binomial_laws_have_stated_means() -> None:
     one, none = np.ones(1), np.zeros(1)
-    for mean in (1.0001, 1.5, 10.0, 1e6):
+    for mean in (1 + 1e-13, 1.0001, 1.5, 10.0, 1e6):
         for shape in (-0.9, -0.3, 0.0, 0.5, 1.0, 7.0, 100.0):
             counts = NegativeBinomialCounts(mean, shape)
             assert math.isclose(counts.slope(one, none)[0], mean, rel_tol=1e-9)

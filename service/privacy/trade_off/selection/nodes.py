@@ -99,6 +99,7 @@ class Nodes:
         error_up = ((1 - share) * self.error[1][at] + share * self.error[1][at + 1]) * (1 + ROUNDING)
         power = np.stack((np.minimum(power_low, power_up), np.minimum(power_up, self.power[1][at + 1])))
         error = np.stack((np.maximum(error_low, self.error[0][at + 1]), np.maximum(error_low, error_up)))
+        error = np.minimum(error, 1.0)
         for own, known in ((power, self.power), (error, self.error)):
             own[:, ::parts] = known
         slopes = flat[at[:-1]], steep[at[:-1]]

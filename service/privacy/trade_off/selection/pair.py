@@ -57,10 +57,15 @@ def dominating(curve: AbstractTradeOff) -> AbstractTradeOff:
 def _limited(epsilons: FloatArray, deltas: FloatArray, limit: AbstractTradeOff) -> tuple[FloatArray, FloatArray]:
     """Return bounds of delta at these epsilons that the curve `limit` bounds, too, and at its largest loss."""
     most = limit.largest_log_ratio.upper
+    limited = limit.profile(epsilons).upper
+    inside = np.flatnonzero((limited - limited[-1] > FAINT) & (limited < PLAIN))
+    first, last = (int(inside[0]), int(inside[-1])) if inside.size else (0, 0)
+    more: FloatArray = np.linspace(float(epsilons[first]), float(epsilons[last]), MANY)
     if epsilons[0] < most < LARGEST:
-        epsilons, order = np.unique(np.append(epsilons, most), return_index=True)
-        deltas = np.append(deltas, limit.singular_power.upper)[order]
-    return epsilons, np.minimum(deltas, limit.profile(epsilons).upper)
+        more = np.concatenate((more, np.array([most])))
+    places, order = np.unique(np.concatenate((epsilons, more)), return_index=True)
+    bounds = np.concatenate((np.minimum(deltas, limited), limit.profile(more).upper))
+    return places, bounds[order]
 
 
 def _attained_nodes(curve: AbstractTradeOff, bound: SelectionBound) -> Nodes:

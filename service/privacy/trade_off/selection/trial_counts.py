@@ -21,6 +21,9 @@ from service.privacy.numerics.arrays import FloatArray
 SLACK: Final = 1e-11
 """Relative error of all numbers of a law. Exponents are below 1e3, and are products of at most 1e6 and a logarithm."""
 
+LEAST: Final = 1e-17
+"""Smallest t = -ln g. The law with a mean of 1 is closer to it than rounding."""
+
 
 class TrialCounts(ABC):
     """Law of the number K of trials, which does not depend on the data."""
@@ -95,19 +98,18 @@ class NegativeBinomialCounts(TrialCounts):
 
     @cached_property
     def _minus_log_g(self) -> float:
-        """The t = -ln g > 0 at which the mean of the law is `mean`."""
-        from scipy.optimize import brentq
-
+        """The t = -ln g > 0 at which the mean is right, within a few units of rounding."""
         if self.shape == 1:
             return math.log(self.mean)
+        from scipy.optimize import brentq
 
         def excess(t: float) -> float:
             share = t if self.shape == 0 else -math.expm1(-self.shape * t) / self.shape
             return math.log(math.expm1(t) / share / self.mean)
 
-        return (
-            float(brentq(excess, 1e-9, 690.0, xtol=1e-300, rtol=4 * np.finfo(float).eps)) if excess(1e-9) < 0 else 1e-9
-        )
+        if excess(LEAST) >= 0:
+            return LEAST
+        return float(brentq(excess, LEAST, 690.0, xtol=1e-300, rtol=4 * np.finfo(float).eps))
 
     @cached_property
     def _log_scale(self) -> float:

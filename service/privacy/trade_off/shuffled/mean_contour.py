@@ -99,10 +99,16 @@ class MeanContour:
         terms = np.array([float(each) for each in self.form.terms(exponential(epsilon))])
         if not terms.max() > 0:
             return -math.inf, -math.inf, -math.inf
-        tilt = self._tilt(terms)
-        log_low, approximate, log_high = self._integral(terms, tilt, nodes)
-        log_n = math.log(self.form.reports)
-        rounding = 8 * UNIT_ROUNDOFF * (abs(tilt.log_moment) + log_n + 1)
+        # A power of 2 as the unit of all terms changes no digits.
+        scale = 2.0 ** math.floor(math.log2(float(np.abs(terms).max())))
+        terms = terms / scale
+        with np.errstate(all="ignore"):
+            tilt = self._tilt(terms)
+            log_low, approximate, log_high = self._integral(terms, tilt, nodes)
+        if not log_low <= log_high:  # out of the range of doubles
+            return -math.inf, 0.0, 0.0
+        log_n = math.log(self.form.reports) - math.log(scale)
+        rounding = 8 * UNIT_ROUNDOFF * (abs(tilt.log_moment) + abs(log_n) + 1)
         return log_low - log_n - rounding, approximate - log_n, log_high - log_n + rounding
 
     def _at(self, terms: FloatArray, s: float) -> _Tilt:

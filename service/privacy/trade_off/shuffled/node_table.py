@@ -84,7 +84,8 @@ class NodeTable:
         return low, np.where(beyond, -np.inf, np.log(most) + scale)
 
 
-def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw:
+@np.errstate(all="ignore")
+def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw | None:
     """Return a law at the nodes that is attained (`side` -1) or dominates (1).
 
     Parameters
@@ -96,11 +97,13 @@ def listed_law(right: NodeTable, left: NodeTable, side: int) -> AtomicLaw:
 
     Returns
     -------
-    AtomicLaw
-        Losses at multiples of the step of the tables.
+    AtomicLaw or None
+        Losses at multiples of the step of the tables. None if the bounds of the tables leave no mass to the nodes.
     """
     halves = [_half(right, side)] if right is left else [_half(right, side), _half(left, side)]
     first, second = halves[0], halves[-1]
+    if not all(len(half.places) and np.isfinite(half.logs).all() for half in halves):
+        return None
     at_zero = max(first.at_zero, second.at_zero) if side > 0 else min(first.at_zero, second.at_zero)
     middle = math.log(max(1 - at_zero - first.fall - second.fall, FAINTEST))
     losses = [right.step * half.places for half in (first, second)]
@@ -158,7 +161,7 @@ def _half(table: NodeTable, side: int) -> _Half:
     slope = np.append((values[at[:-1]] - values[at[1:]]) / run, 0.0)
     masses = slope[:-1] - slope[1:]
     some = masses > FAINTEST
-    error = 16 * UNIT_ROUNDOFF * float((slope[:-1][some] / masses[some]).max()) + SLACK
+    error = 16 * UNIT_ROUNDOFF * float((slope[:-1][some] / masses[some]).max(initial=0.0)) + SLACK
     rest = float(values[-1]) + len(nodes) * FAINTEST * float(x[-1])
     return _Half(places[at[1:]][some], np.log(masses[some]), float(values[0]), float(slope[0]), error, rest)
 

@@ -110,8 +110,13 @@ class Ones:
         first, second = (p - threshold) / (p + 1), (1 - p * threshold) / (p + 1)
         if first <= 0:
             return -math.inf, -math.inf
-        low, high = _Contour(self, first, second).maximum()
-        return math.log(low[0]) + low[1] if low[0] > 0 else -math.inf, math.log(high[0]) + high[1]
+        with np.errstate(all="ignore"):
+            low, high = _Contour(self, first, second).maximum()
+        least = math.log(low[0]) + low[1] if low[0] > 0 else -math.inf
+        most = math.log(high[0]) + high[1] if high[0] > 0 else -math.inf
+        if not least <= most < math.inf:  # out of the range of doubles
+            return -math.inf, 0.0
+        return least, most
 
 
 def _binomial(count: int, truth: float, other: float) -> FloatArray:

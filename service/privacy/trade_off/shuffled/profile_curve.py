@@ -21,7 +21,7 @@ from service.privacy.numerics.rounding import FUNCTION_ERROR
 from service.privacy.numerics.work import is_spent
 from service.privacy.trade_off.abstract import AbstractTradeOff, CurvePoints
 from service.privacy.trade_off.atomic_law import AtomicLaw
-from service.privacy.trade_off.combinators.profile_points import LARGEST, proved_error, proved_power
+from service.privacy.trade_off.combinators.profile_points import LARGEST, narrow_threshold, proved_error, proved_power
 from service.privacy.trade_off.enclosed.ulps import above, below
 from service.privacy.trade_off.shuffled.node_table import NodeTable, listed_law
 
@@ -138,8 +138,8 @@ class ProfileCurve(AbstractTradeOff):
         high = np.array([*(min(each[2], 0.0) for each in ends), -math.inf])
         return NodeTable(nodes, low, high, step, places)
 
-    def listed_law(self, side: int) -> AtomicLaw:
-        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1)."""
+    def listed_law(self, side: int) -> AtomicLaw | None:
+        """Return a law of finitely many losses that is no easier to attack (`side` -1) or no harder (1), if known."""
         right, left = self.table, self._swapped.table
         return listed_law(right, left, side)
 
@@ -199,11 +199,27 @@ class ProfileCurve(AbstractTradeOff):
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:
-        powers = np.array([self.power_ends(rate) for rate in alpha.tolist()])
-        errors = np.array([self._swapped.error_ends(1 - rate) for rate in alpha.tolist()])
+        if len(alpha) > FEW and not self.is_listed:
+            powers, errors = self._tabulated_points(alpha)
+        else:
+            powers = np.array([self.power_ends(rate) for rate in alpha.tolist()])
+            errors = np.array([self._swapped.error_ends(1 - rate) for rate in alpha.tolist()])
         power, error = (EnclosureArray(ends[:, 0], np.minimum(ends[:, 1], 1.0)) for ends in (powers, errors))
         anything = np.full_like(alpha, np.inf)
         return CurvePoints(_joined(error, power), _joined(power, error), EnclosureArray(-anything, anything))
+
+    def _tabulated_points(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of power and type II error at many rates from the nodes of the table; shape (n, 2) each."""
+        nodes = self.table.nodes
+        # Beyond the largest loss the profile is 0, so that the best threshold is never at an end of the list.
+        c = np.concatenate([-nodes[:0:-1], nodes])
+        c = np.concatenate(
+            [[c[0] - 2 * self.scale, c[0] - self.scale], c, [c[-1] + self.scale, c[-1] + 2 * self.scale]]
+        )
+        own, other = self._many(c), self._swapped._many(c)  # noqa: SLF001 - the same class
+        powers = [proved_power(rate, c, *own)[:2] for rate in alpha.tolist()]
+        errors = [proved_error(1 - rate, c, *other)[:2] for rate in alpha.tolist()]
+        return np.array(powers), np.array(errors)
 
     @override
     def _power_at_formula(self, rate: float) -> Enclosure:
@@ -227,6 +243,12 @@ class ProfileCurve(AbstractTradeOff):
         def steer(c: float) -> float:
             return math.exp(self.middle(c)) + rate * math.exp(c)
 
+        if self.is_listed:
+            bottom, top = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
+            found = narrow_threshold(
+                steer, lambda c: proved_power(rate, c, *self.log_ends(c)), bottom, top, (rate, 1.0)
+            )
+            return found[0], found[1]
         near = self._lowest(steer)
         return self._proved_near(lambda c, ends: proved_power(rate, c, *ends), near, (rate, 1.0))
 
@@ -247,6 +269,12 @@ class ProfileCurve(AbstractTradeOff):
         def steer(c: float) -> float:
             return (math.exp(self.middle(c)) - power) * math.exp(-c)
 
+        if self.is_listed:
+            bottom, top = self.smallest_log_ratio.lower, self.largest_log_ratio.upper
+            found = narrow_threshold(
+                steer, lambda c: proved_error(power, c, *self.log_ends(c)), bottom, top, (0.0, power)
+            )
+            return found[0], found[1]
         near = self._lowest(steer)
         return self._proved_near(lambda c, ends: proved_error(power, c, *ends), near, (0.0, power))
 
