@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.testclient import TestClient
 
+from api_schemas.signatures import ENVELOPE_MEDIA_TYPE
 from service.api.dependencies import AppServices
 from service.engine_version import ENGINE_VERSION
 from service.execution.client import requester_from_address, requester_from_group
@@ -26,6 +27,7 @@ from tests.api.callers import closed_application, credentials
 from tests.api.requests import bounds
 from tests.api.test_decisions import run
 from tests.execution.fakes import SEAL_KEY
+from tests.signing.statements import pem, write
 from tests.timeouts import TEST_TIMEOUT
 
 Groups = tuple[dict[str, str], dict[str, str]]
@@ -251,6 +253,29 @@ def test_result_of_job_is_private_to_its_group(groups: Groups) -> None:
         for path in (f"/v1/results/{job['digest']}", f"/v1/decisions/{job['digest']}"):
             assert site.client.get(path, headers=other).status_code == 404
             assert site.client.get(path, headers=owner).status_code == 200
+
+
+def test_signed_statements_are_private_to_the_group(groups: Groups, tmp_path: Path) -> None:
+    """A signed result or decision of another group is missing, as one that never was."""
+    owner, other = groups
+    with embedded("", signing_keys=Path(write(tmp_path, "keys.pem", pem(1)))) as site:
+        sent = {"resource": "assessments", "request": run(date="2026-11-25")}
+        job = site.client.post("/v1/jobs", json=sent, headers=owner).json()
+        site.compute(job["id"])
+        paths = {
+            f"/v1/jobs/{job['id']}/results": f"/v1/jobs/{NOBODY}/results",
+            f"/v1/results/{job['digest']}": f"/v1/results/{NO_DIGEST}",
+            f"/v1/decisions/{job['digest']}": f"/v1/decisions/{NO_DIGEST}",
+        }
+        for (path, unknown), method in product(paths.items(), ("GET", "HEAD")):
+            told, missing = (
+                comparable(site.client.request(method, asked, headers={"Accept": ENVELOPE_MEDIA_TYPE, **other}))
+                for asked in (path, unknown)
+            )
+            assert told == missing, (method, path)
+            assert told[0] == 404, (method, path)
+            own = site.client.request(method, path, headers={"Accept": ENVELOPE_MEDIA_TYPE, **owner})
+            assert (own.status_code, own.headers["content-type"]) == (200, ENVELOPE_MEDIA_TYPE), (method, path)
 
 
 def test_respond_async_gives_access_to_the_result(groups: Groups) -> None:

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from service.access.errors import AuthenticationUnavailable
 from service.mcp.server import refuse_call
 from tests.access.keys import bearer, make_key
-from tests.mcp.test_protocol import BOUNDS, COMMAND
+from tests.mcp.test_protocol import BOUNDS, COMMAND, http_server, text_of
 from tests.timeouts import TEST_TIMEOUT
 
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -53,16 +53,30 @@ def test_calls_need_the_scope_compute(address: str, folder: Path) -> None:
             assert "epsilon" not in answer.text
 
 
-def test_assistant_with_a_key_calls_a_tool(address: str, folder: Path) -> None:
-    async def call() -> Any:
-        headers = bearer(make_key(folder, "compute"))
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=TEST_TIMEOUT) as http,
-            Client(streamable_http_client(address, http_client=http)) as client,
-        ):
-            return await client.call_tool("bounds", BOUNDS)
+async def bounds_called(address: str, key: str) -> Any:
+    """Return the result of the tool `bounds`, called with a key."""
+    async with (
+        httpx2.AsyncClient(headers=bearer(key), timeout=TEST_TIMEOUT) as http,
+        Client(streamable_http_client(address, http_client=http)) as client,
+    ):
+        return await client.call_tool("bounds", BOUNDS)
 
-    assert asyncio.run(call()).structured_content["answers"]
+
+def test_assistant_with_a_key_calls_a_tool(address: str, folder: Path) -> None:
+    result = asyncio.run(bounds_called(address, make_key(folder, "compute")))
+    assert result.structured_content["answers"]
+
+
+def test_caller_over_its_work_limit_gets_the_problem(folder: Path) -> None:
+    """The first answer uses up a limit of one unit. The next call is refused, but not that of another group."""
+    one, two = (make_key(folder, "compute", name="robot", group=group) for group in ("one", "two"))
+    with http_server(data_folder=str(folder), work_limit="1/day", require_authentication="true") as (address, _):
+        answers = [asyncio.run(bounds_called(address, key)) for key in (one, one, two)]
+    assert [answer.is_error for answer in answers] == [False, True, False]
+    problem = answers[1].structured_content
+    assert (problem["status"], problem["type"], problem["limit"]) == (429, "/problems/work-limit-exceeded", 1)
+    assert "answers" not in problem
+    assert "work" in text_of(answers[1])
 
 
 def test_refused_call_says_when_to_try_again() -> None:
