@@ -17,7 +17,7 @@ import pytest
 from flint import arb, ctx
 
 import privacy_bounds.checker
-from privacy_bounds.checker import CheckerVerdict, Step, check_delta, check_power, sampled_step
+from privacy_bounds.checker import CheckerVerdict, NotDecided, Step, check_delta, check_power, sampled_step
 from privacy_bounds.checker.guide import Guide
 from privacy_bounds.checker.readings import largest_power, profile
 from privacy_bounds.checker.steps import Direction
@@ -176,6 +176,24 @@ def test_bad_choices_only_widen_where_samples_are_rare(seed: int, monkeypatch: p
     found = _delta(RARE, 0.7, nats=20)
     assert found.contains(truth)
     assert found.rad() > truth.rad()
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"cuts": dict.fromkeys(RARE, 3.0), "flip": True},
+        {"cuts": dict.fromkeys(RARE, 3.0), "mu_squared": 1},
+        {"h": -1.0},
+    ],
+)
+def test_choices_outside_the_range_of_the_proof_decide_nothing(
+    choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cut is for sampled steps and the direction add. Distances are positive."""
+    monkeypatch.setattr(Guide, "place_contour", lambda self: vars(self).update(choices))
+    monkeypatch.setattr(Guide, "h", 1.0, raising=False)
+    with pytest.raises(NotDecided, match="range of the proof"):
+        _delta(RARE, 0.7)
 
 
 def test_a_claim_inside_the_smallest_enclosure_is_not_decided() -> None:
