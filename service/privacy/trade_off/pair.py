@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -39,6 +39,9 @@ class TradeOffPair:
     bracket : str or None
         The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
         on one pair that some choice attains in every step.
+    bracket_at_rates : str or None
+        `bracket` for points of the curves only: one choice attains the lower bound of the power at a rate, and the
+        upper bound is the envelope of several. The profile is attained.
     second : SecondEngine or None
         The engine that serves where the first engine is wide. Only answers that used it say so.
     limit : WidthLimit or None
@@ -56,6 +59,7 @@ class TradeOffPair:
     second: SecondEngine | None = None
     limit: WidthLimit | None = None
     origin: Hashable | None = None
+    bracket_at_rates: str | None = None
 
     @property
     def second_uses(self) -> int:
@@ -68,6 +72,13 @@ class TradeOffPair:
         `uses` is the count of uses before this answer.
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
+
+    @property
+    def at_rates(self) -> TradeOffPair:
+        """The pair for questions that read points at false positive rates, with the bracket of points."""
+        if self.bracket_at_rates is None or self.bracket is not None:
+            return self
+        return replace(self, bracket=self.bracket_at_rates)
 
     @cached_property
     def both(self) -> AbstractTradeOff:
@@ -84,4 +95,5 @@ def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
 
     None means that no pair is a bracket, whose bounds come from two different theorems.
     """
-    return " ".join(dict.fromkeys(pair.bracket for pair in pairs if pair.bracket is not None)) or None
+    found = (pair.at_rates.bracket for pair in pairs)
+    return " ".join(dict.fromkeys(each for each in found if each is not None)) or None

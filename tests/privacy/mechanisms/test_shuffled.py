@@ -151,6 +151,77 @@ def test_enumeration_of_all_neighbours(reports: int, options: int) -> None:
                     assert held.upper >= float(deltas[index]) * (1 - 1e-12)
 
 
+def pairs_of_laws(
+    reports: int, options: int, p: Fraction, held: int | None
+) -> Iterator[tuple[list[Fraction], list[Fraction]]]:
+    """Yield the exact laws (H0, H1) of the counts for every data set of the others, in both directions.
+
+    `held` is the number of other persons who hold 1; None for every data set.
+    """
+    for others in itertools.combinations_with_replacement(range(options), reports - 1):
+        if held is not None and sum(others) != held:
+            continue
+        law = {(0,) * options: Fraction(1)}
+        for value in others:
+            law = reported(law, value, p, options)
+        one, other = reported(law, 0, p, options), reported(law, 1, p, options)
+        masses = [one[key] for key in one], [other[key] for key in one]
+        yield masses
+        yield masses[1], masses[0]
+
+
+def exact_power(absent: list[Fraction], present: list[Fraction], rate: Fraction) -> Fraction:
+    """Return the power of the best test at a rate, by the Neyman-Pearson lemma, given the laws under H0 and H1."""
+    left, power = rate, Fraction(0)
+    for null, mass in sorted(zip(absent, present, strict=True), key=lambda each: each[1] / each[0], reverse=True):
+        share = min(Fraction(1), left / null)
+        power, left = power + share * mass, left - share * null
+    return power
+
+
+@pytest.mark.parametrize(
+    ("reports", "options", "held"),
+    [(n, k, None) for n in (2, 3, 4) for k in (2, 3)] + [(n, 2, held) for n in (2, 3, 4) for held in range(n)],
+)
+def test_points_are_attained_by_one_data_set(reports: int, options: int, held: int | None) -> None:
+    random = np.random.default_rng([11, reports, options, 0 if held is None else held + 1])
+    epsilon, rates = float(random.uniform(0.2, 2.5)), random.uniform(0.01, 0.99, 20)
+    pair = worst(responses(reports, epsilon, options, held))
+    laws = list(pairs_of_laws(reports, options, ratio_of(epsilon, -1), held))
+    points = pair.both.points(rates)
+    for index, rate in enumerate(rates.tolist()):
+        power = float(max(exact_power(*each, Fraction(rate)) for each in laws))
+        ends = (points.power.at(index, pair.both.evidence), pair.both.power_at(rate))
+        for found in (*ends, pair.add.power_at(rate), pair.remove.power_at(rate)):
+            assert power * (1 - 1e-9) <= found.lower <= power * (1 + 1e-12)
+            assert found.upper >= power * (1 - 1e-12)
+        error = points.type_two_error.at(index, pair.both.evidence)
+        assert (1 - power) * (1 - 1e-12) <= error.upper <= (1 - power) * (1 + 1e-9)
+        assert error.lower <= (1 - power) * (1 + 1e-12)
+    symmetric = held is not None and 2 * held == reports - 1
+    assert (pair.at_rates.bracket is None) is symmetric
+    assert pair.bracket is None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rate", "power"),
+    [
+        (responses(2, 0.5373, 2, 1), 0.5, 0.65057992),
+        (responses(2, 1.3595, 4), 0.1, 0.34781),
+        (responses(60, 2.0, 2), 0.3, 0.417958),
+    ],
+)
+def test_point_between_data_sets(mechanism: ShuffledReports, rate: float, power: float) -> None:
+    """The concave envelope of several data sets exceeds the largest power that one of them gives."""
+    pair = worst(mechanism)
+    found = pair.both.power_at(rate)
+    assert found.lower <= power * (1 + 2e-5 if rate == 0.1 else 1 + 2e-6)
+    assert found.upper > power * (1 + 1e-5)
+    assert pair.at_rates.bracket is not None
+    listed = pair.both.points(np.linspace(rate, 0.9, 8)).power.lower[0]
+    assert listed <= found.lower * (1 + 1e-9)
+
+
 def direct_delta(reports: int, epsilon: float, at: float) -> float:
     """Return delta of the pair of clones by the sum over the number of clones C, with tails of Bin(C, 1/2)."""
     with mp.workdps(30):

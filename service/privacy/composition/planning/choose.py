@@ -270,7 +270,14 @@ def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps
         remove = add if all(each.add is each.remove for each in pairs) else Bracketed(lower.both, upper.remove)
     else:
         add, remove = Bracketed(lower.add, upper.add), Bracketed(lower.remove, upper.remove)
-    return TradeOffPair(add, remove, upper.source, upper.notes, bracket=sentence(steps))
+    return TradeOffPair(
+        add,
+        remove,
+        upper.source,
+        upper.notes,
+        bracket=sentence(steps),
+        bracket_at_rates=lower.bracket_at_rates,
+    )
 
 
 def _strongest(pairs: Sequence[TradeOffPair]) -> TradeOffPair:

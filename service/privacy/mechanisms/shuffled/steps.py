@@ -19,11 +19,12 @@ from service.privacy.mechanisms.shuffled.pairs import (
     ratio_of,
     third_value,
 )
+from service.privacy.mechanisms.shuffled.worst_pair import worst_pair
 from service.privacy.trade_off.abstract import AbstractTradeOff
 from service.privacy.trade_off.atomic_law import AtomicLaw
 from service.privacy.trade_off.atoms import AtomsTradeOff
 from service.privacy.trade_off.pair import TradeOffPair
-from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve, WorstCurve
+from service.privacy.trade_off.shuffled.curves import MeanCurve, OnesCurve
 from service.privacy.trade_off.shuffled.data_sets import listed_responses
 from service.privacy.trade_off.shuffled.mean_atoms import listed_mean
 from service.privacy.trade_off.shuffled.mean_form import MeanForm
@@ -158,8 +159,7 @@ class AttacksOnShuffled(ShuffledStep):
 
     @override
     def curves(self) -> TradeOffPair:
-        curve = WorstCurve(tuple(self._curves()))
-        return TradeOffPair(curve, curve, COUNTED)
+        return worst_pair(tuple(self._curves()), COUNTED)
 
     def _curves(self) -> list[AbstractTradeOff]:
         n, p = self.reports, ratio_of(self.epsilon, -1)
@@ -239,8 +239,7 @@ class HeldOnes(ShuffledStep):
         other = curve.reversed()
         if not self.exchanged or other is curve:
             return TradeOffPair(curve, other, COUNTED)
-        worst = WorstCurve((curve, other))
-        return TradeOffPair(worst, worst, COUNTED)
+        return worst_pair((curve, other), COUNTED)
 
     @override
     def atomic_law(self) -> AtomicLaw | None:
@@ -273,8 +272,7 @@ class EveryDataSet(ShuffledStep):
     def curves(self) -> TradeOffPair:
         laws = listed_responses(self.reports, self.options, float(ratio_of(self.epsilon, -1)), RATIO_ERROR)
         curves = [AtomsTradeOff(law) for law in laws]
-        worst = WorstCurve(tuple(each for curve in curves for each in (curve, curve.reversed())))
-        return TradeOffPair(worst, worst, COUNTED)
+        return worst_pair(tuple(each for curve in curves for each in (curve, curve.reversed())), COUNTED)
 
     @override
     def attained(self) -> Attained:
