@@ -17,7 +17,7 @@ from service.bibliography.statistics import STATISTICS
 from service.engine_version import ENGINE_VERSION
 
 SOURCES: Final = (*ATTACKS, *COMPOSITION, *DISCRETE, *DIVERGENCES, *STATISTICS, *NUMERICS)
-"""All sources but the software, by subject: attacks, composition, discrete mechanisms, divergences, statistics, numerics."""
+"""All sources but software: attacks, composition, discrete mechanisms, divergences, statistics, numerical methods."""
 SOFTWARE_KEY: Final = "privacy-bounds"
 SOFTWARE_YEAR: Final = 2026
 """Year of the release that `CITATION.cff` names."""
