@@ -2,4 +2,4 @@
 
 from typing import Final
 
-ENGINE_VERSION: Final = "2026.11.28"
+ENGINE_VERSION: Final = "2026.11.29"

@@ -10,13 +10,14 @@ from typing import Final
 from service.bibliography.attacks import ATTACKS
 from service.bibliography.composition import COMPOSITION
 from service.bibliography.discrete import DISCRETE
+from service.bibliography.divergences import DIVERGENCES
 from service.bibliography.numerics import NUMERICS
 from service.bibliography.source import Source
 from service.bibliography.statistics import STATISTICS
 from service.engine_version import ENGINE_VERSION
 
-SOURCES: Final = (*ATTACKS, *COMPOSITION, *DISCRETE, *STATISTICS, *NUMERICS)
-"""All sources, without the software: attacks, composition, discrete mechanisms, statistics, numerical methods."""
+SOURCES: Final = (*ATTACKS, *COMPOSITION, *DISCRETE, *DIVERGENCES, *STATISTICS, *NUMERICS)
+"""All sources but software: attacks, composition, discrete mechanisms, divergences, statistics, numerical methods."""
 SOFTWARE_KEY: Final = "privacy-bounds"
 SOFTWARE_YEAR: Final = 2026
 """Year of the release that `CITATION.cff` names."""

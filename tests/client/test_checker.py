@@ -178,6 +178,32 @@ def test_bad_choices_only_widen_where_samples_are_rare(seed: int, monkeypatch: p
     assert found.rad() > truth.rad()
 
 
+ONE_CHOICE: dict[str, Callable[[Guide], object]] = {
+    "cuts": lambda guide: {step: 1.15 * cut for step, cut in guide.cuts.items()},
+    "beyond": lambda guide: 1 + 0.5 * (guide.beyond - 1),
+    "count": lambda guide: guide.count // 2,
+    "h": lambda guide: 1.5 * guide.h,
+    "nats": lambda guide: 0.4 * guide.nats,
+    "above": lambda guide: guide.theta + 0.3 * (guide.above - guide.theta),
+}
+
+
+@pytest.mark.parametrize("choice", [thorough(choice) for choice in ONE_CHOICE])
+def test_each_bad_choice_is_covered_by_its_own_bound(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one error is large, and so the bounds of other errors cannot hide a wrong one."""
+    truth, place = _delta(RARE, 0.7, nats=30), Guide.place_contour
+
+    def place_badly(self: Guide) -> None:
+        place(self)
+        assert self.cuts
+        setattr(self, choice, ONE_CHOICE[choice](self))
+
+    monkeypatch.setattr(Guide, "place_contour", place_badly)
+    found = _delta(RARE, 0.7, nats=20)
+    assert found.contains(truth)
+    assert found.rad() > truth.rad()
+
+
 @pytest.mark.parametrize(
     "choices",
     [
