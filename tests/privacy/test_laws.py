@@ -258,7 +258,7 @@ def test_enclosures_are_narrow(case: Case) -> None:
     """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
     enclose the worst case.
     """
-    if pair_of(case.name).bracket is not None:
+    if pair_of(case.name).at_rates.bracket is not None:
         return
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)

@@ -37,7 +37,15 @@ ADDED = {"type": "worst_case", "neighboring_relation": "add_or_remove_one"}
 RUN = noisy_sgd(4000, 2.5, 50)
 DELTA = {"type": "delta", "epsilon": 1.0}
 POINTS = {"type": "trade_off", "false_positive_rates": [0.1]}
-ENCLOSED_CHOICES = ("noisy_max_laplace", "noisy_max_run", "sparse_vector", "discrete_gaussian_vector")
+ENCLOSED_CHOICES = (
+    "noisy_max_laplace",
+    "noisy_max_run",
+    "sparse_vector",
+    "discrete_gaussian_vector",
+    "shuffled_reports",
+    "shuffled_responses",
+    "shuffled_rounds",
+)
 """Cases whose bounds are those of two theorems, under every relation."""
 
 
