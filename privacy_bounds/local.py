@@ -33,9 +33,6 @@ class Local(Asking):
         if isinstance(found, bytes) and media_type != JSON:
             found = core.represent(computation, found, media_type, instance=path)
         if not isinstance(found, bytes):
-            if found.type == "/problems/not-acceptable":  # no header was sent: name the argument
-                supported = ", ".join(found.supported or ())
-                raise InvalidArgument(f"form: there is no answer as {media_type}. Supported: {supported}")
             raise Refused(found)
         return found
 

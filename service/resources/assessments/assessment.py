@@ -214,7 +214,7 @@ def _relaxed(
                 found_of["answers"],
                 summary=SUMMARIES[asked.threat_model.type],
                 conditional=True,
-                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(run.mechanism)),
+                assumptions=assumptions_of(threat_model_of(asked.threat_model), mechanism_of(run.for_relaxed)),
             )
         )
     return fields, others
