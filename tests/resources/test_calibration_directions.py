@@ -19,6 +19,13 @@ from tests.resources.calibration_cases import PROTECTING, QUESTIONS, bounds_of_t
 
 WITHOUT_THEOREM = {
     ("noisy_sgd", "batch_size"): "a larger batch holds the record more often, and hides it better",
+    ("staircase", "gamma"): "the mass of the loss 0 falls, and rises again",
+    ("discrete_gaussian", "sigma"): "larger discrete Gaussian noise is no sum of smaller noise and other noise",
+    ("discrete_gaussian", "dimension"): "one coordinate has another theorem than several",
+    ("sparse_vector", "threshold_epsilon"): "only bounds of the worst case are known",
+    ("sparse_vector", "query_epsilon"): "only bounds of the worst case are known",
+    ("sparse_vector", "positives"): "only bounds of the worst case are known",
+    ("shuffled_reports", "others_holding_one"): "the worst number is at an end or between",
     ("attack_accuracy", "prior"): "the accuracy is largest at both ends",
     ("attack_accuracy", "false_positive_rate"): "p power falls behind (1 - p)(1 - alpha), or not",
     ("advantage_over_prior", "prior"): "0 at both ends",
