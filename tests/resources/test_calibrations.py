@@ -175,12 +175,12 @@ def test_opposite_targets_are_met_or_infeasible() -> None:
     assert alone["witness"]["value"] > alone["value"]
 
 
-BRACKET: Spec = {"type": "pure_dp", "epsilon": 1.0}
+BRACKET: Spec = {"type": "repeated", "steps": 2, "mechanism": {"type": "approximate_dp", "epsilon": 0.5, "delta": 1e-9}}
 
 
 def test_brackets_calibrate_to_their_upper_bounds() -> None:
     group = {"threat_model": {"type": "worst_case", "records": 3}}
-    sent = body(BRACKET, EPSILON | {"at_most": 2.0}, free="/mechanism/epsilon", **group)
+    sent = body(BRACKET, EPSILON | {"at_most": 2.0}, free="/mechanism/mechanism/epsilon", **group)
     answer = calibrated(sent)
     missing = answer["no_witness"]
     assert (answer["status"], answer["witness"], answer["tolerance_met"]) == ("met", None, False)
