@@ -226,7 +226,8 @@ def test_unproved_side_is_stated() -> None:
 def test_non_monotone_target_is_searched_near_start() -> None:
     """The accuracy is largest at both endpoints of the prior."""
     question = {"type": "attack_accuracy", "prior": 0.3}
-    sent = body(BRACKET, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
+    pure: Spec = {"type": "pure_dp", "epsilon": 1.0}
+    sent = body(pure, {"question": question, "at_most": 0.75}, free="/targets/0/question/prior")
     answer = calibrated(sent)
     assert answer["value"] == pytest.approx(0.25, rel=1e-5)
     assert "not monotone" in answer["monotone"]["theorem"]
