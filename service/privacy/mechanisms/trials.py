@@ -60,19 +60,27 @@ class FixedTrials(AbstractTrials):
         return BinomialCounts(self.count, 1.0)
 
 
+class AtLeastOneTrial(AbstractTrials):
+    """Law of a number of trials that is never 0, so that it is fixed if its mean is 1."""
+
+    __slots__ = ()
+    mean: Annotated[float, FEWEST_TRIALS]
+
+    @final
+    @property
+    @override
+    def fixed(self) -> int | None:
+        return 1 if self.mean == 1 else None
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NegativeBinomialTrials(AbstractTrials):
+class NegativeBinomialTrials(AtLeastOneTrial):
     """A negative binomial number of trials, at least 1, with a given mean. Shapes 1 and 0: geometric, logarithmic."""
 
     type: ClassVar[str] = "truncated_negative_binomial"
     mean: Annotated[float, FEWEST_TRIALS]
     shape: Annotated[float, TRIAL_SHAPE]
-
-    @property
-    @override
-    def fixed(self) -> int | None:
-        return 1 if self.mean == 1 else None
 
     @override
     def counts(self) -> TrialCounts:
@@ -83,16 +91,11 @@ class NegativeBinomialTrials(AbstractTrials):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeometricTrials(AbstractTrials):
+class GeometricTrials(AtLeastOneTrial):
     """A geometric number of trials, at least 1: after each trial the search ends with probability 1/mean."""
 
     type: ClassVar[str] = "geometric"
     mean: Annotated[float, FEWEST_TRIALS]
-
-    @property
-    @override
-    def fixed(self) -> int | None:
-        return 1 if self.mean == 1 else None
 
     @override
     def counts(self) -> TrialCounts:

@@ -51,6 +51,15 @@ def attained(steps: Steps) -> tuple[Steps, ...]:
     """
     if is_single(steps) and (known := steps[0][0].attained()) is not None and known.alone is not None:
         return ((known.alone, 1),), *(() if known.includes_choices else _choices(*steps[0]))
+    return attained_by_one_choice(steps)
+
+
+def attained_by_one_choice(steps: Steps) -> tuple[Steps, ...]:
+    """Return the runs whose pairs single choices of data sets attain as a whole, one for each known attack.
+
+    Two points of one of these runs belong to one choice, also for a single step. Parameters are rounded as by
+    `attained`.
+    """
     found = [_choices(step, count) for step, count in steps]
     runs = [[each[min(index, len(each) - 1)] for each in found] for index in range(max(map(len, found)))]
     return tuple(merged((step.rounded(-1), count) for part in run for step, count in part) for run in runs)
@@ -71,6 +80,11 @@ def dominating(steps: Steps) -> Steps:
     to doubles so that each step reveals no less than the exact step.
     """
     return merged((step.rounded(1), count) for step, count in steps)
+
+
+def is_attained_as_a_whole(steps: Steps) -> bool:
+    """Return whether one choice of data sets attains the whole trade-off curve of a run, also of a single step."""
+    return all(step.attained() is None and sides(step) is None for step, _ in steps)
 
 
 def sides(step: AbstractStep) -> tuple[Steps, AbstractStep, str | None] | None:

@@ -15,8 +15,10 @@ from service.privacy.composition.planning.brackets import (
     ENGINES_OF_BRACKETS,
     added,
     attained,
+    attained_by_one_choice,
     dominating,
     either_way,
+    is_attained_as_a_whole,
     is_bracket,
     is_single,
     sentence,
@@ -104,11 +106,34 @@ def plan(
         case Mixture():
             return _mixture(mechanism, method, neighbours, options)
         case Selected():
-            return selected_plan(mechanism, method, lambda part: plan(part, method, neighbours, options))
+            return selected_plan(
+                mechanism,
+                method,
+                lambda part: plan(part, method, neighbours, options),
+                lambda part: _attained_as_a_whole(part, neighbours, options),
+            )
         case _:
             steps = steps_of(mechanism, neighbours)
             known = _composition(steps, mechanism.type, method, options)
             return replace(known, build=partial(_in_both_directions, known, steps))
+
+
+def _attained_as_a_whole(
+    mechanism: AbstractMechanism, neighbours: Neighbours, options: EngineOptions
+) -> tuple[Plan, ...] | None:
+    """Return plans of attacks, each of which one choice attains; None if one choice attains the curves of `mechanism`.
+
+    A selection reads several points of one curve, as a composition does.
+    """
+    if isinstance(mechanism, Mixture):
+        parts = [_attained_as_a_whole(part, neighbours, options) for _, part in _drawn(mechanism)]
+        return None if all(part is None for part in parts) else ()
+    steps = steps_of(mechanism, neighbours)
+    if is_attained_as_a_whole(steps):
+        return None
+    known = [(sides(step) or (((step, 1),), step, None), count) for step, count in steps]
+    below = merged((part, count * times) for (parts, _, _), count in known for part, times in parts)
+    return tuple(_composition(run, mechanism.type, "auto", options) for run in attained_by_one_choice(below))
 
 
 def _in_both_directions(known: Plan, steps: Steps) -> TradeOffPair:

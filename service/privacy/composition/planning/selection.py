@@ -15,7 +15,7 @@ from service.privacy.trade_off.pair import TradeOffPair
 
 METHODS: Final = ("auto", "closed_form", "contour", "discretised")
 """Methods whose answers about one trial are bounds."""
-ENGINES: Final = ("closed_form", "contour")
+ENGINES: Final = ("closed_form", "contour", "discretised")
 """Engines of compositions that may bound a fixed number of trials."""
 POINTS: Final = 1_500
 """Number of points, and of thresholds, of the curve of one trial in each direction."""
@@ -31,10 +31,16 @@ OR_COMPOSED: Final = "The upper bound is the smaller one of this bound and the c
 
 Planned = Callable[[AbstractMechanism], Plan]
 """Function that returns the plan of a mechanism with the options of the request."""
+Attacked = Callable[[AbstractMechanism], tuple[Plan, ...] | None]
+"""Function that returns plans of attacks on a mechanism, each on one choice; None if one choice attains its curves."""
 
 
-def selected_plan(mechanism: Selected, method: str, planned: Planned) -> Plan:
-    """Return the plan of a selection. `planned` returns plans of the trial and of the composition by `method`."""
+def selected_plan(mechanism: Selected, method: str, planned: Planned, attacked: Attacked) -> Plan:
+    """Return the plan of a selection.
+
+    `planned` returns plans of the trial and of the composition by `method`, and `attacked` those of attacks on a trial.
+    A score orders the outcomes of one mechanism on one pair of data sets, so that the lower bound reads one attack.
+    """
     if mechanism.equivalent is not None:
         return planned(mechanism.equivalent)
     if method not in METHODS:
@@ -45,8 +51,11 @@ def selected_plan(mechanism: Selected, method: str, planned: Planned) -> Plan:
     model = one.cost
     lists = 2 * (2 * LIST_EVALUATIONS * model.evaluate + 2 * POINTS * model.per_point)
     own = CostModel(model.build + lists + HULL, NUMBER, POINT, one_curve=model.one_curve)
-    cost = own if composed is None else summed([own, composed.cost])
-    return Plan(one.engine, cost, partial(_selected, mechanism, one, composed))
+    below = attacked(mechanism.mechanism)
+    others = [*(() if composed is None else (composed,)), *(below or ())]
+    return Plan(
+        one.engine, summed([own, *(each.cost for each in others)]), partial(_selected, mechanism, one, composed, below)
+    )
 
 
 def _composed(mechanism: AbstractMechanism, planned: Planned) -> Plan | None:
@@ -58,14 +67,15 @@ def _composed(mechanism: AbstractMechanism, planned: Planned) -> Plan | None:
     return found if found.engine in ENGINES else None
 
 
-def _selected(mechanism: Selected, one: Plan, composed: Plan | None) -> TradeOffPair:
+def _selected(mechanism: Selected, one: Plan, composed: Plan | None, below: tuple[Plan, ...] | None) -> TradeOffPair:
     from service.privacy.trade_off.selection.pair import selected_curve
 
     pair = one.curves
     if pair.add.largest_log_ratio.upper == 0 and pair.add.singular_power.upper == 0:
         return pair  # a trial reveals nothing
     whole = None if composed is None else _curves(composed)
-    add = selected_curve(pair, mechanism.trials.counts(), whole)
+    attacks = (pair,) if below is None else tuple(each.curves for each in below)
+    add = selected_curve(pair, mechanism.trials.counts(), attacks, whole)
     sentences = (BRACKET, *(() if whole is None else (OR_COMPOSED,)), pair.bracket)
     sources = (SOURCE, *pair.source.split("; "), *(() if whole is None else whole.source.split("; ")))
     return TradeOffPair(

@@ -111,6 +111,14 @@ class ThreeAtomStep(AtomicStep):
         return self.source
 
 
+def listed_law(step: AbstractStep) -> AtomicLaw:
+    """Return the law of the loss of a step whose losses can be listed. Raises ValueError for another step."""
+    law = step.atomic_law()
+    if law is None:
+        raise ValueError(f"{step.type} has no list of losses")
+    return law
+
+
 def three_atom_step(epsilon: float, log_zero: float, log_apart: float, source: str, error: float = 0.0) -> AbstractStep:
     """Return the step with the losses +-epsilon and 0; `log_zero` and `log_apart` are ln of the mass of 0 and the rest.
 
@@ -145,10 +153,7 @@ class CopiesStep(AtomicStep):
     def atomic_law(self) -> AtomicLaw:
         from service.privacy.trade_off.atom_sums import total_law
 
-        law = self.step.atomic_law()
-        if law is None:
-            raise ValueError(f"{self.step.type} has no list of losses")
-        return total_law(((law, self.count),))
+        return total_law(((listed_law(self.step), self.count),))
 
     @property
     @override
@@ -175,10 +180,7 @@ class SometimesReported(AtomicStep):
 
     @override
     def atomic_law(self) -> AtomicLaw:
-        law = self.step.atomic_law()
-        if law is None:
-            raise ValueError(f"{self.step.type} has no list of losses")
-        return with_zero(law, self.rate)
+        return with_zero(listed_law(self.step), self.rate)
 
     @property
     @override

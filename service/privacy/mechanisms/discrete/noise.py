@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep
 from service.privacy.mechanisms.caveats import Premise
-from service.privacy.mechanisms.discrete.atomic_step import AtomicStep
+from service.privacy.mechanisms.discrete.atomic_step import AtomicStep, listed_law
 from service.privacy.mechanisms.domain import WHOLE_SENSITIVITY
 from service.privacy.mechanisms.neighbours import REPLACE, Neighbours
 from service.privacy.trade_off.atomic_law import AtomicLaw, sampled_law
@@ -66,10 +66,7 @@ class SampledNoise(AtomicStep):
 
     @override
     def atomic_law(self) -> AtomicLaw:
-        law = self.step.atomic_law()
-        if law is None:
-            raise ValueError(f"{self.step.type} has no list of losses")
-        return sampled_law(law, self.rate)
+        return sampled_law(listed_law(self.step), self.rate)
 
     @property
     @override

@@ -32,6 +32,11 @@ NEAR: Final = np.arange(-STRIDE, STRIDE + 1, 2)
 CLOSE: Final = np.arange(-1, 2)
 
 
+_ENDS: Final = np.array([0.0, 1.0])
+GUESSING: Final = PolygonTradeOff(Corners(_ENDS, _ENDS[::-1], _ENDS, _ENDS[::-1]))
+"""Curve of an attacker who guesses, the lower bound without a known attack."""
+
+
 def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArray) -> AbstractTradeOff:
     """Return the curve of the best tests of three zones against the best of K runs.
 
@@ -57,8 +62,7 @@ def attacked(ahead: Nodes, back: Nodes, counts: TrialCounts, epsilons: FloatArra
     power = np.concatenate((first[1], 1 - second[0]))
     error = np.concatenate((1 - first[1], second[0]))
     if not rate.size:
-        ends = np.array([0.0, 1.0])
-        return PolygonTradeOff(Corners(ends, ends[::-1], ends, ends[::-1]))
+        return GUESSING
     order = np.lexsort((power, -rest, rate))
     return PolygonTradeOff(Corners.hull(*(column[order] for column in (rate, rest, power, error))))
 

@@ -62,6 +62,8 @@ class BetweenLines(AbstractTradeOff):
     ----------
     ahead, back : Lines
         power <= delta + e^eps rate, and 1 - rate <= delta + e^eps (type II error). Both start at eps = 0.
+    method : str
+        Engine of the curve that the lines were read from.
 
     Notes
     -----
@@ -70,21 +72,22 @@ class BetweenLines(AbstractTradeOff):
     """
 
     evidence = Evidence.CERTIFIED
-    method = "closed_form"
-
     is_capped = True
 
-    def __init__(self, ahead: Lines, back: Lines) -> None:
+    def __init__(self, ahead: Lines, back: Lines, method: str) -> None:
         """Set up the curve; `ahead` and `back` meet in a corner, and no line is redundant (`of` sees to this)."""
-        self.ahead, self.back = ahead, back
+        self.ahead, self.back, self.method = ahead, back, method
         up, down = float(ahead.slopes[0]), 1 / float(back.slopes[0])
         first, second = float(ahead.deltas[0]), float(back.deltas[0])
         self._corner = ((1 - first) - (1 - second) * down) / (up - down) if up > down else 1 - first
         """Rate at which the flattest line ahead meets the flattest line back."""
 
     @staticmethod
-    def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray]) -> BetweenLines:
-        """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant."""
+    def of(ahead: tuple[FloatArray, FloatArray], back: tuple[FloatArray, FloatArray], method: str) -> BetweenLines:
+        """Return the curve of two lists of (epsilons, deltas), without the lines that others make redundant.
+
+        `method` is the engine of the curve that the lines were read from.
+        """
         up, down = Lines(*ahead), Lines(*back)
         while True:
             if len(up.epsilons) > 1 and _is_redundant(down, up):
@@ -92,7 +95,7 @@ class BetweenLines(AbstractTradeOff):
             elif len(down.epsilons) > 1 and _is_redundant(up, down):
                 down = down.without_first()
             else:
-                return BetweenLines(up, down)
+                return BetweenLines(up, down, method)
 
     @property
     @override
@@ -113,7 +116,7 @@ class BetweenLines(AbstractTradeOff):
 
     @override
     def reversed(self) -> BetweenLines:
-        return BetweenLines(self.back, self.ahead)
+        return BetweenLines(self.back, self.ahead, self.method)
 
     @override
     def _points_formula(self, alpha: FloatArray) -> CurvePoints:

@@ -80,7 +80,7 @@ class SelectionBound:
     """
 
     def __init__(self, curve: AbstractTradeOff, counts: TrialCounts) -> None:
-        self.grid = nodes_of(curve)
+        self.curve, self.grid = curve, nodes_of(curve)
         nodes, self._rises, self._log_slopes = _refined(curve, self.grid, counts)
         self._thresholds, self._deltas = _profile(curve, nodes)
 

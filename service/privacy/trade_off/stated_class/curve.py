@@ -69,6 +69,11 @@ class AbstractClassTradeOff(AbstractTradeOff):
     def __init__(self, region: AbstractRegion, records: int = 1) -> None:
         self.region, self.records = region, records
 
+    @property
+    @override
+    def largest_log_ratio(self) -> Enclosure:
+        return _largest(self.region, self.records)
+
     @cached_property
     def frontier(self) -> AbstractFrontier:
         """Boundary T of the region, or of its chain."""
@@ -182,11 +187,6 @@ class SymmetricClassTradeOff(AbstractClassTradeOff):
 
     @property
     @override
-    def largest_log_ratio(self) -> Enclosure:
-        return _largest(self.region, self.records)
-
-    @property
-    @override
     def smallest_log_ratio(self) -> Enclosure:
         largest = self.largest_log_ratio
         return Enclosure(-largest.upper, -largest.lower, largest.evidence)
@@ -241,11 +241,6 @@ class ForwardClassTradeOff(AbstractClassTradeOff):
     @override
     def _link(self) -> AbstractFrontier:
         return ForwardFrontier(self.region)
-
-    @property
-    @override
-    def largest_log_ratio(self) -> Enclosure:
-        return _largest(self.region, self.records)
 
     @property
     @override
