@@ -52,6 +52,12 @@ FARTHEST: Final = 1e7
 """Nats. Smaller rates than e^-FARTHEST are not searched for delta: one line above the boundary bounds delta there."""
 
 
+STEEP_LOSS: Final = 2.0
+"""L from which the first guess of an epsilon uses the limit of D_1 for small rates."""
+LARGEST_RATE: Final = 0.4
+"""Largest first guess of the rate from which to search an epsilon."""
+
+
 class AbstractClassTradeOff(AbstractTradeOff):
     """Trade-off curve 1 - T of the boundary T of a region of pairs.
 
@@ -159,11 +165,22 @@ class AbstractClassTradeOff(AbstractTradeOff):
         return self._start(epsilon, int(np.argmin(log_delta)))
 
     def _start_of_epsilon(self, delta: float) -> float:
-        """Return the logit of a rate from which to search epsilon(delta)."""
+        """Return the logit of a rate from which to search epsilon(delta).
+
+        Every bound K of a D_a bounds D_1, too. For small rates D_1 is about p (L - 1) with L = ln(p/q), and the line
+        that touches the boundary there starts at p (1 - 1/L). So delta is K/L, and epsilon is L - ln L. For a small K
+        the power is about q + sqrt(2 K q), so that e^epsilon is 1 + K/(2 delta), at the rate 2 delta^2/K.
+        """
         orders, bounds = self._starts
         with np.errstate(all="ignore"):
             epsilon = bounds + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
-        index = int(np.argmin(epsilon))
+        index, least = int(np.argmin(epsilon)), float(bounds.min())
+        loss = least / delta
+        if loss > STEEP_LOSS and loss - math.log(loss) < epsilon[index]:
+            return math.log(least) - math.log(loss - 1) - loss
+        if 0 < loss <= STEEP_LOSS and math.log1p(loss / 2) < epsilon[index]:
+            rate = min(2 * delta / loss, LARGEST_RATE)
+            return math.log(rate / (1 - rate))
         return self._start(max(float(epsilon[index]), 0.0), index)
 
     def _start(self, epsilon: float, index: int) -> float:

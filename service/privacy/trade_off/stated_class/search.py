@@ -41,6 +41,9 @@ SLOW: Final = 0.1
 """Share of a bracket after two points above which the search changes its way."""
 
 
+STUCK: Final = 4
+"""Number of points in which a bracket has to halve. Otherwise the next point is its middle."""
+
 Side: TypeAlias = tuple[float, float, BoundaryPoint]
 """Logit of the rate of a point, its `AbstractGoal.side`, and the point."""
 
@@ -165,7 +168,8 @@ class Search:
                 break
             if len(widths) > 2 and widths[-1] > SLOW * widths[-3]:
                 way += 1
-            x = self._inside(way, (self.left, self.right))
+            is_stuck = len(widths) > STUCK and widths[-1] > widths[-1 - STUCK] / 2
+            x = (self.left[0] + self.right[0]) / 2 if is_stuck else self._inside(way, (self.left, self.right))
         return self._bounds()
 
     def _ends_at_kink(self) -> bool:
