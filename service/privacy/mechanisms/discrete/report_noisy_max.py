@@ -11,14 +11,10 @@ from typing_extensions import override
 
 from service.privacy.errors import OutOfDomain
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
+from service.privacy.mechanisms.discrete.few_attacks import Attacks, EnclosedPathStep
 from service.privacy.mechanisms.discrete.piecewise_exponential import laplace_density, laplace_distribution
 from service.privacy.mechanisms.discrete.sampled_choice import sampled_choice
-from service.privacy.mechanisms.discrete.selection import (
-    SCORES_MOVE_LITTLE,
-    Attacks,
-    EnclosedPathStep,
-    TightPathStep,
-)
+from service.privacy.mechanisms.discrete.selection import SCORES_MOVE_LITTLE, TightPathStep
 from service.privacy.mechanisms.domain import EPSILON, SCORE_SCALE, SCORE_SENSITIVITY, check_fields
 from service.privacy.mechanisms.exponential import Exponential
 from service.privacy.mechanisms.groups import between

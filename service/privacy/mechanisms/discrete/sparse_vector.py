@@ -12,12 +12,13 @@ from typing_extensions import override
 
 from service.privacy.mechanisms.abstract import AbstractStep, DescribedStep
 from service.privacy.mechanisms.caveats import MechanismHazard, Premise
+from service.privacy.mechanisms.discrete.few_attacks import Attacks, EnclosedPathStep
 from service.privacy.mechanisms.discrete.piecewise_exponential import (
     PiecewiseExponential,
     laplace_density,
     laplace_distribution,
 )
-from service.privacy.mechanisms.discrete.selection import LARGEST_EXPONENT, Attacks, EnclosedPathStep
+from service.privacy.mechanisms.discrete.selection import LARGEST_EXPONENT
 from service.privacy.mechanisms.domain import EPSILON, POSITIVE_EPSILON, POSITIVES
 from service.privacy.mechanisms.neighbours import Neighbours
 from service.privacy.numerics.arrays import FloatArray
