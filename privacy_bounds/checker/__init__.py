@@ -40,8 +40,8 @@ moved up to i eta or down to the real axis, bounds the error. Let u = theta and 
 0, 0) + B(u, 0, eta)) x / (1 - x), since B falls in t. M(1 - z) is the conjugate of M(1 - theta + it), with u = 1 -
 theta.
 
-**5. Far y.** ln|r(y + i eta)| is at most 0 for y <= 0, and at most ln r(Y) + s_max (y - Y) / sigma for y >= Y >= 0,
-because l rises by at most s_max / sigma. It is at least ln w_0 if a shift s = 0 has the weight
+**5. Far y.** ln|r(y + i eta)| is at most 0 for y <= 0. For y >= Y >= 0 it is at most ln r(Y) + s_max (y - Y) / sigma,
+because l' is at most s_max / sigma. It is at least ln w_0 if a shift s = 0 has the weight
 w_0, because real parts are positive. It is else at least ln cos(eta s_max / sigma) + m_1 y - m_2 / 2 with
 m_k = sum_i w_i (s_i / sigma)^k (Jensen). So integrands are at most phi(y) e^{A + b|y|} on each side, and the part
 beyond Y is at most e^{A + b^2 / 2} Q(Y - b), Q the normal upper tail. For nodes beyond Y, Y - d takes the place of Y
