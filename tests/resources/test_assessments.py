@@ -29,6 +29,7 @@ from service.resources.assessments.attackers import relaxed_attackers
 from service.resources.assessments.judged import AssessedRun
 from service.resources.assessments.premises import IF_NOT
 from service.resources.bounds import BOUNDS
+from tests.slow_marker import thorough
 
 RUN: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.02, "steps": 100}
 SHORT: dict[str, Any] = {"type": "dpsgd", "noise_multiplier": 1.5, "sample_rate": 0.05, "steps": 20}
@@ -210,7 +211,7 @@ def test_hazards_follow_from_numbers() -> None:
             },
         ),
         ({"microbatch_size": 2}, "microbatches_double_sensitivity", SHORT | {"noise_multiplier": 0.75}),
-        (
+        thorough(
             {"tuning_runs": 3},
             "tuning_not_accounted",
             {"type": "selected", "mechanism": SHORT, "trials": {"type": "fixed", "count": 3}},
@@ -228,12 +229,12 @@ def test_hazard_impact_is_bound_of_described_run(context: dict[str, Any], code: 
 
 
 def test_tuning_hazard_advises_to_draw_the_number_of_runs() -> None:
-    received = assess(body(SHORT, context={"delta": 1e-5, "tuning_runs": 10}))
+    received = assess(body(LONG, context={"delta": 1e-5, "tuning_runs": 10}))
     [found] = [each for each in received.hazards if each.code == "tuning_not_accounted"]
     [fixed, drawn] = re.findall(r"epsilon falls from ([\d.]+) to ([\d.]+)\.$", found.remedy)[0]
     assert float(drawn) < 0.7 * float(fixed)
     for printed, trials in ((fixed, {"type": "fixed", "count": 10}), (drawn, {"type": "geometric", "mean": 10.0})):
-        best = {"type": "selected", "mechanism": SHORT, "trials": trials}
+        best = {"type": "selected", "mechanism": LONG, "trials": trials}
         sent = {"mechanism": best, "questions": [{"type": "epsilon", "delta": 1e-5}]}
         [answer] = BOUNDS.response(BoundsRequest.model_validate_json(json.dumps(sent)), NAME, ENGINE_VERSION).answers
         assert isinstance(answer, NumberAnswer)
@@ -242,7 +243,7 @@ def test_tuning_hazard_advises_to_draw_the_number_of_runs() -> None:
         assert answer.upper <= float(printed) <= 1.01 * answer.upper
 
 
-@pytest.mark.parametrize("records", [2, 5])
+@pytest.mark.parametrize("records", [2, thorough(5)])
 def test_hazard_impact_covers_all_records_of_unit(records: int) -> None:
     capped = {"delta": 1e-5, "privacy_unit": "user", "records": records, "microbatch_size": 2, "tuning_runs": 3}
     received = assess(body(SHORT, context=capped))
