@@ -64,6 +64,8 @@ class Accuracy:
     """
 
     relative_tolerance: float = DEFAULT_TOLERANCE
+    long_lists: bool = False
+    """Whether all numbers are read in long lists, without deformed contours for single numbers."""
 
     @property
     def straight(self) -> float:
