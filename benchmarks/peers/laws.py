@@ -65,7 +65,7 @@ class Beside:
 
     @property
     def side(self) -> str:
-        """Where the number of the peer lies: a number below the lower bound promises more privacy than there is."""
+        """Side of the enclosure on which the number lies: below the lower bound it promises too much privacy."""
         if self.theirs < self.ours.lower * (1 - UNCERTAIN):
             return f"**wrong**: {self.theirs / self.ours.lower - 1:+.1e} of the lower bound"
         if self.theirs > self.ours.upper * (1 + UNCERTAIN):
