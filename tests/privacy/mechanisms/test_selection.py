@@ -73,7 +73,7 @@ def delta(absent: FloatArray, present: FloatArray, epsilon: float) -> float:
 
 
 def moved(random: Generator, scores: FloatArray, *, monotone: bool) -> FloatArray:
-    """Return scores that moved by at most 1, mostly by an extreme amount."""
+    """Return the scores after a change by one record: each moves by at most 1, mostly by an extreme amount."""
     steps = random.choice([0.0, 1.0] if monotone else [-1.0, 1.0], size=len(scores))
     mixed = steps * random.uniform(0.0, 1.0, size=len(scores)) if random.uniform() < 0.3 else steps
     return scores + mixed * (random.choice([-1.0, 1.0]) if monotone else 1.0)

@@ -122,7 +122,7 @@ def test_no_score_order_of_small_pairs_exceeds_upper_bound(
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
 def test_attack_in_three_zones_is_attained(counts: TrialCounts, phi: Callable[[Fraction], Fraction]) -> None:
-    """A coin splits outcomes at the rates q and u + q, and zones score them. The law is exactly that of the formula."""
+    """An explicit score attains the law of the attack in three zones, for which a coin splits outcomes at two rates."""
     random = np.random.default_rng(20261128)
     for _ in range(PAIRS):
         pair = small_pair(random)

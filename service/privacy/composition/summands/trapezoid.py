@@ -440,7 +440,10 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """Same separate runs, on nodes that suffice at real tilts but not on contours."""
+        """The same law on fewer nodes, which suffice at real tilts but not on contours.
+
+        The law describes separate runs, each with its own column.
+        """
         return self
 
     @property
