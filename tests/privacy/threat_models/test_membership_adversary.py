@@ -524,7 +524,10 @@ def test_cost_of_gaussian_steps_equals_that_of_equivalent_run() -> None:
 
 
 def test_cost_of_profile_covers_search_for_crossing() -> None:
-    """Neither curve dominates, so the search for the crossing takes dozens of points of both."""
+    """The estimated cost covers the search for the crossing of the relaxed curve and the worst case.
+
+    Neither curve dominates here, so the search evaluates dozens of points of both curves.
+    """
     noisy = sgd(16, 20, dimension=4, noise_std=2e-3, max_grad_norm=18.0)
     alone, beside = (
         MEMBERSHIP.plan(replace(noisy, noise_std=0.0)).cost,

@@ -440,10 +440,7 @@ class NormalTrapezoid(TruncatedTrapezoid):
 
     @property
     def real(self) -> NormalTrapezoid:
-        """The same law on fewer nodes, which suffice at real tilts but not on contours.
-
-        The law describes separate runs, each with its own column.
-        """
+        """Law of these separate runs on fewer nodes, which suffice at real tilts but not on contours."""
         return self
 
     @property
