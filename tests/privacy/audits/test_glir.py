@@ -117,7 +117,10 @@ def test_printed_factor_gives_too_small_p_values() -> None:
 
 
 def test_rank_p_values_are_uniform_over_releases() -> None:
-    """Queries of one step share their draws, so each trial has a step of its own."""
+    """P-values by ranks among simulated draws are uniform over 300 independent steps.
+
+    Queries of one step share their draws, so each trial has a step of its own.
+    """
     found: list[float] = []
     for trial in range(300):
         source = generator(trial)

@@ -283,7 +283,10 @@ def test_cost_of_bracket_is_that_of_lattices() -> None:
 
 
 def test_mu_of_bracketed_curve_covers_every_curve_between() -> None:
-    """Includes the case in which the upper curve leaves the range of mu, where the true curve may still lie."""
+    """The enclosure of mu for a curve between two Gaussian curves meets the mu of each curve between them.
+
+    In some cases the upper curve has no point in the range of mu, but a curve between may have points there.
+    """
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

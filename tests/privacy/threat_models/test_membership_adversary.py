@@ -213,7 +213,7 @@ def test_type_two_error_decreases_in_susceptibility_and_increases_in_batch(alpha
 
 
 def test_full_batch_steps_add_up() -> None:
-    """Five steps as one, against the same five steps on lattices of losses."""
+    """The closed form of five steps on all records meets the composition of five such steps on lattices of losses."""
     from service.privacy.composition.lattice.engine import DiscretisedTradeOff
     from service.privacy.composition.lattice.runs import LatticeStep
 
@@ -269,7 +269,7 @@ def test_composed_sampled_steps_match_published_run() -> None:
 
 @pytest.mark.thorough
 def test_contours_agree_with_lattices() -> None:
-    """Random sampled runs in both directions, by two engines with almost no common code."""
+    """Contours and lattices, which share almost no code, agree on random sampled runs in both directions."""
     source, compared = random.Random(6), 0
     while compared < 3:
         dimension, batch = (int(math.exp(source.uniform(2, math.log(1e3)))) for _ in range(2))
@@ -287,7 +287,7 @@ def test_contours_agree_with_lattices() -> None:
 
 
 def test_sampled_steps_are_planned_for_contours_and_lattices() -> None:
-    """Lattices join or replace contours for steps that reveal everything and for batches of two records."""
+    """The plan uses lattices too, or only lattices, for steps that reveal everything and for batches of two records."""
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9)).engine == "contour"
     assert MEMBERSHIP.plan(sgd(400, 4000, steps=9), "discretised").engine == "discretised"
     for run in (sgd(2, 4000, steps=9), sgd(10, 4000, dimension=10**5, steps=9)):
@@ -316,7 +316,10 @@ def test_limit_of_many_steps_is_no_bound() -> None:
 
 
 def test_root_sum_square_composition_ignores_sampling() -> None:
-    """The curve equals that without sampling, unless the worst case is stronger, as for rare false positives here."""
+    """The composition `root_sum_square` gives the curve without sampling, sqrt(steps) mu.
+
+    The worst case replaces that curve where it has less power, here at rare false positives.
+    """
     mu = math.sqrt(5) * gaussian_step_mu(650, 650.0, Fraction(400))
     ever = 1 - (1 - 400 / 48_000) ** 5
     for records in (400, 48_000):

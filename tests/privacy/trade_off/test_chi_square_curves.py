@@ -196,7 +196,10 @@ def test_one_dimension_matches_integration(shift: float) -> None:
 
 
 def test_general_ratio_matches_closed_form_in_one_dimension() -> None:
-    """ln cosh against 0F1 with a = 1/2, and acosh against Newton's method."""
+    """The log-likelihood ratio of the general formula (0F1 with a = 1/2) matches ln cosh of the closed form.
+
+    Its inverse function agrees with the ratio for other degrees of freedom too.
+    """
     t = np.geomspace(1e-12, 1e4, 60)
     for noncentrality in (1e-6, 1.0, 900.0):
         ratio = BesselLogRatio(1.0, Enclosure.point(noncentrality))

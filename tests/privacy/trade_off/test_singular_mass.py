@@ -56,8 +56,8 @@ def test_power_is_at_least_that_of_singular_mass_test(run: dict[str, Any], mass:
 @pytest.mark.parametrize("direction", ["add", "remove"])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
 def test_delta_far_out_is_singular_mass_without_overflow(epsilon: float, direction: str) -> None:
-    """Losses beyond epsilon have probability below 1e-15 here, and below 1e-300 far out, so delta is the singular
-    mass.
+    """Delta at large epsilons is the singular mass 1e-3, because losses beyond epsilon have a negligible
+    probability.
     """
     curves = discretised(sampled(0.06, gaussian(9.6)), approximate_dp(0.0, 1e-3))
     found = getattr(curves, direction).profile(np.array([epsilon]))

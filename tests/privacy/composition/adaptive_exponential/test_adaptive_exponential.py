@@ -111,7 +111,10 @@ def test_two_steps_match_closed_form() -> None:
 
 @pytest.mark.parametrize(("eta", "steps"), [(1e-200, 3), (1e-3, 2), (1.0, 5), (8.0, 3), (700.0, 2)])
 def test_profile_near_largest_loss_is_a_product(eta: float, steps: int) -> None:
-    """Every step must take its larger loss, and shifts are equal by concavity of ln(1 - e^-a)."""
+    """Near the largest loss every step must have its larger loss, so delta is a product over the steps.
+
+    The best shifts are equal, because ln(1 - e^-a) is concave.
+    """
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-9)
     away = eta * np.array([1e-6, 0.01, 0.4, 0.99])
     logs = (steps + 1) * np.log(-np.expm1(-away / (steps + 1))) - steps * math.log(-math.expm1(-eta))
@@ -273,7 +276,9 @@ def test_hundred_steps_have_narrow_profile(epsilon: float, widest: float) -> Non
 
 
 def test_mixed_with_other_steps_exponential_run_comes_last() -> None:
-    """The oracle is the expectation, over the loss of a Gaussian step, of the profile at the remaining threshold."""
+    """A Gaussian step before an exponential run gives the mean of the run's profile over the loss of the
+    Gaussian step.
+    """
     spec = composed(exponential(0.5, 3), {"type": "gaussian", "noise_multiplier": 1.0})
     served = curves(spec, relative_tolerance=1e-4)
     assert served.bracket is None

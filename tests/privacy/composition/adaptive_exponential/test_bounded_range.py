@@ -86,7 +86,7 @@ def test_power_is_conjugate_of_profile(eta: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 def test_random_exponential_mechanism_has_at_most_this_power(epsilon: float) -> None:
-    """Scores of neighbours differ by at most Delta = 1. The best tests order outcomes by likelihood ratio."""
+    """No random exponential mechanism, whose scores change by at most Delta = 1, has more power than the curve."""
     generator = np.random.default_rng(7)
     curve = ExponentialTradeOff(epsilon)
     for outcomes in (2, 3, 40):

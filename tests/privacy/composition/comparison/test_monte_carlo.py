@@ -65,7 +65,10 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """The width is at most four standard errors: those of both bounds of the power, and of the rate times the slope."""
+    """The width of an interval is at most four standard errors.
+
+    The error is that of both bounds of the power, and that of the rate times the slope of the curve.
+    """
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -89,7 +92,10 @@ def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     ids=lambda spec: spec["type"],
 )
 def test_intervals_of_single_steps_contain_exact_values(spec: dict[str, Any]) -> None:
-    """Includes atoms, singular mass and no loss at all. Each interval misses with probability at most 1e-3."""
+    """Intervals of single steps contain the exact values, each with a miss rate of at most 1e-3.
+
+    Some steps have atoms, singular mass (outcomes that one hypothesis excludes) or no loss at all.
+    """
     pair, exact = pair_of(json.dumps(spec)), choose.pair(built(spec), "closed_form")
     for direction in ("add", "remove", "both"):
         ours, truth = getattr(pair, direction), getattr(exact, direction)
@@ -137,7 +143,10 @@ def test_coverage_sweep_has_every_question() -> None:
 
 @pytest.mark.parametrize("atoms", [0, 4], ids=["smooth", "atoms"])
 def test_bands_hold_simultaneously(atoms: int) -> None:
-    """Uniform numbers, also rounded down to quarters: both bounds are checked at every rank."""
+    """Bands miss the distribution function at some rank no more often than promised.
+
+    The samples are uniform numbers, and uniform numbers rounded down to multiples of 1/`atoms`.
+    """
     failure, samples, seeds = 0.2, 300, 500
     band = DistributionBand.of(samples, failure)
     random, missed = np.random.default_rng(1), 0
@@ -184,7 +193,7 @@ def test_band_profiles_match_integrals_of_tails() -> None:
 
 @pytest.mark.parametrize(("narrow", "cells"), [(1, 700), (3, 4000), (4000, 4000)])
 def test_fft_convolution_error_is_within_bound(narrow: int, cells: int) -> None:
-    """The oracle sums products of doubles, exact to 1e-16 per cell. Laws with spikes are included."""
+    """Convolutions by Fourier transforms are within their bound of direct sums, which are exact to 1e-16 per cell."""
     random = np.random.default_rng(narrow)
     laws = [random.dirichlet(np.ones(size), 2) for size in (narrow, cells)]
     one, other = (DrawnLaw(0.0, 1.0, law, np.zeros(2), 0.0, np.zeros(2)) for law in laws)

@@ -180,7 +180,10 @@ def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_losses_that_coincide_up_to_rounding_are_enclosed(seed: int) -> None:
-    """The oracle is a sum over integers, at rates between and at vertices, on both sides of 1/2."""
+    """Runs whose losses are multiples of one unit match a sum over integers.
+
+    Their losses coincide up to rounding. Rates lie on vertices of the curve and between them, on both sides of 1/2.
+    """
     random = np.random.default_rng(seed)
     unit = float(10 ** random.uniform(-2.5, -0.5))
     multiples = random.integers(1, 30, size=int(random.integers(8, 25))).tolist()

@@ -74,7 +74,10 @@ def test_points_match_sums_over_all_losses(steps: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
 def test_points_on_and_beside_vertices_match_exact_sums(steps: int, epsilon: float) -> None:
-    """Both bounds are checked where rounding does not determine the segment."""
+    """Powers, errors and slopes match exact sums at the vertices of the curve and at the neighbouring doubles.
+
+    There rounding decides on which side of a vertex a rate lies.
+    """
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     with mpmath.workdps(digits(epsilon)):
         vertices = [float(alpha) for alpha, _ in truth.vertices[:: max(1, steps // 8)]]

@@ -141,7 +141,7 @@ def test_smoothed_runs_agree_with_lattice() -> None:
 
 
 def test_enclosures_have_relative_width_1e_6() -> None:
-    """The space is 25 to 250 parts of moderate size."""
+    """Enclosures of runs with 25 to 250 parts of moderate size have a relative width of at most 1e-6."""
     random = np.random.default_rng(1)
     epsilons = np.exp(random.uniform(math.log(0.003), 0, int(random.integers(25, 250))))
     curve = SmoothedResponses(tuple((float(epsilon), 1) for epsilon in epsilons))
@@ -236,7 +236,10 @@ def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> Non
 
 @pytest.mark.parametrize("kinds", [[(1e6, 900), (1.0, 100)], [(1e6, 100), (9e5, 100), (3e5, 1)]], ids=str)
 def test_runs_without_contour_lie_between_part_and_sum(kinds: list[Kind]) -> None:
-    """Numbers without a contour lie between those of a part of the run and the sum of all losses."""
+    """Numbers of runs with losses too large for a contour lie between two limits.
+
+    The limits are those of a part of the run, and the sum of all losses.
+    """
     curve, part = SmoothedResponses(tuple(kinds)), EqualResponses(kinds[0][1], kinds[0][0])
     rates = np.array([1e-300, 0.3, 1 - 1e-12])
     points, others = curve.points(rates), part.points(rates)

@@ -48,7 +48,7 @@ def frequent(random: Generator) -> SampledGaussianSteps:
 
 
 def rare(random: Generator) -> SampledGaussianSteps:
-    """Draw a run of sampled steps, of which a tenth to five use the record, in expectation."""
+    """Draw a run in which the record is expected to be sampled in 0.1 to 5 steps."""
     count = int(log_uniform(random, 60, 1e4))
     return SampledGaussianSteps(log_uniform(random, 0.8, 6), log_uniform(random, 0.1, 5) / count, count)
 
@@ -65,7 +65,7 @@ def random_queries(random: Generator) -> tuple[Known, ...]:
 
 
 def schedule(random: Generator) -> tuple[Summand, ...]:
-    """Draw two to four phases, in which a tenth of a step to many steps use the record."""
+    """Draw two to four phases, in which the record is expected to be sampled in 0.1 step or in more."""
     number = int(random.integers(2, 5))
     first = rare(random) if random.random() < 0.5 else frequent(random)
     noises = [first.noise_multiplier * log_uniform(random, 0.5, 2) for _ in range(number)]
@@ -75,7 +75,7 @@ def schedule(random: Generator) -> tuple[Summand, ...]:
 
 
 def mixtures(neighbours: Neighbours) -> Callable[[Generator], tuple[Summand, ...]]:
-    """Return a function that draws rarely and often sampled steps between these neighbours."""
+    """Return a function that draws a run of mixture steps for these neighbours, sampled rarely or often."""
 
     def draw(random: Generator) -> tuple[Summand, ...]:
         one = rare(random) if random.random() < 0.7 else frequent(random)

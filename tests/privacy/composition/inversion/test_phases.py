@@ -75,7 +75,7 @@ def test_shared_sums_enclose_direct_integrals(tilt: float) -> None:
 
 @pytest.mark.parametrize("remove", [False, True])
 def test_equal_steps_in_many_parts_match_one_part(remove: bool) -> None:
-    """Steps in parts whose rates differ by one rounding have the enclosure of the same number of steps in one part."""
+    """320 steps in eight parts, whose rates differ by rounding only, match 320 steps in one part."""
     generator = random.Random(3)
     for _ in range(3):
         sigma, rate = generator.uniform(0.6, 3.0), 10 ** generator.uniform(-2, -0.5)

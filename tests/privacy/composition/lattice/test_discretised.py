@@ -369,7 +369,10 @@ def test_step_that_reveals_everything_has_full_power() -> None:
 
 @pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
 def test_step_that_reveals_almost_everything_is_enclosed(rest: float) -> None:
-    """The law of the step may have no mass left after rounding."""
+    """A composition is enclosed if one step reveals everything except with probability `rest`.
+
+    After rounding, the law of that step may have no finite losses left.
+    """
     for other in (pure_dp(20.0), laplace(1.0)):
         curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
         delta = curve.profile_at(0.5)
@@ -490,7 +493,7 @@ def test_transform_powers_are_within_error_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_initial_epsilon_bound_holds_for_any_number_of_steps(seed: int) -> None:
-    """The bound holds or does not exist, for any number of steps of any kind."""
+    """The first upper bound of epsilon is either valid or infinite, from one step to 10^18 steps."""
     random = np.random.default_rng(seed)
     tells = 10.0 ** -random.uniform(1, 12)
     parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]

@@ -58,7 +58,10 @@ def test_two_point_step_beside_one_step_has_closed_form(seed: int) -> None:
 
 @pytest.mark.parametrize("steps", [1, thorough(3)])
 def test_few_steps_beside_others_are_narrow_within_work_allowance(steps: int) -> None:
-    """Lattices come first if no short contour exists, and the run reveals no less than its part."""
+    """Lattices serve a run whose contours are all long, within its work allowance, to a relative width of 1 %.
+
+    The run reveals no less than the part of it that was computed alone.
+    """
     run = _batches(0, steps)
     found = _epsilon(Composed(mechanisms=(Gdp(mu=1.0), run, PureDp(epsilon=1.0))))
     assert found.relative_width() < 1e-2

@@ -170,7 +170,7 @@ def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
 
 
 def test_tail_bounds_of_two_core_steps_hold() -> None:
-    """Bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail of two losses by a small factor."""
+    """Upper bounds of P1(S > a) for the sum S of two losses hold, and exceed the tail by a small factor only."""
     step = SampledStep(1.2, 1e-4, 2, mirrored=True)
     law, epsilon = JumpLaw(step), 0.1
     jump, moderate = 0.035, 0.015
@@ -211,10 +211,7 @@ def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int)
     ],
 )
 def test_wide_cores_have_the_same_delta_for_all_jumps(noise: float, rate: float, steps: int) -> None:
-    """The parts of delta depend on the least loss of a jump, and their sum does not.
-
-    All parts contribute in these runs.
-    """
+    """Delta does not depend on the limit above which a loss counts as a jump, although each part of delta does."""
     for mirrored in (True, False):
         step = SampledStep(noise, rate, steps, mirrored=mirrored)
         found = [_OneJump(step, 0.1, share).bounds() for share in (0.2, 0.25, 0.3, 0.35)]
