@@ -128,7 +128,7 @@ def test_padded_distances_are_upper_bounds() -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """For data of one record of two (n = 1), both bounds of the PMP parameter meet that of differential privacy."""
+    """Both bounds of the PMP parameter meet that of differential privacy if the data are one record of two (n = 1)."""
     for delta in (1e-200, 1e-5, 0.2):
         release = GaussianRelease("sum", 1, 0.5, 0.4)
         found = gaussian_pmp(np.array([[-0.5], [0.5]]), release, delta).epsilon

@@ -97,7 +97,7 @@ def mean_of_largest_swaps(population: Population) -> float:
 
 @pytest.mark.parametrize("notion", ["EM PMP", "EM DP on X", "EM PMP bound"])
 def test_every_reference_row_is_tested(notion: str) -> None:
-    """Rows without inputs in the file cannot be repeated; all other rows are."""
+    """Every row of the reference file is tested, except rows whose inputs are those of a row outside the file."""
     tested = {
         *CASES,
         "em_two_n50",
@@ -210,7 +210,7 @@ def test_adjacent_subsets_match_oracle(seed: int, size: float) -> None:
 
 
 def test_one_record_of_two_equals_differential_privacy() -> None:
-    """For data of one record of two (n = 1), the PMP parameter is that of differential privacy."""
+    """The PMP parameter equals that of differential privacy if the data are one record of two (n = 1)."""
     population = given(drawn(1)[:, :2])
     bounds = swap_bounds(population)
     worst = adjacent_epsilon(population, bounds, enumerate_subsets=True)

@@ -1,4 +1,6 @@
-"""Exponential mechanism against its definition, against two outcomes at their worst shift, and at 800 digits."""
+"""Exponential mechanism against its definition and against two outcomes at their worst shift; extremes at
+800 digits.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def test_profile_is_that_of_worst_two_outcome_shift(eta: float) -> None:
 
 @pytest.mark.parametrize("eta", [0.3, 1.0, 4.0, 20.0])
 def test_power_is_conjugate_of_profile(eta: float) -> None:
-    """The law is power(alpha) = min over epsilon of delta(epsilon) + e^epsilon alpha."""
+    """The power at each rate alpha is the minimum over epsilon of delta(epsilon) + e^epsilon alpha, in 40 digits."""
     rates = np.array([1e-9, 0.02, 0.5, 0.9])
     power = ExponentialTradeOff(eta).power(rates)
     with mpmath.workdps(40):

@@ -37,8 +37,9 @@ def curve(noise: float, steps: int) -> AbstractTradeOff:
 class Exact:
     """Tails of the loss e (2 V - N) of N Laplace steps in many digits, by truncated powers.
 
-    With X the law of one step on [0, 1], P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+).
-    Q is the regularised gamma function. The terms alternate and are much larger than their sum.
+    Each step has an atom at either end of [0, 1] or is inside, with the law of X. With probability P0, j steps are
+    inside and their sum exceeds x: 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+), with binomial coefficients C
+    and the regularised gamma function Q. The terms alternate and are much larger than their sum.
     """
 
     def __init__(self, noise: float, steps: int) -> None:

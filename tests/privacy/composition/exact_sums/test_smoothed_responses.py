@@ -212,7 +212,10 @@ LARGE: list[list[Kind]] = [
 
 @pytest.mark.parametrize("kinds", LARGE, ids=str)
 def test_losses_with_negligible_deviation_are_enclosed(kinds: list[Kind]) -> None:
-    """Few large parts: the deviation of the tilted loss is far below the rounding of its mean."""
+    """Runs of few steps with large losses are enclosed.
+
+    The deviation of their tilted loss is far below the rounding of its mean.
+    """
     curve, rates = pair(built(spec_of(kinds)), "contour").add, [1e-300, 0.3, 1 - 2.0**-53]
     assert curve.method == "contour"
     points, most = curve.points(np.array(rates)), curve.largest_log_ratio.lower

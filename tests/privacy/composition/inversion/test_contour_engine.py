@@ -240,9 +240,9 @@ def _gaussian_and_sampled_profiles(mu: float, sigma: float, rate: float, eps: fl
     ],
 )
 def test_gaussian_and_sampled_step_match_integral(mu: float, sigma: float, rate: float) -> None:
-    """Rates p near 1, where ln w is near ln(1 - p), and noise so small that the far mass of H1 matters.
+    """Delta of a Gaussian step and a sampled one matches an integral, for rates p near 1 and for little noise.
 
-    w is the likelihood ratio of a step.
+    The log-likelihood ratio is close to ln(1 - p) there, and far outcomes matter under H1.
     """
     pair = contour_pair(mu * mu, [SampledGaussianSteps(sigma, rate, 1)])
     with ctx.workprec(130):
@@ -358,7 +358,10 @@ def test_width_does_not_grow_with_steps(steps: int) -> None:
 
 @pytest.mark.parametrize("eps", [10.0, 30.0, 40.0])
 def test_far_tails_keep_their_digits(eps: float) -> None:
-    """Delta down to 1e-137 for benchmark case C1, and down to 1e-400 for C5 in logarithms."""
+    """Logarithms of delta keep six digits for deltas down to 1e-137 and to 1e-400.
+
+    The runs are the benchmark cases C1 and C5.
+    """
     add, _ = contour_pair(0.0, [SampledGaussianSteps(1.0, 0.01, 1000)])
     bounds = add.profile(np.array([eps]))
     assert bounds.log_lower is not None

@@ -219,9 +219,10 @@ def test_extreme_losses_match_the_curve(name: str) -> None:
 
 
 def test_clt_mu_of_sampled_steps_matches_formula() -> None:
-    """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base.
+    """The chi-square divergence chi^2 of a sampled step matches its formula.
 
-    The sampling rate is p, and mu is 1 over the noise multiplier.
+    It is p^2 (e^{mu^2} - 1) for Gaussian noise and p^2 (2 e^mu + e^{-2 mu} - 3)/3 for Laplace noise, with the sampling
+    rate p and mu = 1/noise multiplier.
     """
     for sigma, rate in ((1.0, 0.01), (0.5, 0.3), (0.1, 1e-3), (30.0, 1e-6)):
         expected = rate**2 * math.expm1(1 / sigma**2)

@@ -100,7 +100,10 @@ def two_outcomes(rate: float, power: float) -> tuple[Law, Law]:
 
 
 def test_choices_among_two_candidates_hold_one_gap() -> None:
-    """Powers of two choices are at most the envelope of those with one gap of scores in both choices."""
+    """The lower bound of the power of two choices is attained by data that have one gap of scores in both choices.
+
+    It is at most the concave envelope of the powers over all gaps.
+    """
     eta = 1.3
     gaps = eta * np.arange(-24, 13) / 12
 

@@ -92,7 +92,7 @@ def test_moments_match_integrals(steps: ChiSquareSteps) -> None:
 def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmath.mpc]:
     """Return the density of the statistic T times dT/ds, up to a constant, and the likelihood ratio, at s = `place`.
 
-    T is l ln(1 + e^s).
+    T is l ln(1 + e^s), where l is the standard deviation of T.
     """
     d, m, p = mpf(law.degrees), mpf(law.noncentrality), mpf(law.rate)
     linear = mpmath.re(place) > 0

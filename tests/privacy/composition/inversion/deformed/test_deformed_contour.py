@@ -290,7 +290,7 @@ def test_runs_outside_region_have_no_deformed_contour() -> None:
 
 
 def _rare(seed: int, runs: int) -> list[BoxPoint]:
-    """Draw runs that rarely sample the record.
+    """Draw runs in which the record is expected to be sampled rarely.
 
     They have few steps of much noise, or enough steps of little noise for a few samples.
     """
