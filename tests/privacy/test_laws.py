@@ -247,6 +247,24 @@ def test_both_is_hull_of_add_and_remove(case: Case) -> None:
 
 
 @every_case
+def test_both_lies_between_the_chords_and_the_tangents_of_add_and_remove(case: Case) -> None:
+    """One release may draw the direction: every chord between both powers is attained, and no tangent is exceeded."""
+    pair = pair_of(case.name)
+    if pair.add is pair.remove:
+        return
+    add, remove, both = (points_of(case.name, direction).power for direction in DIRECTIONS)
+    tops = np.maximum(pair.add.profile(EPSILONS).upper, pair.remove.profile(EPSILONS).upper)
+    tangents = (tops + np.exp(EPSILONS) * RATES[:, None]).min(axis=1)
+    assert possible(both.lower, tangents, 1e-12)
+    first, second = np.meshgrid(RATES, RATES, indexing="ij")
+    for rate, most in zip(RATES.tolist(), both.upper.tolist(), strict=True):
+        left, right = np.nonzero((first < rate) & (rate < second))
+        share = (RATES[right] - rate) / (RATES[right] - RATES[left])
+        for low, high in ((add.lower, remove.lower), (remove.lower, add.lower)):
+            assert possible(share * low[left] + (1 - share) * high[right], np.full(len(share), most), 1e-9)
+
+
+@every_case
 def test_both_is_its_own_inverse(case: Case) -> None:
     both = points_of(case.name, "both").type_two_error
     inside = (both.upper > 1e-290) & (both.upper < 1 - 1e-13)
@@ -259,7 +277,7 @@ def test_enclosures_are_narrow(case: Case) -> None:
     """The relative width is at most 1e-6 over these rates, the reach of the certified engine, unless two theorems
     enclose the worst case.
     """
-    if pair_of(case.name).at_rates.bracket is not None:
+    if pair_of(case.name).bracket is not None:
         return
     for direction in ("add", "remove"):
         points = points_of(case.name, direction)

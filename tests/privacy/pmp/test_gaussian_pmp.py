@@ -262,7 +262,9 @@ def test_duplicates_and_large_deltas_give_zero() -> None:
 
 
 def test_duplicates_give_finite_lower_bound() -> None:
-    """One record of five ones and five zeros: the log ratio is at most ln(9/4), whatever the noise."""
+    """The data are half of ten points, five ones and five zeros. The log ratio is at most ln(9/4), whatever
+    the noise.
+    """
     release = GaussianRelease("sum", 1, None, 1e-3)
     found = gaussian_pmp(np.repeat([0.0, 1.0], 5)[:, None], release, 0.0).epsilon
     assert (found.lower, found.upper) == (0, math.inf)

@@ -157,7 +157,11 @@ def test_linear_and_log_sums_agree() -> None:
 
 
 def test_single_direction_is_too_small() -> None:
-    """Erratum of Proposition 9: as printed it takes in/out only, which is the smaller ratio for some data."""
+    """Proposition 9 as printed bounds only the ratio of a point in the data over a point outside, not the inverse
+    ratio.
+
+    For some data the inverse ratio is larger: the erratum `pmp-proposition-9` of the guide.
+    """
     too_small = 0
     for seed in range(8):
         population = given(drawn(seed, 2.0))

@@ -54,8 +54,8 @@ class SparseVector(DescribedStep):
     Attributes
     ----------
     threshold_epsilon, query_epsilon : float
-        The threshold has Laplace noise of scale Delta/threshold_epsilon, and every query of scale 2 positives
-        Delta/query_epsilon. Delta is the largest change of a query by one record.
+        The threshold has Laplace noise of scale Delta/threshold_epsilon, and every query has Laplace noise of scale
+        2 positives Delta/query_epsilon. Delta is the largest change of a query by one record.
     positives : int
         Number c of positive bits after which the technique stops.
 

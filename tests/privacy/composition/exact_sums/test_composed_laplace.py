@@ -175,9 +175,11 @@ def test_two_steps_match_integration() -> None:
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (30.0, 1000), (0.5, 190), (1e3, 2000)])
 @pytest.mark.parametrize("width", [0.7, 1e-3])
 def test_profile_in_last_cell_matches_closed_form(noise: float, steps: int, width: float) -> None:
-    """Delta far below the smallest double.
+    """Delta far below the smallest double matches a closed form near the largest loss.
 
-    With N - V = u < 1, the law is 2^-N (point + sum_j C(N, j) e^j u^{j-1}/(j-1)! du), times e^{-e (N - u)} or e^{-e u}.
+    The loss of N steps is e (2 V - N) with the largest loss e of a step. With N - V = u < 1, V has the density sum_j
+    C(N, j) e^j u^{j-1}/(j-1)! and a point mass at u = 0, both times 2^-N. The factor for H0 is e^{-e (N - u)}, and that
+    for H1 is e^{-e u}.
     """
     found = curve(noise, steps)
     with mpmath.workdps(60):

@@ -153,7 +153,10 @@ def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float
 
 
 def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
-    """Check that most digits of the truth are known, and that the truth lies inside."""
+    """Check that `found` contains the truth and has at most the relative width `width`.
+
+    The truth is a ball, which must be accurate to more than 60 bits.
+    """
     assert truth.rel_accuracy_bits() > 60
     assert found.lower <= truth <= found.upper
     assert found.relative_width() <= width
