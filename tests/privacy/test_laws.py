@@ -148,7 +148,8 @@ def test_edges_are_exact(case: Case, direction: Direction) -> None:
         # The law without the record may have outcomes of this probability that the record excludes.
         singular = -math.expm1(-case.spec["epsilons"][0])
     rounding = 1e-14 * singular if case.spec["type"] in ("repeated", "composed", "rdp") else 0.0
-    assert singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
+    is_exact = singular - rounding <= ends.power.lower[0] <= ends.power.upper[0] <= singular + rounding
+    assert is_exact, "edit mass_outside of tests/privacy/test_laws.py, if the law may reveal the record"
     profile = curve.profile(np.array([np.inf, -np.inf]))
     assert (profile.lower[0], profile.upper[0]) == (ends.power.lower[0], ends.power.upper[0])
     assert (profile.lower[1], profile.upper[1]) == (1.0, 1.0)

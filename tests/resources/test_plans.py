@@ -105,7 +105,7 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
         inline += 1
         assert quote.cost <= INLINE_LIMIT
         written = json.loads(request.model_dump_json())
-        assert on_the_list(written["mechanism"]), written
+        assert on_the_list(written["mechanism"]), f"edit ONE_STEP of tests/resources/test_plans.py: {written}"
         methods = written["methods"] if name == "curves" else [written["method"]]
         assert set(methods) <= {"auto", "closed_form"}
         assert all(question["type"] != "gdp_mu" for question in written.get("questions", ()))
