@@ -69,7 +69,10 @@ def test_earlier_bounds_match_printed_values(
 
 
 def test_erlingsson_with_delta_is_valid_and_not_tight() -> None:
-    """1 - e^-eps + delta e^-eps against (e^eps - 1 + 2 delta)/(e^eps + 1)."""
+    """The bound of Erlingsson, 1 - e^-eps + delta e^-eps, exceeds the tight one, (e^eps - 1 + 2 delta)/(e^eps + 1).
+
+    Both bound the advantage under (eps, delta)-DP.
+    """
     [erlingsson] = DpParameters(1.0, 0.01).advantage()
     assert erlingsson.value.upper == pytest.approx(1 - 0.99 * math.exp(-1), rel=1e-14)
     assert erlingsson.value.upper > 0.4675
