@@ -279,8 +279,9 @@ def _common_gap(distances: FloatArray) -> float:
     """
     if len(distances) < _MANY_DISTANCES:
         return 0.0
-    multiples = distances / distances[0]
-    return float(distances[0]) if (np.abs(multiples - np.round(multiples)) < 1e-9 * multiples).all() else 0.0
+    multiples: FloatArray = distances / distances[0]
+    off: FloatArray = np.abs(multiples - np.rint(multiples))
+    return float(distances[0]) if (off < 1e-9 * multiples).all() else 0.0
 
 
 class CoarseTransform:

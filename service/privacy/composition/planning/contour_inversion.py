@@ -158,7 +158,8 @@ def listed_beside_a_little_noise(steps: Steps, options: EngineOptions, lattices:
         return None
     if lattices is not None and has_many_losses(steps):
         return None
-    return Plan(CONTOUR, cost.smoothed(len(steps)), partial(_listed_smoothed, steps, options, lattices))
+    losses = sum(part.law.heavy for part in laws if isinstance(part, AtomsPart))
+    return Plan(CONTOUR, cost.listed(losses), partial(_listed_smoothed, steps, options, lattices))
 
 
 def has_many_losses(steps: Steps) -> bool:
