@@ -247,6 +247,16 @@ def test_foreign_pages_are_rejected(address: str, headers: dict[str, str], statu
     assert "epsilon" not in answer.text
 
 
+def test_message_with_duplicate_keys_is_rejected(address: str) -> None:
+    """The library would keep the last noise multiplier, which the caller has not checked."""
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "bounds", "arguments": BOUNDS}}
+    text = json.dumps(message).replace('"arguments": {', '"arguments": {"mechanism": {"type": "gdp", "mu": 9.0}, ', 1)
+    sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    answer = httpx2.post(address, content=text, headers=sent, timeout=TEST_TIMEOUT)
+    assert (answer.status_code, answer.json()["id"]) == (400, 5)
+    assert answer.json()["error"]["message"] == "Send each key once: /params/arguments/mechanism."
+
+
 def test_large_message_is_rejected(address: str) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * 3 * 2**20}}
     answer = httpx2.post(address, json=message, headers={"Accept": "application/json"}, timeout=TEST_TIMEOUT)

@@ -63,7 +63,10 @@ class Simulated:
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Lower and upper bounds of the mass above every draw, above all draws and above none: H0, H1."""
+        """Bounds of the mass above each draw: lower and upper bounds under H0, then under H1.
+
+        The first entry is for a threshold below all draws, the last for one above all draws.
+        """
         band = DistributionBand.of(DRAWS, FAILURE / 2)
         at = np.concatenate(([-np.inf], np.sort(np.concatenate((self.absent, self.present))), [np.inf]))
         found: list[FloatArray] = []
@@ -108,7 +111,7 @@ def relaxed_cases(count: int, questions: int, seed: int) -> list[RelaxedCase]:
 
 
 def relaxed_comparisons(case: RelaxedCase) -> list[Comparison]:
-    """Compare the answer to every question with each reference, and with the worst case."""
+    """Compare the answer to every question of the case with each of its references, and with the worst case."""
     pair = case.model.curves(case.mechanism, "auto", LOOSE)
     worst_case = worst_case_beside(case.model, case.mechanism)
     worst = worst_case.curves(case.mechanism, "auto", LOOSE) if worst_case and case.is_dominated else None

@@ -52,7 +52,7 @@ def assert_encloses(bounds: EnclosureArray, index: int, truth: mpf) -> None:
 
 
 def width(bounds: EnclosureArray, index: int) -> float:
-    """Return the relative width, in logarithms where the bounds underflow."""
+    """Return the relative width of an enclosure, from logarithms where the bounds underflow."""
     if bounds.upper[index] > 1e-290:
         return float((bounds.upper[index] - bounds.lower[index]) / bounds.upper[index])
     if bounds.log_lower is None or bounds.log_upper is None or not np.isfinite(bounds.log_upper[index]):

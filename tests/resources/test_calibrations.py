@@ -204,7 +204,7 @@ def test_shuffled_epoch_with_whole_batches_is_calibrated_as_bracket() -> None:
 
 
 def test_derived_numbers_follow_free_number() -> None:
-    """Rates follow sizes and steps follow epochs, also in a description with both, as in a response."""
+    """If the batch size is free, the sampling rate follows from the sizes, and the steps follow from the epochs."""
     described = {**RUN, "batch_size": 500, "dataset_size": 50_000, "epochs": 10.0}
     answer = calibrated(body(described, EPSILON | {"at_most": 2.0}, free="/mechanism/batch_size"))
     mechanism = answer["mechanism"]

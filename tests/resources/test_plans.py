@@ -105,7 +105,7 @@ def test_event_loop_runs_only_listed_closed_forms(seed: int) -> None:
         inline += 1
         assert quote.cost <= INLINE_LIMIT
         written = json.loads(request.model_dump_json())
-        assert on_the_list(written["mechanism"]), written
+        assert on_the_list(written["mechanism"]), f"edit ONE_STEP of tests/resources/test_plans.py: {written}"
         methods = written["methods"] if name == "curves" else [written["method"]]
         assert set(methods) <= {"auto", "closed_form"}
         assert all(question["type"] != "gdp_mu" for question in written.get("questions", ()))
@@ -358,7 +358,7 @@ def test_cost_range_matters_only_for_rejection() -> None:
 
 
 def test_relation_enters_the_cost() -> None:
-    """Exact sums reach 300 steps if a record is added, and not if it is replaced."""
+    """Exact sums serve up to 300 steps if a record is added, and fewer if a record is replaced."""
     laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
 
     def engine(relation: str) -> str:

@@ -50,7 +50,10 @@ def curves(mechanism: AbstractMechanism, relation: NeighboringRelation, method: 
 
 
 def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[FloatArray], FloatArray]:
-    """Return delta(eps) of N(0) against (1 - rate) N(0) + rate N(2/noise), by the test that attains it."""
+    """Return delta as a function of eps for N(0, 1) and the mixture (1 - rate) N(0, 1) + rate N(2/noise, 1).
+
+    With `numerator_mixed` the mixture is H1, otherwise H0.
+    """
     mu = 2 / noise
 
     def tails(level: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +283,10 @@ def test_cost_of_bracket_is_that_of_lattices() -> None:
 
 
 def test_mu_of_bracketed_curve_covers_every_curve_between() -> None:
-    """Includes the case in which the upper curve leaves the range of mu, where the true curve may still lie."""
+    """The enclosure of mu for a curve between two Gaussian curves meets the mu of each curve between them.
+
+    In some cases the upper curve has no point in the range of mu, but a curve between may have points there.
+    """
     shifts = (1.0, 1.02, 1.3, 2.0, 3.0)
     between = Bracketed(gaussian_curve(Enclosure.point(shifts[0])), gaussian_curve(Enclosure.point(shifts[-1])))
     for rate, error in ((1e-9, 1e-9), (0.3, 0.3), (0.3, 1e-3), (0.0, 0.0), (0.1, 0.4)):

@@ -28,7 +28,7 @@ def modular_sums(values: list[int], modulus: int) -> tuple[Rows, list[tuple[int,
 
 
 def counted_sums(size: int) -> MembershipTable:
-    """Count sums of the values 0 to 2n - 1 modulo 2n. A point in the data shifts the sums of the others."""
+    """Return the table of the released sum modulo 2n of n of the values 0 to 2n - 1, by counting."""
     modulus = 2 * size
     sums: list[list[list[int]]] = [[], []]
     for point in range(modulus):

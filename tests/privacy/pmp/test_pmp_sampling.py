@@ -152,9 +152,9 @@ def test_bounds_on_means_of_constants_are_valid(rounds: int) -> None:
 
 
 def test_bounds_on_means_have_promised_coverage() -> None:
-    """About 200 of 2000 columns may miss at failure probability 0.1.
+    """Lower bounds of means with the failure probability 0.1 exceed the mean in about 200 of 2000 samples.
 
-    The limit of 260 is more than four standard deviations above.
+    The limit of 260 is more than four standard deviations above 200.
     """
     generator = np.random.default_rng(9)
     for draw, mean in (

@@ -146,7 +146,7 @@ def test_type_two_errors_at_complements_match_gaussian_formula(mu: float) -> Non
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rates_near_one_of_bracketed_curve_use_both_sides(seed: int) -> None:
-    """Each bound comes from one curve of the bracket, however far apart the curves are and however small a rate is."""
+    """The type II error at 1 - rate of a curve between two Gaussian curves has one bound from each of them."""
     generator = np.random.default_rng([20261201, seed])
     for _ in range(6):
         least, most = sorted((10.0 ** generator.uniform(-2, 0.8, 2)).tolist())

@@ -144,7 +144,7 @@ def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any])
 
 
 def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
-    """Return the numbers of a curve that no better bound may exceed."""
+    """Return the answers for which a weaker attacker may not have a larger upper bound."""
     read = (
         profile.delta(curve, epsilon),
         profile.epsilon(curve, 1e-6),
@@ -199,7 +199,7 @@ def test_premises_are_unknown_from_the_mechanism() -> None:
 
 
 def test_bracket_of_stated_parameter_names_no_attaining_mechanism() -> None:
-    """A mechanism may reveal less than its stated parameter."""
+    """The note on both bounds says that no release of the mechanism attains the stated parameter."""
     pair = practical(3.0).curves(built(sampled(0.1, laplace(1.0))))
     assert pair.bracket is not None
     assert "No release of this mechanism" in pair.bracket

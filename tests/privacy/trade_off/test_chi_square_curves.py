@@ -50,7 +50,11 @@ def test_log_0f1_matches_many_digits(order: float) -> None:
 
 
 def test_polynomial_bounds_of_expansion_hold() -> None:
-    """Bounds of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients on ever smaller intervals."""
+    """Check the bounds of |U_12'| and of the variation of U_1 on [0, 1], for the Debye polynomials U_k of Bessel
+    functions.
+
+    Bernstein coefficients bound a polynomial on ever smaller intervals.
+    """
     twelfth, first = (bernstein_of_derivative(polynomials()[n]) for n in (TERMS, 1))
     pieces = [twelfth]
     for _ in range(30):
@@ -192,7 +196,10 @@ def test_one_dimension_matches_integration(shift: float) -> None:
 
 
 def test_general_ratio_matches_closed_form_in_one_dimension() -> None:
-    """ln cosh against 0F1 with a = 1/2, and acosh against Newton's method."""
+    """The log-likelihood ratio of the general formula (0F1 with a = 1/2) matches ln cosh of the closed form.
+
+    Its inverse function agrees with the ratio for other degrees of freedom too.
+    """
     t = np.geomspace(1e-12, 1e4, 60)
     for noncentrality in (1e-6, 1.0, 900.0):
         ratio = BesselLogRatio(1.0, Enclosure.point(noncentrality))

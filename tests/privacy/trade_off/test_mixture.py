@@ -165,7 +165,10 @@ def corners(components: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[Fr
 
 @pytest.mark.parametrize("components", MIXED)
 def test_mixtures_of_straight_segments_match_exact_corners(components: list[tuple[float, dict[str, Any]]]) -> None:
-    """Segments are sorted by slope; the error vanishes after the last one."""
+    """Mixtures of curves with straight segments match their corners, computed in rational numbers.
+
+    The segments of all curves are sorted by slope. The type II error is 0 after the last one.
+    """
     curve, known = curves(*components).add, corners(components)
     rates = [1e-300, 1e-12, 1e-3, 0.05, 0.11, 0.2, 0.3, 0.4, 0.5, 0.62, 0.8, 0.97, 1 - 1e-9]
     rates += [float(alpha) for alpha, _ in known if 0 < alpha < 1]
@@ -338,9 +341,9 @@ def test_components_on_lattices_agree_with_closed_form() -> None:
 
 
 def test_parts_known_by_profiles_are_mixed_before_search() -> None:
-    """A part mixed with itself is that part.
+    """A mixture of a curve with itself is the curve, also if the curve is known by its privacy profile only.
 
-    For different parts the profile at every level bounds the power, and attains it at one level.
+    For two different curves the power is the minimum of profile(c) + e^c rate over the levels c.
     """
     shifted = {"type": "composed", "mechanisms": [laplace(1.0), pure(0.3)]}
     alone, twice = curves((1.0, shifted)).add, curves((0.25, shifted), (0.75, shifted)).add

@@ -60,7 +60,9 @@ def test_both_evaluations_enclose_one_curve(parts: list[dict[str, Any]], weights
 
 
 def run_and_pure() -> MixtureTradeOff:
-    """Return a mixture whose points cost evaluations of a run on contours."""
+    """Return a mixture of a DP-SGD run and a pure DP step, whose points are expensive because the run needs
+    contours.
+    """
     parts = [{"type": "dpsgd", "noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 100}, PURE]
     return MixtureTradeOff([(Fraction(1, 2), pair(built(part)).add) for part in parts])
 

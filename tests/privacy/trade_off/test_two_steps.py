@@ -72,10 +72,10 @@ class Step:
 
 
 def mean(first: Step, second: Step, level: Any, value: Callable[[Any, Any, Any], Any]) -> Any:
-    """Return the mean without the record of value(ratio of the first step, masses of the second above the remaining
-    level).
+    """Return the mean of `value` over the outcome of the first step without the record.
 
-    Panels are refined near the losses at which those masses begin and end.
+    `value` receives the ratio of the first step and the masses of the second step above the rest of the level. Panels
+    are refined near the losses at which these masses begin and end.
     """
     bends = [first.threshold(mp.exp(level) / second.ratio(y)) for y in (mp.mpf(-1), second.shift + 1)]
     places = {mp.mpf(0), first.shift, -40, first.shift + 40, mp.mpf(0) - 10, first.shift + 10, first.shift / 2}

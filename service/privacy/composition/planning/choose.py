@@ -302,7 +302,6 @@ def _between_theorems(below: Sequence[Plan], above: Sequence[Plan], steps: Steps
         upper.source,
         upper.notes,
         bracket=sentence(steps),
-        bracket_at_rates=lower.bracket_at_rates,
     )
 
 

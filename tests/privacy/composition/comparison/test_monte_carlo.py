@@ -65,7 +65,10 @@ def test_intervals_contain_reference_values(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["C1-gamma-0.1", "S1-gamma-0.1", "L1-gamma-0.1", "G1-gamma-0.1"])
 def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
-    """The width is at most four standard errors: those of both bounds of the power, and of the rate times the slope."""
+    """The width of an interval is at most four standard errors.
+
+    The error is that of both bounds of the power, and that of the rate times the slope of the curve.
+    """
     row = next(row for row in COMPOSED if row["id"] == name)
     pair, truth = pair_of(json.dumps(row["inputs"]["mechanism"])), number(row["value"])
     answer, slope = read_composed(pair, row), pair.add.points(np.array([0.1])).log_slope
@@ -89,7 +92,10 @@ def test_intervals_are_as_narrow_as_sampling_allows(name: str) -> None:
     ids=lambda spec: spec["type"],
 )
 def test_intervals_of_single_steps_contain_exact_values(spec: dict[str, Any]) -> None:
-    """Includes atoms, singular mass and no loss at all. Each interval misses with probability at most 1e-3."""
+    """Intervals of single steps contain the exact values, each with a miss rate of at most 1e-3.
+
+    Some steps have atoms, singular mass (outcomes that one hypothesis excludes) or no loss at all.
+    """
     pair, exact = pair_of(json.dumps(spec)), choose.pair(built(spec), "closed_form")
     for direction in ("add", "remove", "both"):
         ours, truth = getattr(pair, direction), getattr(exact, direction)
@@ -137,7 +143,10 @@ def test_coverage_sweep_has_every_question() -> None:
 
 @pytest.mark.parametrize("atoms", [0, 4], ids=["smooth", "atoms"])
 def test_bands_hold_simultaneously(atoms: int) -> None:
-    """Uniform numbers, also rounded down to quarters: both bounds are checked at every rank."""
+    """Bands miss the distribution function at some rank no more often than promised.
+
+    The samples are uniform numbers, and uniform numbers rounded down to multiples of 1/`atoms`.
+    """
     failure, samples, seeds = 0.2, 300, 500
     band = DistributionBand.of(samples, failure)
     random, missed = np.random.default_rng(1), 0
@@ -184,7 +193,7 @@ def test_band_profiles_match_integrals_of_tails() -> None:
 
 @pytest.mark.parametrize(("narrow", "cells"), [(1, 700), (3, 4000), (4000, 4000)])
 def test_fft_convolution_error_is_within_bound(narrow: int, cells: int) -> None:
-    """The oracle sums products of doubles, exact to 1e-16 per cell. Laws with spikes are included."""
+    """Convolutions by Fourier transforms are within their bound of direct sums, which are exact to 1e-16 per cell."""
     random = np.random.default_rng(narrow)
     laws = [random.dirichlet(np.ones(size), 2) for size in (narrow, cells)]
     one, other = (DrawnLaw(0.0, 1.0, law, np.zeros(2), 0.0, np.zeros(2)) for law in laws)
@@ -287,7 +296,8 @@ LAWS = {
 def test_lattice_sums_match_moments_of_run(name: str) -> None:
     """Mean and variance of the drawn sum agree with those of the loss of the run, up to the effect of rounding.
 
-    The mean agrees up to the stated shift. The variance exceeds by at most `proxy` and twice its covariance.
+    The mean agrees after the shift of each hypothesis is added. The standard deviations differ by at most the square
+    root of `proxy`, a bound of the variance of the rounding errors.
     """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)
@@ -316,7 +326,7 @@ def test_coarser_lattices_keep_mass_and_mean() -> None:
 
 
 def test_sums_of_two_point_losses_are_binomial() -> None:
-    """Two-point losses lie on the lattice without rounding, and the tail of D is binomial."""
+    """Two-point losses lie on the lattice without rounding, so the number of larger losses is binomial."""
     total = repeated_law(two_point_loss(0.3, 0.0), 20, 1e-12)
     points = total.start + total.step * np.arange(total.masses.shape[1])
     for hypothesis, chance in ((0, 1 / (1 + math.exp(0.3))), (1, 1 / (1 + math.exp(-0.3)))):
@@ -358,7 +368,10 @@ def test_order_statistic_ranks_have_coverage() -> None:
 
 
 def test_bounds_of_means_attain_their_error_budget() -> None:
-    """`samples` times kl(mean, bound) is ln(1/failure) for both bounds. Without hits the bound is 1 - failure^(1/n)."""
+    """Bounds of a mean are at the distance at which `samples` times the relative entropy kl is ln(1/failure).
+
+    If all n samples are 0, the upper bound is 1 - failure^(1/n).
+    """
     samples, failure = 5000, 1e-3
     means = np.array([0.0, 1e-4, 0.2, 0.9, 1.0])
     above, below = mean_above(means, samples, failure), mean_below(means, samples, failure)

@@ -37,8 +37,9 @@ def curve(noise: float, steps: int) -> AbstractTradeOff:
 class Exact:
     """Tails of the loss e (2 V - N) of N Laplace steps in many digits, by truncated powers.
 
-    With X the law of one step on [0, 1], P0(j inner parts > x) = 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+).
-    Q is the regularised gamma function. The terms alternate and are much larger than their sum.
+    Each step has an atom at either end of [0, 1] or is inside, with the law of X. With probability P0, j steps are
+    inside and their sum exceeds x: 2^-j sum_i (-1)^i C(j, i) e^{-e i} Q(j, e (x - i)_+), with binomial coefficients C
+    and the regularised gamma function Q. The terms alternate and are much larger than their sum.
     """
 
     def __init__(self, noise: float, steps: int) -> None:
@@ -175,9 +176,11 @@ def test_two_steps_match_integration() -> None:
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (30.0, 1000), (0.5, 190), (1e3, 2000)])
 @pytest.mark.parametrize("width", [0.7, 1e-3])
 def test_profile_in_last_cell_matches_closed_form(noise: float, steps: int, width: float) -> None:
-    """Delta far below the smallest double.
+    """Delta far below the smallest double matches a closed form near the largest loss.
 
-    With N - V = u < 1, the law is 2^-N (point + sum_j C(N, j) e^j u^{j-1}/(j-1)! du), times e^{-e (N - u)} or e^{-e u}.
+    The loss of N steps is e (2 V - N) with the largest loss e of a step. With N - V = u < 1, V has the density sum_j
+    C(N, j) e^j u^{j-1}/(j-1)! and a point mass at u = 0, both times 2^-N. The factor for H0 is e^{-e (N - u)}, and that
+    for H1 is e^{-e u}.
     """
     found = curve(noise, steps)
     with mpmath.workdps(60):

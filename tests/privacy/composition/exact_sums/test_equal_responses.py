@@ -74,7 +74,10 @@ def test_points_match_sums_over_all_losses(steps: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("steps", "epsilon"), RUNS)
 def test_points_on_and_beside_vertices_match_exact_sums(steps: int, epsilon: float) -> None:
-    """Both bounds are checked where rounding does not determine the segment."""
+    """Powers, errors and slopes match exact sums at the vertices of the curve and at the neighbouring doubles.
+
+    There rounding decides on which side of a vertex a rate lies.
+    """
     curve, truth = EqualResponses(steps, epsilon), exact(steps, epsilon)
     with mpmath.workdps(digits(epsilon)):
         vertices = [float(alpha) for alpha, _ in truth.vertices[:: max(1, steps // 8)]]
@@ -153,7 +156,10 @@ def test_long_runs_match_regularised_incomplete_betas(steps: int, epsilon: float
 
 
 def assert_ball_inside(truth: arb, found: Enclosure, width: float) -> None:
-    """Check that most digits of the truth are known, and that the truth lies inside."""
+    """Check that `found` contains the truth and has at most the relative width `width`.
+
+    The truth is a ball, which must be accurate to more than 60 bits.
+    """
     assert truth.rel_accuracy_bits() > 60
     assert found.lower <= truth <= found.upper
     assert found.relative_width() <= width

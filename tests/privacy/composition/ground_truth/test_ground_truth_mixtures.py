@@ -111,8 +111,9 @@ def test_strips_are_valid_between_cells(mixture: ExactMixture) -> None:
 @pytest.mark.parametrize("name", ["groups", "never silent", "mirrored"])
 @pytest.mark.parametrize("reflected", [False, True])
 def test_coarse_quadrature_is_wide_and_valid(name: str, reflected: bool) -> None:
-    """The bounds of truncation, aliasing and quadrature must hold where they are large, for every position of the
-    contour.
+    """Coarse quadratures, whose error bounds are large, enclose the values of a fine quadrature.
+
+    The errors are those of truncation, aliasing and quadrature, for contours on both sides of the poles.
     """
     exact = GroundTruthRun(Fraction(0), ((MIXTURES[name], 25),))
     guide = exact.guide()

@@ -43,7 +43,7 @@ def composed_of(*parts: dict[str, Any]) -> Any:
 
 
 def gaussian_profile(mu: Any, epsilon: Any) -> Any:
-    """Return delta of a Gaussian shift mu."""
+    """Return delta at `epsilon` of N(0, 1) against N(mu, 1)."""
     return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 
@@ -140,7 +140,10 @@ def test_laplace_and_two_point_steps_match_enumeration(steps: list[tuple[float, 
 
 
 def test_atoms_with_weak_step_agree_with_lattice() -> None:
-    """A sampled Gaussian step with little spread makes contours long, and the atoms make the law a staircase."""
+    """Contours agree with lattices for a run of Laplace and two-point steps beside a weak sampled Gaussian step.
+
+    The weak step makes contours long, and the atoms make the distribution function of the loss a staircase.
+    """
     weak = dpsgd(9.6, 0.0017, 44)
     found = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="contour")
     other = curves(repeated(laplace(23.7), 36), repeated(pure(0.139), 45), weak, method="discretised")
@@ -159,7 +162,10 @@ def answer(point: MixedPoint, method: str = "auto", tolerance: float = 1e-6) -> 
 
 
 def test_most_mixed_runs_are_narrow() -> None:
-    """A seeded part of the sweep of the benchmarks."""
+    """At least 80 % of the answers to random mixed runs have a relative width of at most 1e-6.
+
+    The runs are a part of those that the sweeps of the benchmarks measure.
+    """
     widths = [answer(point).relative_width() for point in RANDOM]
     assert sum(width <= 1e-6 for width in widths) >= 0.8 * len(widths), sorted(widths)
 

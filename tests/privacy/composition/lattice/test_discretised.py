@@ -93,9 +93,9 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """Return the sums D, G and H of a lattice law (`LatticeNodes`) from their definitions.
+    """Return the sums D, G and H of a lattice law from their definitions in `LatticeNodes`, at each threshold.
 
-    Its nodes are exact multiples.
+    The losses are exact multiples of `step`.
     """
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
@@ -188,7 +188,7 @@ def test_enclosures_contain_published_compositions(row: dict[str, Any]) -> None:
 
 
 def _meet(first: EnclosureArray, second: EnclosureArray, rounding: float = 1e-14) -> None:
-    """Check that two enclosures of the same numbers meet, each with its bounds in order."""
+    """Check that two enclosures of the same numbers overlap, each with its lower bound below its upper bound."""
     (low, high), (other_low, other_high) = log_ends(first), log_ends(second)
     assert (low <= high).all()
     with np.errstate(invalid="ignore"):  # Both bounds are minus infinity: the number is 0.
@@ -369,7 +369,10 @@ def test_step_that_reveals_everything_has_full_power() -> None:
 
 @pytest.mark.parametrize("rest", [2.0**-53, 1e-15, 1e-12])
 def test_step_that_reveals_almost_everything_is_enclosed(rest: float) -> None:
-    """The law of the step may have no mass left after rounding."""
+    """A composition is enclosed if one step reveals everything except with probability `rest`.
+
+    After rounding, the law of that step may have no finite losses left.
+    """
     for other in (pure_dp(20.0), laplace(1.0)):
         curve = discretised(composed(approximate_dp(0.4, 1 - rest), repeated(other, 2))).add
         delta = curve.profile_at(0.5)
@@ -490,7 +493,7 @@ def test_transform_powers_are_within_error_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_initial_epsilon_bound_holds_for_any_number_of_steps(seed: int) -> None:
-    """The bound holds or does not exist, for any number of steps of any kind."""
+    """The first upper bound of epsilon is either valid or infinite, from one step to 10^18 steps."""
     random = np.random.default_rng(seed)
     tells = 10.0 ** -random.uniform(1, 12)
     parts = [built(approximate_dp(random.uniform(0.1, 2.0), tells)), built(laplace(random.uniform(1.0, 9.0)))]

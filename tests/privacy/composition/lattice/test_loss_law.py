@@ -117,9 +117,9 @@ def test_generating_function_matches_thirty_digits(law: LossLaw, mean: Mean) -> 
 
 @every_step
 def test_both_hypotheses_have_mass_one(name: str) -> None:
-    """E0 e^{0 L} = E0 e^{1 L} = 1, up to cancellation in the sum for losses of this size.
+    """E0 e^{sL} is 1 for s = 0 and for s = 1, up to rounding, because the laws of both hypotheses have mass one.
 
-    L is the loss.
+    L is the loss of the step.
     """
     law = law_of(name)
     found = law.generating(np.array([0.0, 1.0]))
@@ -219,9 +219,10 @@ def test_extreme_losses_match_the_curve(name: str) -> None:
 
 
 def test_clt_mu_of_sampled_steps_matches_formula() -> None:
-    """chi^2 = p^2 (e^{mu^2} - 1) for a Gaussian base, p^2 (2 e^mu + e^{-2 mu} - 3)/3 for a Laplace base.
+    """The chi-square divergence chi^2 of a sampled step matches its formula.
 
-    The sampling rate is p, and mu is 1 over the noise multiplier.
+    It is p^2 (e^{mu^2} - 1) for Gaussian noise and p^2 (2 e^mu + e^{-2 mu} - 3)/3 for Laplace noise, with the sampling
+    rate p and mu = 1/noise multiplier.
     """
     for sigma, rate in ((1.0, 0.01), (0.5, 0.3), (0.1, 1e-3), (30.0, 1e-6)):
         expected = rate**2 * math.expm1(1 / sigma**2)
@@ -302,7 +303,7 @@ def test_mixture_distribution_matches_noise_at_inverse_loss(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_mixture_with_tiny_weights_keeps_digits_of_its_loss(seed: int) -> None:
-    """Losses far below 1 of a rarely sampled record, where ln of a density near 1 loses its digits."""
+    """The law of the loss keeps its digits for a rarely sampled record, whose losses are far below 1."""
     generator = np.random.default_rng([20261128, seed])
     number = int(generator.integers(1, 5))
     distances = np.sort(generator.uniform(0.01, 3, number))

@@ -38,7 +38,7 @@ def _curves(sigma: float, rate: float, count: int, kinds: int, rest: float) -> t
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_enclosure_covers_rate_with_remainder(seed: int, remove: bool, kinds: int) -> None:
-    """A rounded rate and its remainder of either sign equal the exact rate, and widen the enclosure by little."""
+    """The enclosure for a rate and a remainder of either sign meets that for their sum, and is hardly wider."""
     draw = random.Random(seed)
     sigma, rate = draw.uniform(0.8, 2.5), draw.choice([0.002, 0.05, 0.6])
     count = round(draw.uniform(0.5, 4) * 1e3)
