@@ -313,6 +313,48 @@ def test_losses_without_lattice_are_narrow_beside_noise_and_agree_with_lattices(
         assert max(delta.lower, second.lower) <= min(delta.upper, second.upper)
 
 
+@pytest.mark.parametrize("seed", [0, 1, *map(thorough, range(2, 12))])
+def test_run_of_discrete_gaussian_noise_is_one_release_with_more_noise(seed: int) -> None:
+    """A sum of N values of discrete Gaussian noise has the law of one with sigma sqrt(N), up to e^-2 pi^2 sigma^2.
+
+    The loss of the run is a function of the sum, so that the run is one release with the shift N D.
+    """
+    random = np.random.default_rng([3504, seed])
+    sigma, steps = log_uniform(random, 3, 60), int(log_uniform(random, 2, 1000))
+    shift = int(random.integers(1, 4))
+    noise = {"type": "discrete_gaussian", "sigma": sigma, "sensitivity": shift}
+    run = curve_of({"type": "repeated", "mechanism": noise, "steps": steps})
+    whole = {"type": "discrete_gaussian", "sigma": sigma * math.sqrt(steps), "sensitivity": steps * shift}
+    one = curve_of(whole)
+    for delta in (1e-3, 1e-5, 1e-10):
+        found, truth = run.epsilon(delta), one.epsilon(delta)
+        assert found.lower <= truth.upper * (1 + 1e-12)
+        assert truth.lower * (1 - 1e-12) <= found.upper
+        assert found.upper - found.lower <= 3e-6 * max(found.upper, 1e-3)
+
+
+@pytest.mark.parametrize("variance", [100.0, thorough(1e4)])
+def test_run_of_skellam_noise_agrees_with_convolution_of_its_losses(variance: float) -> None:
+    """Losses rounded to a fine lattice, up and down, and convolved by Fourier transforms enclose epsilon."""
+    noise = {"type": "skellam", "variance": variance, "sensitivity": 3}
+    found = curve_of({"type": "repeated", "mechanism": noise, "steps": 200}).epsilon(1e-5)
+    law: Any = WorstCase().curves(built(noise)).add
+    losses, masses = law.law.losses, np.exp(law.law.log_present)
+    spacing, size = 2e-5 * losses.std(), 1 << 22
+    total = np.zeros(size)
+    np.add.at(total, np.rint(losses / spacing).astype(np.int64) % size, masses)
+    sums = np.maximum(np.fft.irfft(np.fft.rfft(total) ** 200, size), 0.0)
+    nodes = spacing * ((np.arange(size) + size // 2) % size - size // 2)
+
+    def delta(epsilon: float) -> float:
+        above = nodes > epsilon
+        return float(sums[above] @ -np.expm1(epsilon - nodes[above]))
+
+    off = 5 * spacing * math.sqrt(200 / 12)
+    assert delta(found.lower - off) >= 1e-5 >= delta(found.upper + off)
+    assert found.upper - found.lower <= 1e-6 * found.upper
+
+
 def test_few_losses_without_lattice_agree_with_direct_convolution() -> None:
     """Smoothed curves enclose exact sums for repeated sampled reports.
 
