@@ -152,7 +152,10 @@ RARE: Final = [
 
 @pytest.mark.parametrize(("one", "two", "eps"), [thorough(*row) for row in RARE])
 def test_delta_of_two_rare_steps_is_that_of_the_definition(one: Step, two: Step, eps: float) -> None:
-    """Each proof is by a cut of the outcomes. The accuracy is relative to delta, which is small."""
+    """Proofs by a cut of the outcomes agree with the delta of two rare steps by its definition.
+
+    The accuracy is relative to delta, which is small.
+    """
     detail = (0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0)
     truth = Fraction(str(delta_of_two(Law.of(one), Law.of(two), eps, "add", detail)))
     assert_encloses([one, two], eps, truth, truth, "add", truth / 10**8)

@@ -134,7 +134,7 @@ def connected(address: str, body: bytes, length: int, **headers: str) -> socket.
 
 @pytest.mark.thorough
 def test_worker_of_a_client_that_disconnects_is_freed() -> None:
-    """Nobody computes for a client that has disconnected, also in a session of an older version of the protocol."""
+    """The worker of a client that disconnects is freed, also in a session of an older version of the protocol."""
     with http_server(max_cost=MORE_THAN_ITS_PRICE) as (address, process):
         session = opened_session(address).headers["mcp-session-id"]
         body = json.dumps(a_call(LONG)).encode()

@@ -47,7 +47,7 @@ def changed(edit: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def test_signature_is_that_of_the_dsse_specification() -> None:
-    """Build the signed bytes from the specification, and verify them with the library alone."""
+    """The library verifies a signature over the bytes that the test builds from the DSSE specification."""
     envelope = json.loads(bounds_envelope())
     body = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"]
@@ -222,7 +222,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_statements_that_contradict_themselves_are_unreadable(edit: str) -> None:
-    """Sign them with the right key: a signature alone makes no statement."""
+    """Statements that contradict themselves are unreadable although the right key signed them."""
     with pytest.raises(Unreadable):
         verify_file(signed(changed(EDITS[edit])), KEYS)
 
