@@ -147,7 +147,10 @@ def _perturbed(seed: int) -> Callable[[Guide], None]:
 
 @pytest.mark.parametrize("seed", [seed if seed < 2 else thorough(seed) for seed in range(30)])
 def test_bad_choices_of_a_contour_only_widen(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No proof rests on the guide, which chooses contours in doubles: every enclosure still contains the truth."""
+    """Contours that are chosen badly widen an enclosure, which still contains the truth.
+
+    The checker chooses contours in doubles, and no proof rests on this choice.
+    """
     names = [name for name in RUNS if name not in ("one step", "plain")]
     run, direction = RUNS[names[seed % len(names)]], DIRECTIONS[seed % 2]
     truth = _delta(run, 0.7, direction, 40)
@@ -162,7 +165,10 @@ RARE = [sampled_step(1.0, 0.001, 6), sampled_step(0.8, 0.01, 2)]
 
 @pytest.mark.parametrize("seed", [thorough(seed) for seed in range(6)])
 def test_bad_choices_only_widen_where_samples_are_rare(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cuts, their widths and the exponent for the frequent part are choices, too."""
+    """Bad choices for runs with rare samples widen an enclosure, which still contains the truth.
+
+    The choices are the thresholds that divide the outcomes, their widths, and an exponent.
+    """
     truth, random, place = _delta(RARE, 0.7, nats=30), Random(seed), _perturbed(seed)
 
     def place_badly(self: Guide) -> None:
@@ -215,7 +221,10 @@ def test_each_bad_choice_is_covered_by_its_own_bound(choice: str, monkeypatch: p
 def test_choices_outside_the_range_of_the_proof_decide_nothing(
     choices: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cut is for sampled steps and the direction add. Distances are positive."""
+    """The checker decides nothing if a choice is outside the range of its proof.
+
+    A threshold that divides the outcomes is for sampled steps in the direction add, and distances are positive.
+    """
     monkeypatch.setattr(Guide, "place_contour", lambda self: vars(self).update(choices))
     monkeypatch.setattr(Guide, "h", 1.0, raising=False)
     with pytest.raises(NotDecided, match="range of the proof"):

@@ -83,7 +83,7 @@ def test_job_of_present_version_is_never_taken_over(backend: Backend) -> None:
 
 
 def test_every_point_has_one_result_while_the_clock_jumps(backend: Backend) -> None:
-    """The holder of a chunk does not know of the jump, and saves its results in the end."""
+    """The worker that computes a piece of the job does not notice the jump, and saves its results in the end."""
     job = backend.add(total=40)
     for number in range(10):
         backend.repository.announce("alive", "1")

@@ -78,7 +78,10 @@ def test_every_question_is_answered() -> None:
 
 
 def test_answers_for_fresh_directions_note_that_they_are_no_bound() -> None:
-    """Erratum 8 of the paper: 0.2135, while the averaging adversary has 2.9437."""
+    """Epsilon is 0.2135 for fresh directions, and 2.9437 for an unknown direction that all steps share.
+
+    This is the erratum `glrt-composition` of the guide.
+    """
     found = compute(SEVENTY, FRESH, {**EPSILON, "direction": "add"}, relative_tolerance=1e-4)
     [answer] = found.answers
     assert isinstance(answer, Enclosed)

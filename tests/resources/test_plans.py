@@ -358,7 +358,7 @@ def test_cost_range_matters_only_for_rejection() -> None:
 
 
 def test_relation_enters_the_cost() -> None:
-    """Exact sums reach 300 steps if a record is added, and not if it is replaced."""
+    """Exact sums serve up to 300 steps if a record is added, and fewer if a record is replaced."""
     laplace = {"type": "repeated", "steps": 300, "mechanism": {"type": "laplace", "noise_multiplier": 1.2}}
 
     def engine(relation: str) -> str:

@@ -29,12 +29,16 @@ Row = tuple[dict[str, Any], dict[str, Any], NeighboringRelation]
 def row(
     spec: dict[str, Any], relation: NeighboringRelation = "add_or_remove_one", /, **larger: Any
 ) -> tuple[tuple[str, str], Row]:
-    """Return a description and the field that is larger in the second one."""
+    """Return a key and a row: two specifications that differ in one field, and their relation.
+
+    `larger` has the field and its value in the second specification. The key is the type of the mechanism and the
+    field.
+    """
     return (spec["type"], next(iter(larger))), (spec, spec | larger, relation)
 
 
 def batches(size: int, data: int, sampling: str) -> dict[str, Any]:
-    """Return a run whose rate follows from both sizes."""
+    """Return a DP-SGD run with the sampling rate `size`/`data`, for batches of `size` of `data` records."""
     return BATCHES | {"sampling": sampling, "batch_size": size, "dataset_size": data, "sample_rate": size / data}
 
 

@@ -50,7 +50,10 @@ def curves(mechanism: AbstractMechanism, relation: NeighboringRelation, method: 
 
 
 def one_step(noise: float, rate: float, *, numerator_mixed: bool) -> Callable[[FloatArray], FloatArray]:
-    """Return delta(eps) of N(0) against (1 - rate) N(0) + rate N(2/noise), by the test that attains it."""
+    """Return delta as a function of eps for N(0, 1) and the mixture (1 - rate) N(0, 1) + rate N(2/noise, 1).
+
+    With `numerator_mixed` the mixture is H1, otherwise H0.
+    """
     mu = 2 / noise
 
     def tails(level: FloatArray) -> tuple[FloatArray, FloatArray]:

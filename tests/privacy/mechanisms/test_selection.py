@@ -1,4 +1,4 @@
-"""Choices among candidates: the path lemma against the laws of all outcomes of small cases, and attained bounds."""
+"""Choices among candidates: the upper bound against the laws of all outcomes of small cases, and attained bounds."""
 
 from __future__ import annotations
 
@@ -110,7 +110,11 @@ def test_two_candidates_attain_every_rate(noise: str, monotone: bool) -> None:
 
 
 def test_lower_bound_of_laplace_noise_reaches_few_against_few() -> None:
-    """Two raised candidates against three, at eta = 2: the delta at eps = 0.5 is 0.383, far below 0.684 of pure DP."""
+    """Two candidates with raised scores against three others, with Laplace noise of scale 1 and a log ratio of at most
+    2.
+
+    Their delta at eps = 0.5 is 0.383, far below 0.684 of pure DP.
+    """
     found = curve_of(noisy_max("laplace", 1.0)).profile_at(0.5)
     assert 0.383 <= found.lower <= 0.39
     assert found.upper == pytest.approx(-math.expm1((0.5 - 2) / 2), rel=1e-13)

@@ -63,7 +63,9 @@ def any_reports(reports: int, epsilon: float) -> ShuffledReports:
 
 
 def responses(reports: int, epsilon: float, options: int, others: int | None = None) -> ShuffledReports:
-    """Return shuffled randomised responses."""
+    """Return shuffled randomised responses; `others` is the number of other persons who hold 1, None for the worst
+    case.
+    """
     randomizer = RandomizedResponse(epsilon=epsilon, options=options)
     return ShuffledReports(reports=reports, randomizer=randomizer, others_holding_one=others)
 

@@ -105,8 +105,9 @@ def test_every_reference_row_is_tested() -> None:
 
 
 def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
-    """Erratum 8: epsilon is 2.9437 by Theorem 2 and 0.2135 by composing the one-step profile; delta(0) is 0.352 and
-    0.0645.
+    """Theorem 2 gives epsilon 2.9437 and delta(0) 0.352. Composing the profile of one step gives 0.2135 and 0.0645.
+
+    This is the erratum `glrt-composition` of the guide.
     """
     common = Glrt(dimension=1).curves(built(SEVENTY))
     fresh = Glrt(dimension=1, unknown_direction="fresh_each_step").curves(built(SEVENTY))
@@ -120,7 +121,10 @@ def test_composed_step_profile_is_no_bound_for_common_direction() -> None:
 
 
 def test_limit_of_many_dimensions_differs_from_exact_curve() -> None:
-    """Erratum 4: Equation 44 gives 0.0316419 and 0.653684; the exact curve gives 0.0285377 and 0.655162."""
+    """Equation 44 gives the powers 0.0316419 and 0.653684, the exact curve 0.0285377 and 0.655162.
+
+    This is the erratum `glrt-equation-35` of the guide.
+    """
     limit, exact = (Glrt(dimension=300).curves(built(FIGURE_5), method) for method in ("clt", "auto"))
     rates = np.array([0.01, 0.5])
     assert limit.add.power(rates).upper == pytest.approx([0.0316419, 0.653684], abs=5e-7)

@@ -116,9 +116,9 @@ def test_predictive_values_match_reference(row: dict[str, Any]) -> None:
 
 
 def test_exact_composition_tends_to_limit_of_one_direction() -> None:
-    """Row eq10-one-0: with c = p sqrt(T) fixed, the exact composition tends to mu = c sqrt(e^{mu^2} - 1) as p falls.
+    """With c = p sqrt(T) fixed, the exact composition tends to mu = c sqrt(e^{mu_step^2} - 1) as the rate p falls.
 
-    T is the number of steps, and p the sampling rate.
+    T is the number of steps. The limit is the reference row `eq10-one-0`.
     """
     [row] = [row for row in ROWS if row["id"] == "eq10-one-0"]
     run = sgd(batch=400, records=400 * 10**4, steps=10**8, susceptibility=_susceptibility(1.0, 650, 400))
@@ -127,7 +127,10 @@ def test_exact_composition_tends_to_limit_of_one_direction() -> None:
 
 
 def _susceptibility(mu: float, dimension: int, size: int) -> float:
-    """Return the susceptibility at which a step is mu-GMIP with mu = `mu_step`."""
+    """Return the susceptibility at which one step without sampling is `mu`-GMIP, by bisection.
+
+    `dimension` is the number of parameters, and `size` the batch size.
+    """
     low, high = 0.0, 1e9
     for _ in range(200):
         middle = 0.5 * (low + high)
@@ -180,10 +183,7 @@ def test_largest_ratio_is_that_of_densities_at_zero() -> None:
 
 
 def test_simulated_attacks_have_the_power_of_the_curve() -> None:
-    """Batches of normal gradients, with and without the record, tested by n |mean - gradient|^2.
-
-    n is the batch size.
-    """
+    """Batches of n normal gradients, with and without the record, are tested by the statistic n |mean - gradient|^2."""
     dimension, batch, draws, alpha = 5, 4, 400_000, 0.05
     generator = np.random.default_rng(20261121)
     record = np.array([2.0, -1.0, 0.5, 0.0, 1.0])
@@ -245,8 +245,9 @@ def test_one_sampled_step_matches_mixture_in_both_directions() -> None:
 
 
 def test_composed_sampled_steps_match_published_run() -> None:
-    """Erratum A12: 1200 steps with a share of 1/120 have power 0.242 at 0.1 and 1.8e-4 at 1e-5. Equation 10 gives
-    0.310 and 2.5e-4.
+    """1200 steps at the rate 1/120 have a power of 0.242 at 0.1 and of 1.8e-4 at 1e-5.
+
+    Equation 10 of Leemann et al. gives 0.310 and 2.5e-4: the erratum `gmip-eq10` of the guide.
     """
     run = sgd(400, 48_000, steps=1200)
     pair = MEMBERSHIP.curves(run)
@@ -301,7 +302,10 @@ def test_sampled_steps_are_planned_for_contours_and_lattices() -> None:
 
 
 def test_limit_of_many_steps_is_no_bound() -> None:
-    """Erratum A11: one step, p = 0.01, mu_step = 1.274: the power at 1e-6 is 3.50e-6; Equation 10 gives 1.14e-6."""
+    """One step at the rate 0.01 with mu_step = 1.274 has a power of 3.50e-6 at 1e-6. Equation 10 gives 1.14e-6.
+
+    This is the erratum `gmip-eq10` of the guide.
+    """
     run = sgd(400, 40_000)
     exact, limit = (
         Membership(step_curve="gaussian", composition=composition).curves(run).add.power(rates(1e-6)).upper[0]
@@ -386,7 +390,7 @@ def test_record_at_the_mean_is_not_perfectly_hidden() -> None:
 
 
 def test_large_run_beyond_common_libraries_matches_reference() -> None:
-    """Row thm51tpr-3: d = K = N = 1e6."""
+    """One step with d = K = N = 10^6 (dimension, susceptibility, batch size) matches the reference row `thm51tpr-3`."""
     read = MEMBERSHIP.curves(sgd(10**6, dimension=10**6)).add.power(rates(1e-8))
     assert encloses(read, 1.9940333076913231703e-6, 1e-14)
     assert read.upper[0] - read.lower[0] <= 1e-8 * read.upper[0]
@@ -422,9 +426,9 @@ def test_shares_of_records_are_mixed_after_all_steps() -> None:
     [(10, 10, (0.988, 1.26, 1.96)), (650, 400, (1.000, 1.005, 1.019)), (2580, 795, (1.000, 1.001, 1.005))],
 )
 def test_mean_susceptibility_is_no_bound(dimension: int, batch: int, ratios: tuple[float, ...]) -> None:
-    """Erratum A14: power of Gaussian steps mixed over K ~ chi2_d, relative to that of K = d.
+    """The power averaged over the susceptibility K ~ chi2_d is the given multiple of the power at the mean K = d.
 
-    K is the susceptibility in d dimensions.
+    This is the erratum `gmip-k` of the guide. d is the dimension.
     """
     spread = Membership(step_curve="gaussian", population="chi_square").curves(sgd(batch, dimension=dimension))
     alpha = rates(1e-1, 1e-3, 1e-5)

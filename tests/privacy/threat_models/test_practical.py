@@ -144,7 +144,7 @@ def test_answer_is_at_most_worst_case_and_stated_parameter(spec: dict[str, Any])
 
 
 def numbers(curve: AbstractTradeOff, epsilon: float) -> list[Enclosure]:
-    """Return the numbers of a curve that no better bound may exceed."""
+    """Return the answers for which a weaker attacker may not have a larger upper bound."""
     read = (
         profile.delta(curve, epsilon),
         profile.epsilon(curve, 1e-6),

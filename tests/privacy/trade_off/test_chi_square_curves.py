@@ -50,7 +50,11 @@ def test_log_0f1_matches_many_digits(order: float) -> None:
 
 
 def test_polynomial_bounds_of_expansion_hold() -> None:
-    """Bounds of |U_12'| and of the variation of U_1 on [0, 1], by Bernstein coefficients on ever smaller intervals."""
+    """Check the bounds of |U_12'| and of the variation of U_1 on [0, 1], for the Debye polynomials U_k of Bessel
+    functions.
+
+    Bernstein coefficients bound a polynomial on ever smaller intervals.
+    """
     twelfth, first = (bernstein_of_derivative(polynomials()[n]) for n in (TERMS, 1))
     pieces = [twelfth]
     for _ in range(30):

@@ -161,7 +161,11 @@ def test_attacks_stay_below_upper_bound_and_above_plain_orders(
 
 
 def quadrature(mu: float, counts: TrialCounts, eps: float, points: int) -> float:
-    """Return E_Q h(l) of a mu-GDP run, by trapezoid sums over the outcome and the largest of h over a grid of rates."""
+    """Return delta(eps) of the bound for selected mu-GDP runs, by a trapezoid sum over the outcome.
+
+    At each outcome the integrand is the largest value over a grid of rates. `counts` is the law of the number of
+    trials.
+    """
     u = np.linspace(-12.0, 12.0, points)
     rate_side = counts.slope(special.ndtr(u), special.ndtr(-u))
     power_side = counts.slope(special.ndtr(u + mu), special.ndtr(-u - mu))
@@ -248,7 +252,10 @@ def test_best_of_fixed_trials_is_no_easier_than_all(base: dict[str, Any], count:
 
 @pytest.mark.parametrize("law", [("geometric", {"mean": 10.0}), ("fixed", {"count": 3})])
 def test_lower_bound_of_a_class_is_that_of_one_member(law: tuple[str, dict[str, float]]) -> None:
-    """No member attains several points of the curve of a class. Of the two members that are known, N(mu) is worse."""
+    """The lower bound for a class of mechanisms does not exceed the upper bound of one member, a Gaussian release.
+
+    No member attains several points of the curve of the class, so that curve gives no lower bound.
+    """
     name, numbers = law
     of_class = epsilon(selected({"type": "rdp", "orders": [1, 2, 8], "epsilons": [0.5, 1.0, 4.0]}, name, **numbers))
     assert of_class.lower <= epsilon(selected(gdp(1.0), name, **numbers)).upper

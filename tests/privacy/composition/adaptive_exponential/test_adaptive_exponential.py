@@ -53,9 +53,9 @@ def one_step(eta: float, x: FloatArray) -> FloatArray:
 
 
 def searched(etas: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """Return delta at each x for steps in this order, the last by its closed form.
+    """Return delta at each x for steps in this order, the last one by its closed form.
 
-    The list of shifts makes delta a lower bound.
+    Only the shifts of a list are tried, so the result is a lower bound of delta.
     """
     if len(etas) == 1:
         return one_step(etas[0], x)
@@ -96,7 +96,10 @@ def test_enclosure_contains_nested_search(etas: tuple[float, ...]) -> None:
 
 
 def test_two_steps_match_closed_form() -> None:
-    """With shift eta/2 first, sqrt(e^x) is multiplied by 1/cosh(eta/4); 1 and e^x are unchanged."""
+    """delta(x) of two equal steps is (1 - 2 e^{(x - eta)/2}/cosh(eta/4) + e^{x - eta})/(1 - e^-eta).
+
+    The first step has the shift eta/2, the best one for these x.
+    """
     eta = 1.3
     x = eta * np.array([0.0, 0.21, 0.5])
     root = np.exp(0.5 * (x - eta)) / math.cosh(0.25 * eta)
@@ -192,7 +195,7 @@ def drawn_runs() -> list[tuple[float, int]]:
 
 @pytest.mark.parametrize(("eta", "steps"), drawn_runs())
 def test_delta_is_enclosed_to_one_thousandth(eta: float, steps: int) -> None:
-    """Drawn epsilons and numbers of steps at every threshold, between attacks and dominating curves."""
+    """Enclosures of delta are at most 0.001 wide at 1300 thresholds, and lie between attacks and an upper bound."""
     curve = ExponentialRunTradeOff(((eta, steps),), 1e-5)
     near_the_end = steps * eta - min(eta, 1.0) * np.linspace(0.0, 20.0 * math.sqrt(steps), 300)
     x = np.concatenate([steps * eta * np.linspace(-0.2, 1.0, 1000), near_the_end])

@@ -28,8 +28,9 @@ def largest(reading: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
 
 
 def two_outcomes(eta: mpf, shift: mpf, e: mpf) -> mpf:
-    """Return delta(e) of the pair whose losses are `shift` and `shift - eta`: the sum of (P1 - e^e P0)_+ over both
-    outcomes.
+    """Return delta at epsilon = `e` of two outcomes with the losses `shift` and `shift - eta`.
+
+    delta is the sum of (P1 - e^epsilon P0)_+ over both outcomes.
     """
     first = (1 - mpmath.exp(shift - eta)) / (mpmath.exp(shift) - mpmath.exp(shift - eta))
     masses = ((first, shift), (1 - first, shift - eta))
@@ -69,7 +70,7 @@ def test_profile_is_that_of_worst_two_outcome_shift(eta: float) -> None:
 
 @pytest.mark.parametrize("eta", [0.3, 1.0, 4.0, 20.0])
 def test_power_is_conjugate_of_profile(eta: float) -> None:
-    """The law is power(alpha) = min over e of delta(e) + e^e alpha."""
+    """The law is power(alpha) = min over epsilon of delta(epsilon) + e^epsilon alpha."""
     rates = np.array([1e-9, 0.02, 0.5, 0.9])
     power = ExponentialTradeOff(eta).power(rates)
     with mpmath.workdps(40):

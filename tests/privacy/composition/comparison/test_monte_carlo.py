@@ -287,7 +287,8 @@ LAWS = {
 def test_lattice_sums_match_moments_of_run(name: str) -> None:
     """Mean and variance of the drawn sum agree with those of the loss of the run, up to the effect of rounding.
 
-    The mean agrees up to the stated shift. The variance exceeds by at most `proxy` and twice its covariance.
+    The mean agrees after the shift of each hypothesis is added. The standard deviations differ by at most the square
+    root of `proxy`, a bound of the variance of the rounding errors.
     """
     law, count = LAWS[name]
     total = repeated_law(law, count, 1e-9)
@@ -316,7 +317,7 @@ def test_coarser_lattices_keep_mass_and_mean() -> None:
 
 
 def test_sums_of_two_point_losses_are_binomial() -> None:
-    """Two-point losses lie on the lattice without rounding, and the tail of D is binomial."""
+    """Two-point losses lie on the lattice without rounding, so the number of larger losses is binomial."""
     total = repeated_law(two_point_loss(0.3, 0.0), 20, 1e-12)
     points = total.start + total.step * np.arange(total.masses.shape[1])
     for hypothesis, chance in ((0, 1 / (1 + math.exp(0.3))), (1, 1 / (1 + math.exp(-0.3)))):

@@ -50,7 +50,7 @@ def curve_of(kinds: list[Kind], deltas: list[float] | None = None) -> AbstractTr
 
 @pytest.mark.parametrize("kinds", RUNS[1:4])
 def test_evaluations_are_counted_as_work(kinds: list[Kind]) -> None:
-    """A mixture evaluates thousands of points, many times."""
+    """Evaluations count against the allowance of work, because a mixture evaluates thousands of points many times."""
     curve, counted = curve_of(kinds), list[float]()
     for number in (1000, 4000):
         rates = np.linspace(0.01, 0.99, number)
@@ -166,7 +166,10 @@ def test_halves_split_evenly_and_limits_are_enforced() -> None:
 
 @pytest.mark.parametrize("kinds", [[(0.37, 5), (0.12, 3)], [(0.0045, 20)], [(0.48, 16)]], ids=str)
 def test_rates_below_smallest_normal_double_are_enclosed(kinds: list[Kind]) -> None:
-    """Right of all thresholds the power is e^largest alpha. Shares of a test underflow and ratios overflow."""
+    """At such rates alpha the power is e^m alpha, with the largest loss m.
+
+    Shares of a test underflow and ratios overflow.
+    """
     rates = np.array([5e-324, 1e-310, 3e-308])
     power = curve_of(kinds).points(rates).power
     with mpmath.workdps(400):

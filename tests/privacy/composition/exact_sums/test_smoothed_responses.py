@@ -56,7 +56,9 @@ def assert_meet(found: EnclosureArray, known: EnclosureArray, what: object) -> N
 
 
 def assert_agree(found: AbstractTradeOff, known: AbstractTradeOff, what: object) -> None:
-    """Check that every number of `found` meets that of the curve `known`, which is as narrow as the true value."""
+    """Check that the enclosures of the curve `found` overlap those of `known`, a very narrow enclosure of the same
+    curve.
+    """
     points, others = found.points(np.array(RATES)), known.points(np.array(RATES))
     assert_meet(points.power, others.power, what)
     assert_meet(points.type_two_error, others.type_two_error, what)
@@ -165,7 +167,10 @@ def test_curve_is_its_own_inverse() -> None:
 
 
 def test_effect_of_noise_is_at_most_its_density() -> None:
-    """The lower bounds rest on this inequality."""
+    """Gaussian noise of mu = tau raises (e^u - 1)_+ by at most tau e^{tau^2/8} phi(u/tau - tau/2).
+
+    phi is the density of N(0, 1). The lower bounds of smoothed runs rest on this inequality.
+    """
     with mpmath.workdps(500):
         for tau in (mpf("1e-4"), mpf("0.01"), mpf(1), mpf(5)):
             for share in (-30, -5, -1, mpf("-0.1"), 0, mpf("0.1"), 1, 5, 30):

@@ -86,7 +86,10 @@ def test_cumulants_enclose_direct_integrals(run: tuple[float, float, int]) -> No
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("reflected", [False, True])
 def test_contour_values_near_poles_enclose_direct_integrals(seed: int, reflected: bool) -> None:
-    """K is a small share of the threshold, so that rounding of a tilt or of a second-order sum would show."""
+    """Values of the log-moment function K at tilts close to 0 and 1 enclose direct integrals.
+
+    K is small there, so the rounding of the tilt and of second-order sums would show.
+    """
     random = np.random.default_rng(seed)
     sigma, rate, steps = 10 ** random.uniform(0, 1.3), 10 ** random.uniform(-4, -0.05), int(10 ** random.uniform(6, 13))
     run = float(sigma), float(rate), steps
@@ -151,7 +154,10 @@ def _one_step_profile(sigma: mpf, rate: mpf, x: mpf) -> mpf:
 
 
 def _two_step_profile(sigma: float, rate: float, eps: float) -> mpf:
-    """Return E0[w_1 delta_1(eps - L_1)] by one integral at 30 digits."""
+    """Return delta(eps) of two sampled steps, E0[w_1 delta_1(eps - L_1)], by one integral at 30 digits.
+
+    w_1 is the likelihood ratio of the first step, L_1 = ln w_1, and delta_1 the profile of the second step.
+    """
     s, p = mpf(sigma), mpf(rate)
 
     def integrand(y: mpf) -> mpf:

@@ -1,4 +1,4 @@
-"""Batch evaluation of runs: every number of a run meets the number from the run alone."""
+"""Batch evaluation of runs: every enclosure overlaps the enclosure for the run evaluated alone."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def assert_meet(found: Enclosure, other: Enclosure) -> None:
 
 
 def assert_all_meet(each: Wanted) -> None:
-    """Check that the numbers of a run meet those of the run evaluated alone, and that all but slopes are narrow."""
+    """Check that enclosures of a run overlap those of the run evaluated alone, and that all but slopes are narrow."""
     for known, found in each.known.items():
         if known.quantity != "epsilon_cap":
             assert_meet(found, alone(each.run.summands, known))
@@ -199,7 +199,7 @@ def test_runs_with_equal_noise_and_rate_share_tables() -> None:
 
 @pytest.mark.parametrize("seed", [1, *(thorough(seed) for seed in range(2, 8))])
 def test_contours_at_one_tilt_share_nodes(seed: int) -> None:
-    """Runs of one step with similar thresholds: a share of the largest transform serves fewer steps."""
+    """Runs that differ in the number of steps share nodes: nearly all their numbers are answered in one batch."""
     random = np.random.default_rng(seed)
     some = [frequent(random) for _ in range(3)]
     steps = [replace(each, count=int(each.count * factor)) for each in some for factor in np.linspace(0.5, 1.0, 24)]
@@ -213,7 +213,7 @@ def test_contours_at_one_tilt_share_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("reflected", [False, True])
 def test_powers_near_one_are_evaluated_in_batch(reflected: bool) -> None:
-    """Runs that reveal everything, up to those whose type II error still fits a double, meet the single evaluation."""
+    """Powers near 1 in a batch overlap those of runs evaluated alone, while the type II error still fits a double."""
     steps = [SampledGaussianSteps(0.8, 0.1, number) for number in (300, 1_000, 3_000, 30_000, 400_000)]
     asked = (Known(reflected, "power", 1e-3), Known(reflected, "power", 1e-9))
     for each, step in zip(together(steps, [asked] * len(steps)), steps, strict=True):

@@ -23,7 +23,10 @@ Phases = tuple[SampledGaussianSteps, ...]
 def _schedule(
     steps: int, form: str, what: str, *, noise: float = 1.05, rate: float = 0.01, span: float = 1.1
 ) -> Phases:
-    """Return a schedule with rising noise, falling rate, or both, by a factor `span` in total."""
+    """Return a schedule of steps with rising noise, falling rate, or both, by a factor `span` in total.
+
+    `what` is `noise`, `rate` or `both`. `form` is `linear`, `cosine` or `exponential` in the number of the step.
+    """
     x = np.linspace(0.0, 1.0, steps)
     shapes = {"linear": x, "cosine": (1 - np.cos(math.pi * x)) / 2, "exponential": np.expm1(2 * x) / math.expm1(2)}
     factors = 1 + (span - 1) * shapes[form]
@@ -114,7 +117,9 @@ def test_schedule_lies_between_extreme_runs_with_shared_work(form: str, what: st
 
 
 def test_published_schedule_matches_coarse_schedule() -> None:
-    """Noise 1.05 rising by 0.001 per step. With 20 x 5 steps at the middle noise of each five, epsilon is 0.5568."""
+    """Noise rises from 1.05 by 0.001 per step, in 100 steps. With five steps each at their middle noise, epsilon is
+    0.5568.
+    """
     steps = tuple(SampledGaussianSteps(1.05 + 0.001 * i, 0.01, 1) for i in range(100))
     middle = tuple(SampledGaussianSteps(1.05 + 0.001 * (5 * i + 2), 0.01, 5) for i in range(20))
     fine, coarse = (contour_pair(0.0, run)[0].epsilon(1e-5) for run in (steps, middle))

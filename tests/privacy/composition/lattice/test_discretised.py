@@ -93,9 +93,9 @@ def _profile(spec: dict[str, Any], c: mpf) -> mpf:
 
 
 def _law_sums(law: LatticeLaw, step: float, thresholds: list[mpf]) -> list[tuple[mpf, mpf, mpf]]:
-    """Return the sums D, G and H of a lattice law (`LatticeNodes`) from their definitions.
+    """Return the sums D, G and H of a lattice law from their definitions in `LatticeNodes`, at each threshold.
 
-    Its nodes are exact multiples.
+    The losses are exact multiples of `step`.
     """
     losses = [mpf(law.offset) + (law.first + i) * mpf(step) for i in range(len(law.masses))]
     atoms = [(mpmath.exp(loss), mpf(float(mass))) for loss, mass in zip(losses, law.masses, strict=True) if mass > 0]
@@ -188,7 +188,7 @@ def test_enclosures_contain_published_compositions(row: dict[str, Any]) -> None:
 
 
 def _meet(first: EnclosureArray, second: EnclosureArray, rounding: float = 1e-14) -> None:
-    """Check that two enclosures of the same numbers meet, each with its bounds in order."""
+    """Check that two enclosures of the same numbers overlap, each with its lower bound below its upper bound."""
     (low, high), (other_low, other_high) = log_ends(first), log_ends(second)
     assert (low <= high).all()
     with np.errstate(invalid="ignore"):  # Both bounds are minus infinity: the number is 0.

@@ -67,7 +67,11 @@ def _moments(part: GaussianMixturePart) -> Callable[[mpmath.mpc], mpmath.mpc]:
 @pytest.mark.parametrize("seed", range(6))
 @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
 def test_sums_enclose_direct_integrals(seed: int) -> None:
-    """The sums are the log-moment function at a real tilt (twice) and on the contour, majorants, and the variation."""
+    """Sums over nodes enclose direct integrals: the log-moment function at a real tilt by two routines and on the
+    contour.
+
+    Majorants of the integrand and the bound of its variation hold as well.
+    """
     part, count = _random_part(random.Random(seed))
     transform = LossTransform(0.0, (TruncatedGaussianMixture((GaussianMixtureSteps(part, count),), 0.1, 80.0),))
     deviation = math.sqrt(float(transform.cumulants(np.array([0.5])).second[0]))

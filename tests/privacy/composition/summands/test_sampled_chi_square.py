@@ -104,10 +104,10 @@ def _integrand(law: ChiSquareStep, place: mpmath.mpc) -> tuple[mpmath.mpc, mpmat
 
 
 def test_strips_bound_the_integrand() -> None:
-    """On s - iq, the density times dT/ds grows by at most e^{Q q^2}, and w by at most the stated factor, on and
-    between nodes.
+    """At s - iq the integrand is at most its stated multiple of the value at s, on nodes and between them.
 
-    T is the statistic, l ln(1 + e^s), w the likelihood ratio and q the height in the strip.
+    The statistic is T = l ln(1 + e^s). The density times dT/ds grows by at most e^{Q q^2} with the stated Q, and the
+    likelihood ratio by at most the stated factor.
     """
     source = random.Random(5)
     with mpmath.workdps(30):

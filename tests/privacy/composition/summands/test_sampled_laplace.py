@@ -184,7 +184,11 @@ def repeated(spec: dict[str, Any], steps: int) -> dict[str, Any]:
 
 
 def meet(first: AbstractTradeOff, second: AbstractTradeOff, width: float, reach: float) -> None:
-    """Check that the enclosures of two curves meet, and that those of the first are narrow."""
+    """Check that the enclosures of two curves overlap, and that those of `first` have at most the relative width
+    `width`.
+
+    The profiles are evaluated at epsilons from -`reach` to 6 `reach`.
+    """
     rates = np.array([1e-10, 1e-4, 0.2, 0.5, 0.9, 1 - 1e-8])
     epsilons = reach * np.array([-1.0, 0.0, 0.4, 2.0, 6.0])
     one, other = first.points(rates), second.points(rates)

@@ -223,7 +223,12 @@ def test_moments_have_stated_rounding_error(kind: Float, from_least: bool, mirro
 
 
 def _term(step: SampledStep, tau: Any, z: Any, from_least: bool) -> Any:
-    """Return g b v' (e^{zL} - 1)/16 on the path with eta = 1/2 and the ramp k = 1/2, off = -4."""
+    """Return 1/16 of the integrand of E0 (e^{zL} - 1) at `tau` on a path in the complex plane, for the loss L of a
+    step.
+
+    The path is v = tau + i (1/2 + ln(1 + e^x)/4), where x = 2 (tau + 4 + ln(p/(1 - p)) + offset), p is the sampling
+    rate, and offset the mean of v for mirrored steps.
+    """
     sigma, offset = mpf(step.sigma), -mpf(step.mirrored) / (2 * mpf(step.sigma) ** 2)
     log_odds = mpmath.log(step.rate) - mpmath.log1p(-mpf(step.rate)) + offset
     x = 2 * (tau + 4 + log_odds)
@@ -302,7 +307,9 @@ def _rare(seed: int, runs: int) -> list[BoxPoint]:
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2), thorough(3), thorough(4)])
 def test_rare_runs_are_narrow_and_agree_with_lattices(seed: int) -> None:
-    """A contour exists for every threshold, far above the core or in it, and no chosen path fails."""
+    """Enclosures are narrow at every threshold, among the usual losses and far above them, and overlap those of
+    lattices.
+    """
     for point in _rare(seed, 2):
         answer = _curve(point, reflected=False).power_at(point.baseline)
         assert answer.relative_width() <= 1e-6, point

@@ -61,7 +61,11 @@ def _sum_tails(first: Step, tails: Callable[[mpf], tuple[mpf, mpf]], threshold: 
 
 
 def _check(curve: ContourTradeOff, null: mpf, alternative: mpf, slope: float, *, narrow: bool) -> None:
-    """Check the point of the test S > c, its tangent, and so its profile: delta(c) = P1 - e^c P0."""
+    """Check power, slope and delta of a curve at the test S > c, with c = `slope`.
+
+    `null` is P0(S > c), `alternative` is P1(S > c), and delta(c) = P1(S > c) - e^c P0(S > c). With `narrow` the power
+    must be enclosed to a relative width of 2e-6.
+    """
     power = curve.points(np.array([float(null)])).power
     slack = 1e-11 * (1 + math.exp(slope) * float(null / alternative))  # Rounding of the rate.
     assert power.lower[0] <= float(alternative) * (1 + slack)

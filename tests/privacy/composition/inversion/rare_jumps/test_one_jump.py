@@ -48,9 +48,10 @@ def _log_profile_of_one(step: SampledStep, x: FloatArray) -> FloatArray:
 
 
 def _nodes(step: SampledStep, left: float) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss-Legendre nodes y and weights of one step, where `left` remains of the loss.
+    """Return Gauss-Legendre nodes y and weights for an integral over the outcome of one step.
 
-    At 0 the remainder has nearly a kink, so panels become short there.
+    `left` is the loss that the other steps need to reach the threshold. The integrand nearly has a kink at the outcome
+    with the loss `left`, so panels become short there.
     """
     kink = JumpLaw(step).score(left) if left > 0 else -math.inf
     ends = np.arange(-13.0, max(kink, 0.0) + 10.0, 0.5)
@@ -148,7 +149,10 @@ def test_profiles_agree_with_contours(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_continued_profile_is_bounded_on_circles(mirrored: bool) -> None:
-    """At real points of a circle the bound holds; where the circle is small it is tight."""
+    """The bound of the profile on a circle holds at both real points, and bounds the coefficients of the power series.
+
+    On a small circle the bound is close to the value at the centre.
+    """
     step = SampledStep(1.3, 2e-5, 40, mirrored=mirrored)
     law = JumpLaw(step)
     series = law.tilted_series(ball(0.1), 0.1, 200.0)
@@ -186,7 +190,7 @@ def test_tail_bounds_of_two_core_steps_hold() -> None:
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.5, 1e-3, 3000), (2.0, 5e-4, 20_000)])
 def test_contour_of_a_core_without_an_end(noise: float, rate: float, steps: int) -> None:
-    """The core is the whole run but for negligible jumps, so that its profile is that of ordinary contours."""
+    """Nearly all losses of these runs count as core losses, so the profile of the core is that of ordinary contours."""
     step = SampledStep(noise, rate, steps, mirrored=True)
     lower, upper = CoreContour(CoreLaw(step, 8.5, 10.0), steps, 0.2, 60.0).log_profile()
     delta = pair(built(dpsgd(noise, rate, steps)), neighbours=ONE_REPLACED).add.profile_at(0.2)
