@@ -14,7 +14,9 @@ Spec = Mapping[str, Any]
 
 
 def build(spec: Spec) -> dict[str, Callable[[float], float]]:
-    """Return what answers for a mechanism of a request: `eps` for a delta, and `gamma`, the power at a rate."""
+    """Return functions that answer for the mechanism of a request: `eps` at a delta, and `gamma`, the power
+    at a rate.
+    """
     inner, steps = inside(spec)
     made = _mechanism(inner)
     if steps > 1:

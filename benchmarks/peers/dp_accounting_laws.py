@@ -16,7 +16,7 @@ SHAPES: Final = {"geometric": 1.0, "poisson": math.inf}
 
 
 def build(spec: Spec) -> Readings:
-    """Return what answers for a mechanism of a request: `eps` for a delta, and `delta` for an epsilon."""
+    """Return functions that answer for the mechanism of a request: `eps` at a delta, and `delta` at an epsilon."""
     inner, steps = inside(spec)
     if inner["type"] == "rdp":
         return _orders(inner, steps)

@@ -11,7 +11,7 @@ from benchmarks.peers.dp_accounting_laws import distribution, inside
 
 
 def build(spec: Mapping[str, Any]) -> dict[str, Callable[[float], float]]:
-    """Return what answers for a mechanism of a request: `gamma`, the power at a false positive rate."""
+    """Return a function that answers for the mechanism of a request: `gamma`, the power at a false positive rate."""
     inner, steps = inside(spec)
     match inner["type"]:
         case "zcdp":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
@@ -21,8 +21,8 @@ class TradeOffPair:
 
     The curves enclose the worst case over everything that is left open. This includes the data sets, the mechanisms of
     a stated class, parameters of later steps chosen after earlier results, and the rest of a release. The worst case is
-    a curve: the largest convex one below the trade-off functions of all choices. An attacker who may face any choice
-    reaches it.
+    a curve: the largest convex one below the trade-off functions of all choices. An attacker who draws a choice at
+    random, and learns which one was drawn, reaches it (docs/decisions/0008-truth-and-brackets.md).
 
     Attributes
     ----------
@@ -39,9 +39,6 @@ class TradeOffPair:
     bracket : str or None
         The sentence that names both theorems if the two bounds come from different theorems. None if both bounds rest
         on one pair that some choice attains in every step.
-    bracket_at_rates : str or None
-        `bracket` for points of the curves only: one choice attains the lower bound of the power at a rate, and the
-        upper bound is the envelope of several. The profile is attained.
     second : SecondEngine or None
         The engine that serves where the first engine is wide. Only answers that used it say so.
     limit : WidthLimit or None
@@ -59,7 +56,6 @@ class TradeOffPair:
     second: SecondEngine | None = None
     limit: WidthLimit | None = None
     origin: Hashable | None = None
-    bracket_at_rates: str | None = None
 
     @property
     def second_uses(self) -> int:
@@ -72,13 +68,6 @@ class TradeOffPair:
         `uses` is the count of uses before this answer.
         """
         return (self.second.note,) if self.second is not None and self.second.times > uses else ()
-
-    @property
-    def at_rates(self) -> TradeOffPair:
-        """The pair for questions that read points at false positive rates, with the bracket of points."""
-        if self.bracket_at_rates is None or self.bracket is not None:
-            return self
-        return replace(self, bracket=self.bracket_at_rates)
 
     @cached_property
     def both(self) -> AbstractTradeOff:
@@ -95,5 +84,5 @@ def brackets_of(pairs: Iterable[TradeOffPair]) -> str | None:
 
     None means that no pair is a bracket, whose bounds come from two different theorems.
     """
-    found = (pair.at_rates.bracket for pair in pairs)
+    found = (pair.bracket for pair in pairs)
     return " ".join(dict.fromkeys(each for each in found if each is not None)) or None

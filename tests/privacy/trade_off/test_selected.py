@@ -122,7 +122,7 @@ def test_no_score_order_of_small_pairs_exceeds_upper_bound(
 
 @pytest.mark.parametrize(("counts", "phi"), LAWS)
 def test_attack_in_three_zones_is_attained(counts: TrialCounts, phi: Callable[[Fraction], Fraction]) -> None:
-    """A coin splits outcomes at the rates q and u + q, and zones score them. The law is exactly that of the formula."""
+    """An explicit score attains the law of the attack in three zones, for which a coin splits outcomes at two rates."""
     random = np.random.default_rng(20261128)
     for _ in range(PAIRS):
         pair = small_pair(random)
@@ -243,7 +243,10 @@ SMALL_LOSSES = {"type": "skellam", "variance": 1e6, "sensitivity": 1}
     ],
 )
 def test_best_of_fixed_trials_is_no_easier_than_all(base: dict[str, Any], count: int) -> None:
-    """The best is a function of all results. Every number is at most that of the composition."""
+    """The best of a fixed number of runs is no easier to attack than all runs together.
+
+    The best is a function of all results, so every number is at most that of the composition.
+    """
     best = selected(base, "fixed", count=count)
     every = {"type": "repeated", "mechanism": base, "steps": count}
     for delta in (1e-10, 1e-5, 1e-2):

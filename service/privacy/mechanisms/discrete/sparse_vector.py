@@ -51,11 +51,17 @@ GAPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 class SparseVector(DescribedStep):
     """Sparse vector technique: one bit for each query, until `positives` bits were positive.
 
-    Attributes ---------- threshold_epsilon, query_epsilon : float The threshold has Laplace noise of scale
-    Delta/threshold_epsilon, and every query of scale 2 positives Delta/query_epsilon. Delta is the largest change of a
-    query by one record. positives : int Number c of positive bits after which the technique stops.
+    Attributes
+    ----------
+    threshold_epsilon, query_epsilon : float
+        The threshold has Laplace noise of scale Delta/threshold_epsilon, and every query has Laplace noise of scale
+        2 positives Delta/query_epsilon. Delta is the largest change of a query by one record.
+    positives : int
+        Number c of positive bits after which the technique stops.
 
-    Notes ----- Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by
+    Notes
+    -----
+    Let all answers move by at most x along a path, for every history of bits. Shift the threshold noise by
     x, and the noise of the at most c queries with positive bits by 2 x. Then all bits are kept. The probability of a
     sequence of bits changes by a factor of at most e^{x threshold_epsilon/Delta + c 2 x query_epsilon/(2 c Delta)}
     (Lyu, Su, Li 2017, Theorem 2). So eta is the sum of both epsilons in the path lemma (`selection.py`), also for
